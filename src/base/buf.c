@@ -1,0 +1,93 @@
+#include "base/buf.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+void buf_init(struct buf *b, size_t max)
+{
+    assert(max > 0 && max < SIZE_MAX / 2);
+    *b = (struct buf){ .max = max };
+}
+
+void buf_release(struct buf *b)
+{
+    free(b->p);
+    *b = (struct buf){ .max = b->max };
+}
+
+void buf_reset(struct buf *b)
+{
+    b->n = 0;
+    b->full = false;
+    if (b->p)
+        b->p[0] = '\0';
+}
+
+/* Room for n more bytes and the NUL, or `full`. */
+static bool reserve(struct buf *b, size_t n)
+{
+    if (b->full || n > b->max - b->n) {
+        b->full = true;
+        return false;
+    }
+    size_t need = b->n + n + 1;
+    if (need > b->cap) {
+        b->cap = max_of(need, max_of((size_t)64, min_of(b->cap * 2, b->max + 1)));
+        b->p = xrealloc(b->p, b->cap);
+    }
+    return true;
+}
+
+void buf_add(struct buf *b, struct str s)
+{
+    if (!reserve(b, s.n))
+        return;
+    if (s.n)
+        memcpy(b->p + b->n, s.p, s.n);
+    b->n += s.n;
+    b->p[b->n] = '\0';
+}
+
+void buf_char(struct buf *b, char c)
+{
+    buf_add(b, (struct str){ &c, 1 });
+}
+
+void buf_text(struct buf *b, const char *cstr)
+{
+    buf_add(b, str_from(cstr));
+}
+
+void buf_printf(struct buf *b, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(NULL, 0, fmt, args);
+    va_end(args);
+    assert(n >= 0);
+    if (!reserve(b, (size_t)n))
+        return;
+    va_start(args, fmt);
+    vsnprintf(b->p + b->n, (size_t)n + 1, fmt, args);
+    va_end(args);
+    b->n += (size_t)n;
+}
+
+struct str buf_str(const struct buf *b)
+{
+    return (struct str){ buf_cstr(b), b->n };
+}
+
+const char *buf_cstr(const struct buf *b)
+{
+    return b->p ? b->p : "";
+}
+
+char *buf_take(struct buf *b)
+{
+    char *p = b->p ? b->p : xstrdup("");
+    *b = (struct buf){ .max = b->max };
+    return p;
+}

@@ -1,0 +1,25 @@
+#pragma once
+/* base/buf.h - a growing byte buffer with a mandatory maximum.
+ *
+ * Adding beyond the maximum sets `full` and drops that addition and all later ones, so that a writer checks once, at
+ * its end. A NUL always stands behind the content. */
+#include "base/str.h"
+
+struct buf {
+    char *p; /* NULL until the first byte */
+    size_t n, cap, max;
+    bool full;
+};
+
+void buf_init(struct buf *b, size_t max);
+void buf_release(struct buf *b);
+void buf_reset(struct buf *b); /* empties it and clears `full`, keeping its memory */
+
+void buf_add(struct buf *b, struct str s);
+void buf_char(struct buf *b, char c);
+void buf_text(struct buf *b, const char *cstr);
+void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+struct str buf_str(const struct buf *b);   /* borrowed, until the next change */
+const char *buf_cstr(const struct buf *b); /* the same, "" when empty */
+char *buf_take(struct buf *b) must_use;    /* moves the content out; the caller frees it */

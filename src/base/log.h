@@ -1,0 +1,90 @@
+#pragma once
+/* base/log.h - one event a line, with fields: logfmt on a terminal, JSON lines otherwise.
+ *
+ *   log_warn("claim_failed", kv_err(&e), kv_i64("retry_ms", backoff_ms));
+ *
+ * Base, core and adapters return errors; roles, http, cli and main log, once, at the edge. Values are escaped (control
+ * and bidirectional characters, invalid UTF-8) and cut at LOG_VALUE_MAX; a line is written whole, by one write. The clock
+ * is given by log_open: base reads none. */
+#include "base/str.h"
+#include "base/uuid.h"
+
+enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
+enum log_format { LOG_AUTO, LOG_LOGFMT, LOG_JSON }; /* AUTO: logfmt if the descriptor is a terminal */
+enum { LOG_VALUE_MAX = 2048, LOG_LINE_MAX = 16384 };
+
+struct log_setup {
+    int fd;
+    enum log_format format;
+    enum log_level level; /* the least that is written */
+    int64_t (*now_ms)(void *context);
+    void *context;
+};
+
+/* Before log_open nothing is written. Call once at start, before other threads. */
+void log_open(const struct log_setup *setup);
+
+struct kv {
+    const char *key;
+    enum { KV_STR, KV_I64, KV_U64, KV_F64, KV_BOOL, KV_UUID, KV_SECRET } kind; /* KV_SECRET is written as *** */
+    union {
+        struct str s;
+        int64_t i;
+        uint64_t u;
+        double f;
+        bool b;
+        struct uuid id;
+    };
+};
+
+static inline struct kv kv_str(const char *key, struct str v)
+{
+    return (struct kv){ .key = key, .kind = KV_STR, .s = v };
+}
+static inline struct kv kv_cstr(const char *key, const char *v)
+{
+    return kv_str(key, v ? str_from(v) : S(""));
+}
+static inline struct kv kv_i64(const char *key, int64_t v)
+{
+    return (struct kv){ .key = key, .kind = KV_I64, .i = v };
+}
+static inline struct kv kv_u64(const char *key, uint64_t v)
+{
+    return (struct kv){ .key = key, .kind = KV_U64, .u = v };
+}
+static inline struct kv kv_f64(const char *key, double v)
+{
+    return (struct kv){ .key = key, .kind = KV_F64, .f = v };
+}
+static inline struct kv kv_bool(const char *key, bool v)
+{
+    return (struct kv){ .key = key, .kind = KV_BOOL, .b = v };
+}
+static inline struct kv kv_uuid(const char *key, struct uuid v)
+{
+    return (struct kv){ .key = key, .kind = KV_UUID, .id = v };
+}
+static inline struct kv kv_secret(const char *key)
+{
+    return (struct kv){ .key = key, .kind = KV_SECRET };
+}
+static inline struct kv kv_err(const struct error *e)
+{
+    return kv_cstr("error", e->text[0] ? e->text : err_text(e->code));
+}
+
+void log_event(enum log_level level, const char *event, const struct kv *kvs, size_t count);
+bool log_wants(enum log_level level);
+
+#define LOG_AT_(level, event, ...)                                                                                     \
+    do {                                                                                                               \
+        if (log_wants(level)) {                                                                                        \
+            const struct kv kvs_[] = { { 0 }, ##__VA_ARGS__ };                                                         \
+            log_event((level), (event), kvs_ + 1, array_count(kvs_) - 1);                                              \
+        }                                                                                                              \
+    } while (0)
+#define log_debug(event, ...) LOG_AT_(LOG_DEBUG, event, ##__VA_ARGS__)
+#define log_info(event, ...)  LOG_AT_(LOG_INFO, event, ##__VA_ARGS__)
+#define log_warn(event, ...)  LOG_AT_(LOG_WARN, event, ##__VA_ARGS__)
+#define log_error(event, ...) LOG_AT_(LOG_ERROR, event, ##__VA_ARGS__)

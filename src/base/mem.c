@@ -1,0 +1,40 @@
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *checked(void *p)
+{
+    if (!p) {
+        fputs("belfry: out of memory\n", stderr);
+        abort();
+    }
+    return p;
+}
+
+void *xmalloc(size_t n)
+{
+    return checked(malloc(n ? n : 1));
+}
+
+void *xcalloc(size_t count, size_t size)
+{
+    return checked(calloc(count ? count : 1, size ? size : 1));
+}
+
+void *xrealloc(void *p, size_t n)
+{
+    return checked(realloc(p, n ? n : 1));
+}
+
+char *xstrdup(const char *s)
+{
+    size_t n = strlen(s) + 1;
+    return memcpy(xmalloc(n), s, n);
+}
+
+void free_charp(char **p)
+{
+    free(*p);
+}

@@ -1,0 +1,17 @@
+#pragma once
+/* base/prng.h - a seedable random stream (xoshiro256**), for everything but secrets.
+ *
+ * State is owned by its user; equal seeds give equal streams on every machine: a seed is a bug report. */
+#include <stddef.h>
+#include <stdint.h>
+
+struct prng {
+    uint64_t s[4];
+};
+
+void prng_init(struct prng *r, uint64_t seed);
+uint64_t prng_u64(struct prng *r);
+uint64_t prng_below(struct prng *r, uint64_t limit);             /* [0, limit), unbiased; limit > 0 */
+int64_t prng_between(struct prng *r, int64_t low, int64_t high); /* [low, high], both included */
+double prng_unit(struct prng *r);                                /* [0, 1) */
+void prng_fill(struct prng *r, void *p, size_t n);

@@ -1,0 +1,138 @@
+#include "base/str.h"
+
+bool str_eq(struct str a, struct str b)
+{
+    return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
+}
+
+bool str_eq_nocase(struct str a, struct str b)
+{
+    if (a.n != b.n)
+        return false;
+    for (size_t i = 0; i < a.n; i++)
+        if (ascii_lower(a.p[i]) != ascii_lower(b.p[i]))
+            return false;
+    return true;
+}
+
+bool str_starts(struct str s, struct str prefix)
+{
+    return s.n >= prefix.n && str_eq(str_sub(s, 0, prefix.n), prefix);
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+struct str str_trim(struct str s)
+{
+    size_t from = 0, to = s.n;
+    while (from < to && is_blank(s.p[from]))
+        from++;
+    while (to > from && is_blank(s.p[to - 1]))
+        to--;
+    return str_sub(s, from, to);
+}
+
+size_t str_find(struct str s, char c, size_t from)
+{
+    while (from < s.n && s.p[from] != c)
+        from++;
+    return from < s.n ? from : s.n;
+}
+
+bool str_cut(struct str *rest, char sep, struct str *ret_piece)
+{
+    if (rest->n == 0)
+        return false;
+    size_t at = str_find(*rest, sep, 0);
+    *ret_piece = str_sub(*rest, 0, at);
+    *rest = str_sub(*rest, min_of(at + 1, rest->n), rest->n);
+    return true;
+}
+
+bool str_to_i64(struct str s, int64_t min, int64_t max, int64_t *ret)
+{
+    bool negative = s.n > 0 && s.p[0] == '-';
+    size_t i = negative ? 1 : 0;
+    if (i == s.n)
+        return false;
+    int64_t v = 0; /* kept negative: its range is one larger */
+    for (; i < s.n; i++) {
+        if (!is_digit(s.p[i]) || __builtin_mul_overflow(v, 10, &v) || __builtin_sub_overflow(v, s.p[i] - '0', &v))
+            return false;
+    }
+    if (!negative && __builtin_sub_overflow((int64_t)0, v, &v))
+        return false;
+    if (v < min || v > max)
+        return false;
+    *ret = v;
+    return true;
+}
+
+size_t str_distance(struct str a, struct str b)
+{
+    enum { LONGEST = 64 };
+    if (a.n > LONGEST || b.n > LONGEST)
+        return SIZE_MAX;
+    size_t row[LONGEST + 1]; /* row[j]: distance of the part of a seen so far to the first j bytes of b */
+    for (size_t j = 0; j <= b.n; j++)
+        row[j] = j;
+    for (size_t i = 0; i < a.n; i++) {
+        size_t diagonal = row[0];
+        row[0] = i + 1;
+        for (size_t j = 0; j < b.n; j++) {
+            size_t swap = diagonal + (ascii_lower(a.p[i]) != ascii_lower(b.p[j]));
+            diagonal = row[j + 1];
+            row[j + 1] = min_of(swap, min_of(row[j], row[j + 1]) + 1);
+        }
+    }
+    return row[b.n];
+}
+
+/* Length of the well-formed sequence at p, or 0. The second byte's range is what rules out overlong forms,
+ * surrogates and what lies beyond U+10FFFF (Unicode, table 3-7). */
+static size_t utf8_sequence(const unsigned char *p, size_t n)
+{
+    unsigned char lead = p[0], low = 0x80, high = 0xBF;
+    size_t len;
+    if (lead < 0x80)
+        return 1;
+    if (lead >= 0xC2 && lead <= 0xDF)
+        len = 2;
+    else if ((lead & 0xF0) == 0xE0)
+        len = 3;
+    else if (lead >= 0xF0 && lead <= 0xF4)
+        len = 4;
+    else
+        return 0;
+    if (len > n)
+        return 0;
+    if (lead == 0xE0)
+        low = 0xA0;
+    else if (lead == 0xED)
+        high = 0x9F;
+    else if (lead == 0xF0)
+        low = 0x90;
+    else if (lead == 0xF4)
+        high = 0x8F;
+    if (p[1] < low || p[1] > high)
+        return 0;
+    for (size_t i = 2; i < len; i++)
+        if ((p[i] & 0xC0) != 0x80)
+            return 0;
+    return len;
+}
+
+bool str_is_utf8(struct str s)
+{
+    const unsigned char *p = (const unsigned char *)s.p;
+    for (size_t i = 0; i < s.n;) {
+        size_t len = utf8_sequence(p + i, s.n - i);
+        if (len == 0)
+            return false;
+        i += len;
+    }
+    return true;
+}

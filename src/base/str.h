@@ -1,0 +1,59 @@
+#pragma once
+/* base/str.h - a borrowed view of bytes: a pointer and a length, never assumed to end in NUL.
+ *
+ * Views are passed by value and own nothing. Text that must outlive its source is copied into an arena. */
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/err.h"
+
+struct str {
+    const char *p;
+    size_t n;
+};
+
+#define S(literal) ((struct str){ "" literal, sizeof(literal) - 1 })
+#define STR_FMT    "%.*s" /* printf("…" STR_FMT, STR_ARG(s)) */
+#define STR_ARG(s) (int)(s).n, (s).p
+
+static inline struct str str_from(const char *cstr)
+{
+    return (struct str){ cstr, strlen(cstr) };
+}
+
+static inline struct str str_sub(struct str s, size_t from, size_t to)
+{
+    return (struct str){ s.p + from, to - from };
+}
+
+bool str_eq(struct str a, struct str b);
+bool str_eq_nocase(struct str a, struct str b); /* ASCII letters only */
+bool str_starts(struct str s, struct str prefix);
+struct str str_trim(struct str s); /* spaces and tabs off both ends */
+
+/* Index of the first c at or after from; s.n when there is none. */
+size_t str_find(struct str s, char c, size_t from);
+
+/* Cuts the text before the first sep off *rest and returns it; *rest is what follows (empty when there was none).
+ * Loop: while (str_cut(&rest, ',', &piece)) … ; false once rest is used up. An empty text gives no piece. */
+bool str_cut(struct str *rest, char sep, struct str *ret_piece);
+
+/* Whole text as a decimal integer within [min, max]; nothing else is accepted (no sign but '-', no blanks). */
+bool str_to_i64(struct str s, int64_t min, int64_t max, int64_t *ret);
+
+/* Levenshtein distance, ASCII case ignored, for "did you mean". Texts beyond 64 bytes count as far apart (SIZE_MAX). */
+size_t str_distance(struct str a, struct str b);
+
+/* True if all of s is well-formed UTF-8 (no overlong forms, no surrogates, at most U+10FFFF). */
+bool str_is_utf8(struct str s);
+
+static inline bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static inline char ascii_lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+}
