@@ -1,4 +1,22 @@
-int main(void)
+/* Wiring only: which adapter stands behind each port. */
+#include <signal.h>
+#include <unistd.h>
+
+#include "adapter/clock_system.h"
+#include "adapter/zoneinfo_system.h"
+#include "cli/cli.h"
+
+int main(int argc, char **argv)
 {
-    return 0;
+    signal(SIGPIPE, SIG_IGN);
+    struct cli cli = {
+        .clock = clock_system(),
+        .zones = zoneinfo_system_new(NULL),
+        .out = stdout,
+        .err = stderr,
+        .out_is_terminal = isatty(STDOUT_FILENO),
+    };
+    int code = cli_main(&cli, argc, argv);
+    zoneinfo_free(cli.zones);
+    return code;
 }

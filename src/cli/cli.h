@@ -1,0 +1,53 @@
+#pragma once
+/* cli/cli.h - the command line: a table of commands, each a table of options and a function.
+ *
+ * Dispatch, --help and shell completion read the tables: a new command is a file of its own and a row in commands.c. Exit codes
+ * are fixed (API.md): scripts rely on them. */
+#include <stdio.h>
+
+#include "base/option.h"
+#include "port/clock.h"
+#include "port/zoneinfo.h"
+
+enum exit_code { EXIT_DONE = 0, EXIT_REFUSED = 1, EXIT_USAGE = 2, EXIT_UNREACHABLE = 3 };
+
+/* What main.c gives to every command. */
+struct cli {
+    struct clock *clock;
+    struct zoneinfo *zones;
+    FILE *out, *err;
+    bool out_is_terminal;
+};
+
+struct command {
+    const char *name;
+    const char *words;   /* what stands behind the options: "EXPR", "[COMMAND]" */
+    const char *summary; /* one line, no full stop */
+    const char *detail;  /* what --help teaches below the options: paragraphs and examples */
+    const struct option *options;
+    size_t option_count;
+    enum exit_code (*run)(struct cli *cli, const struct options *o);
+    bool hidden; /* from help and completion */
+};
+
+extern const struct command *const commands[]; /* in the order of help; NULL at the end */
+
+/* Options that every command takes. */
+extern const struct option common_options[];
+extern const size_t common_option_count;
+
+/* argv as main gets it. */
+int cli_main(struct cli *cli, int argc, char *const *argv);
+
+const struct command *command_find(struct str name); /* NULL: there is none */
+void command_help(const struct command *c, struct buf *out);
+void commands_help(struct buf *out);
+
+/* A command's own options and then the common ones, into ret; returns how many. */
+size_t command_options(const struct command *c, struct option *ret, size_t max);
+
+/* "belfry next: minute: 60 is not between 0 and 59", on stderr. Returns code, for `return cli_fail(…)`. */
+enum exit_code cli_fail(struct cli *cli, const char *command, const struct error *e, enum exit_code code);
+
+/* Writes the buffer to stdout; a reader that went away (| head) is no failure. */
+void cli_print(struct cli *cli, const struct buf *text);

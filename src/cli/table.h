@@ -1,0 +1,17 @@
+#pragma once
+/* cli/table.h - columns for a person: a header, rows, each column as wide as it needs.
+ *
+ *   table_row(&t, 3, "LOCAL", "UTC", "NOTE");   the first row is the header */
+#include "base/buf.h"
+
+enum { TABLE_COLUMNS_MAX = 16 };
+
+struct table {
+    char **cells; /* row after row */
+    size_t count, cap, columns;
+};
+
+void table_init(struct table *t, size_t columns);
+void table_release(struct table *t);
+void table_row(struct table *t, size_t columns, ...); /* const char * each; copied */
+void table_print(const struct table *t, struct buf *out);
