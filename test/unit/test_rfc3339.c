@@ -140,6 +140,7 @@ static void refusals_say_what_is_wrong_and_where(void **state)
         { "2016-12-30T23:59:60Z",            leap,                                                                           ""  },
         { "2016-12-31T23:59:60+01:00",       leap,                                                                           ""  },
         { "2017-01-01T00:00:60Z",            leap,                                                                           ""  },
+        { "2017-01-01T00:59:60Z",            leap,                                                                           ""  },
         { "0000-01-01T00:00:00+00:01",       "is outside the years 0000 to 9999 in UTC",                                     ""  },
         { "9999-12-31T23:59:59-00:01",       "is outside the years 0000 to 9999 in UTC",                                     ""  },
         { "9999-12-31T23:59:60Z",            "is outside the years 0000 to 9999 in UTC",                                     ""  },
