@@ -12,7 +12,7 @@ enum option_type {
     OPTION_FLAG,     /* no value on the command line; true or false elsewhere */
     OPTION_INT,      /* within [min, max] */
     OPTION_DURATION, /* milliseconds, within [min, max] */
-    OPTION_TIME,     /* RFC 3339 or "now"-free text; stored as milliseconds */
+    OPTION_TIME,     /* RFC 3339 and nothing else; stored as milliseconds */
     OPTION_CHOICE,   /* one of choices, case ignored; stored as its index */
     OPTION_LIST,     /* text that may be given several times on the command line */
 };
