@@ -8,13 +8,15 @@
 
 #include "base/arena.h"
 
-enum { JSON_DEPTH_MAX = 32 };
+enum { JSON_DEPTH_MAX = 32, JSON_TEXT_MAX = 1 << 28 };
 
 struct json_doc {
     json_t *root;
     struct str text; /* borrowed: what was parsed */
 };
 
+/* The whole text must be one value, of any type. What is wrong with it is said with its line and column, and with the path
+ * of the value it was found in as the error's field. */
 enum err json_parse(struct str text, struct json_doc *ret, struct error *e) must_use;
 void json_doc_release(struct json_doc *d);
 
@@ -26,13 +28,13 @@ enum json_kind {
     JSON_KIND_BOOL,     /* bool */
     JSON_KIND_I64,      /* int64_t within [min, max] */
     JSON_KIND_F64,      /* double within [min, max] */
-    JSON_KIND_STR,      /* struct str, min to max bytes; copied into the arena */
+    JSON_KIND_STR,      /* struct str, min to max bytes, no NUL among them; copied into the arena */
     JSON_KIND_ENUM,     /* int: index into names */
     JSON_KIND_TIME,     /* int64_t: RFC 3339 text to milliseconds */
     JSON_KIND_DURATION, /* int64_t: text such as "15m" to milliseconds, within [min, max] */
     JSON_KIND_OBJECT,   /* a struct in place, by `fields` */
     JSON_KIND_ARRAY,    /* struct json_array of elements described by `fields[0]`, min to max of them */
-    JSON_KIND_RAW,      /* json_t *, borrowed from the document */
+    JSON_KIND_RAW,      /* json_t *, borrowed from the document; null is a value like any other unless nullable */
 };
 
 struct json_array {
@@ -54,6 +56,7 @@ struct json_field {
     bool nullable; /* null is the same as absent (but seen) */
 };
 
-/* Reads an object into *into by its table. Fields that are absent leave *into as it was: fill in defaults first. */
+/* Reads an object into *into by its table. Fields that are absent leave *into as it was: fill in defaults first. After an
+ * error *into holds what was read before it. */
 enum err json_read(json_t *object, const struct json_field *fields, size_t count, void *into, struct arena *a,
                    struct error *e) must_use;

@@ -48,6 +48,12 @@ size_t str_distance(struct str a, struct str b);
 /* True if all of s is well-formed UTF-8 (no overlong forms, no surrogates, at most U+10FFFF). */
 bool str_is_utf8(struct str s);
 
+/* Bytes of the well-formed UTF-8 sequence that starts at `at` (< s.n), or 0. */
+size_t str_utf8_at(struct str s, size_t at);
+
+/* The longest start of s within max bytes that splits no character. */
+struct str str_utf8_cut(struct str s, size_t max);
+
 static inline bool is_digit(char c)
 {
     return c >= '0' && c <= '9';
