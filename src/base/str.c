@@ -1,5 +1,7 @@
 #include "base/str.h"
 
+#include <stdio.h>
+
 bool str_eq(struct str a, struct str b)
 {
     return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
@@ -149,4 +151,10 @@ struct str str_utf8_cut(struct str s, size_t max)
     while (to > 0 && max - to < 3 && (s.p[to] & 0xC0) == 0x80) /* no more: what goes on is not UTF-8 anyway */
         to--;
     return str_sub(s, 0, to);
+}
+
+const char *str_show_char(char c, char out[STR_CHAR_TEXT])
+{
+    snprintf(out, STR_CHAR_TEXT, c >= ' ' && c <= '~' ? "'%c'" : "byte 0x%02x", (unsigned char)c);
+    return out;
 }
