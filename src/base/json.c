@@ -16,8 +16,8 @@ struct level {
 
 struct walk {
     struct str text;
-    size_t at;                                 /* behind the last token */
-    int depth;                                 /* levels[depth] is where we are; levels[0] is outside of everything */
+    size_t at;                               /* behind the last token */
+    int depth;                               /* levels[depth] is where we are; levels[0] is outside of everything */
     struct level levels[JSON_DEPTH_MAX + 2]; /* one more than may be: too deep shows */
 };
 
@@ -146,7 +146,8 @@ static enum err refuse_parse(struct str text, const json_error_t *j, struct erro
     if (twice)
         return error_field(e, buf_cstr(&path), "is given twice (line %zu, column %zu)", p.line, p.column);
     if (json_error_code(j) == json_error_numeric_overflow)
-        return error_field(e, buf_cstr(&path), "has a number too large to hold (line %zu, column %zu)", p.line, p.column);
+        return error_field(e, buf_cstr(&path), "has a number too large to hold (line %zu, column %zu)", p.line,
+                           p.column);
     return error_field(e, buf_cstr(&path), "is not valid JSON: %s (line %zu, column %zu)", j->text, p.line, p.column);
 }
 

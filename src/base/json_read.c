@@ -297,9 +297,7 @@ static enum err read_object(struct reader *r, const struct place *at, const stru
         return wrong_type(r, at, "an object", v);
     const char *name;
     json_t *member;
-    json_object_foreach(v, name, member)
-        if (!knows(f, name))
-            return refuse_unknown(r, at, f, name);
+    json_object_foreach(v, name, member) if (!knows(f, name)) return refuse_unknown(r, at, f, name);
     enum err rc = ERR_OK;
     for (size_t i = 0; rc == ERR_OK && i < f->count; i++)
         rc = read_member(r, at, &f->fields[i], v, into);

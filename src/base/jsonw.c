@@ -213,8 +213,9 @@ static bool is_hidden(unsigned c)
 
 static void escape_one(struct buf *b, unsigned c)
 {
-    static const char short_forms[] = { ['"'] = '"', ['\\'] = '\\', ['\b'] = 'b', ['\f'] = 'f',
-                                        ['\n'] = 'n', ['\r'] = 'r', ['\t'] = 't' };
+    static const char short_forms[] = {
+        ['"'] = '"', ['\\'] = '\\', ['\b'] = 'b', ['\f'] = 'f', ['\n'] = 'n', ['\r'] = 'r', ['\t'] = 't'
+    };
     if (c < array_count(short_forms) && short_forms[c])
         buf_printf(b, "\\%c", short_forms[c]);
     else

@@ -28,7 +28,7 @@ static void bound_text(struct range r, int64_t bound, char out[DURATION_TEXT])
         snprintf(out, DURATION_TEXT, "%lld", (long long)bound);
 }
 
-void range_text(struct range r, char out[RANGE_TEXT])
+static void write_range(struct range r, const char *before, const char *amid, char out[RANGE_TEXT])
 {
     char min[DURATION_TEXT], max[DURATION_TEXT];
     bound_text(r, r.min, min);
@@ -36,13 +36,23 @@ void range_text(struct range r, char out[RANGE_TEXT])
     if (r.min == r.max)
         snprintf(out, RANGE_TEXT, "exactly %s", min);
     else if (r.min > r.least && r.max < r.most)
-        snprintf(out, RANGE_TEXT, "between %s and %s", min, max);
+        snprintf(out, RANGE_TEXT, "%s%s%s%s", before, min, amid, max);
     else if (r.min > r.least)
         snprintf(out, RANGE_TEXT, "at least %s", min);
     else if (r.max < r.most)
         snprintf(out, RANGE_TEXT, "at most %s", max);
     else
         out[0] = '\0';
+}
+
+void range_text(struct range r, char out[RANGE_TEXT])
+{
+    write_range(r, "between ", " and ", out);
+}
+
+void range_short_text(struct range r, char out[RANGE_TEXT])
+{
+    write_range(r, "", " to ", out);
 }
 
 void quote_text(struct str v, char out[QUOTE_TEXT])

@@ -24,6 +24,7 @@ struct range {
 enum { RANGE_TEXT = 112, QUOTE_TEXT = 64 };
 
 void range_text(struct range r, char out[RANGE_TEXT]);
+void range_short_text(struct range r, char out[RANGE_TEXT]); /* for help: "1 to 10" */
 
 /* 'v', cut at QUOTE_TEXT with a mark; control characters and what is not UTF-8 become '?'. */
 void quote_text(struct str v, char out[QUOTE_TEXT]);
