@@ -57,7 +57,7 @@ void range_short_text(struct range r, char out[RANGE_TEXT])
 
 void quote_text(struct str v, char out[QUOTE_TEXT])
 {
-    static const struct str mark = S("…");
+    const struct str mark = S("…");
     struct str shown = v;
     if (v.n > QUOTE_TEXT - 3) /* two quotes and the NUL */
         shown = str_utf8_cut(v, QUOTE_TEXT - 3 - mark.n);
