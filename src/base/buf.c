@@ -19,10 +19,16 @@ void buf_release(struct buf *b)
 
 void buf_reset(struct buf *b)
 {
-    b->n = 0;
+    buf_cut(b, 0);
+}
+
+void buf_cut(struct buf *b, size_t n)
+{
+    assert(n <= b->n);
+    b->n = n;
     b->full = false;
     if (b->p)
-        b->p[0] = '\0';
+        b->p[n] = '\0';
 }
 
 /* Room for n more bytes and the NUL, or `full`. */

@@ -13,7 +13,8 @@ struct buf {
 
 void buf_init(struct buf *b, size_t max);
 void buf_release(struct buf *b);
-void buf_reset(struct buf *b); /* empties it and clears `full`, keeping its memory */
+void buf_reset(struct buf *b);         /* empties it and clears `full`, keeping its memory */
+void buf_cut(struct buf *b, size_t n); /* back to its first n bytes, and no longer full */
 
 void buf_add(struct buf *b, struct str s);
 void buf_char(struct buf *b, char c);

@@ -1,21 +1,22 @@
 #pragma once
-/* base/json.h - the one door to JSON: strict in, plain out.
+/* base/json.h - the one door for JSON that comes in, and a strict one. The way out is base/jsonw.h.
  *
- * In: text is parsed by jansson (UTF-8 checked, duplicate keys refused, depth capped), then read into a C struct by a
+ * Text is parsed by jansson (UTF-8 checked, duplicate keys refused, depth capped), then read into a C struct by a
  * table of fields. An unknown field, a wrong type, a value out of range and a duplicate key each name the field's path
- * ("retry.rules[2].on") in the error's field. Out: a writer over a buffer that keeps order and escapes. */
+ * ("retry.rules[2].on") in the error's field. */
 #include <jansson.h>
 
 #include "base/arena.h"
-#include "base/buf.h"
 
-enum { JSON_DEPTH_MAX = 32 };
+enum { JSON_DEPTH_MAX = 32, JSON_TEXT_MAX = 1 << 28 };
 
 struct json_doc {
     json_t *root;
     struct str text; /* borrowed: what was parsed */
 };
 
+/* The whole text must be one value, of any type. What is wrong with it is said with its line and column, and with the path
+ * of the value it was found in as the error's field. */
 enum err json_parse(struct str text, struct json_doc *ret, struct error *e) must_use;
 void json_doc_release(struct json_doc *d);
 
@@ -27,13 +28,13 @@ enum json_kind {
     JSON_KIND_BOOL,     /* bool */
     JSON_KIND_I64,      /* int64_t within [min, max] */
     JSON_KIND_F64,      /* double within [min, max] */
-    JSON_KIND_STR,      /* struct str, min to max bytes; copied into the arena */
+    JSON_KIND_STR,      /* struct str, min to max bytes, no NUL among them; copied into the arena */
     JSON_KIND_ENUM,     /* int: index into names */
     JSON_KIND_TIME,     /* int64_t: RFC 3339 text to milliseconds */
     JSON_KIND_DURATION, /* int64_t: text such as "15m" to milliseconds, within [min, max] */
     JSON_KIND_OBJECT,   /* a struct in place, by `fields` */
     JSON_KIND_ARRAY,    /* struct json_array of elements described by `fields[0]`, min to max of them */
-    JSON_KIND_RAW,      /* json_t *, borrowed from the document */
+    JSON_KIND_RAW,      /* json_t *, borrowed from the document; null is a value like any other unless nullable */
 };
 
 struct json_array {
@@ -55,40 +56,7 @@ struct json_field {
     bool nullable; /* null is the same as absent (but seen) */
 };
 
-/* Reads an object into *into by its table. Fields that are absent leave *into as it was: fill in defaults first. */
+/* Reads an object into *into by its table. Fields that are absent leave *into as it was: fill in defaults first. After an
+ * error *into holds what was read before it. */
 enum err json_read(json_t *object, const struct json_field *fields, size_t count, void *into, struct arena *a,
                    struct error *e) must_use;
-
-/* The writer. Commas and nesting are its job; calls in a wrong order assert. */
-struct json_out {
-    struct buf *b;
-    uint32_t has_member; /* bit d: something stands at depth d already */
-    uint32_t is_object;  /* bit d: depth d is an object */
-    int depth;
-    bool key_open;
-};
-
-void json_out_init(struct json_out *o, struct buf *b);
-void json_object(struct json_out *o);
-void json_object_end(struct json_out *o);
-void json_list(struct json_out *o);
-void json_list_end(struct json_out *o);
-void json_key(struct json_out *o, const char *name);
-void json_str(struct json_out *o, struct str v); /* bytes that are not UTF-8 become U+FFFD */
-void json_i64(struct json_out *o, int64_t v);
-void json_u64(struct json_out *o, uint64_t v);
-void json_f64(struct json_out *o, double v); /* not a number and infinities become null */
-void json_bool(struct json_out *o, bool v);
-void json_null_value(struct json_out *o);
-void json_time(struct json_out *o, int64_t ms);  /* RFC 3339 */
-void json_raw(struct json_out *o, struct str v); /* already JSON */
-
-/* "key": value in one call. */
-void json_kv_str(struct json_out *o, const char *name, struct str v);
-void json_kv_cstr(struct json_out *o, const char *name, const char *v); /* NULL becomes null */
-void json_kv_i64(struct json_out *o, const char *name, int64_t v);
-void json_kv_bool(struct json_out *o, const char *name, bool v);
-void json_kv_time(struct json_out *o, const char *name, int64_t ms);
-
-/* Appends v as the inside of a JSON string, without quotes. The logger uses it too. */
-void json_escape(struct buf *b, struct str v);

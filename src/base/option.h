@@ -3,6 +3,7 @@
  *
  * A row says everything about an option; parsing, range checks, --help, the configuration reference and shell completion
  * all read the rows. What is not in a table is refused by name, with the closest known one suggested. */
+#include "base/arena.h"
 #include "base/buf.h"
 #include "base/map.h"
 #include "base/str.h"
@@ -12,14 +13,13 @@ enum option_type {
     OPTION_FLAG,     /* no value on the command line; true or false elsewhere */
     OPTION_INT,      /* within [min, max] */
     OPTION_DURATION, /* milliseconds, within [min, max] */
-    OPTION_TIME,     /* RFC 3339 or "now"-free text; stored as milliseconds */
+    OPTION_TIME,     /* RFC 3339 and nothing else; stored as milliseconds */
     OPTION_CHOICE,   /* one of choices, case ignored; stored as its index */
-    OPTION_LIST,     /* text that may be given several times on the command line */
+    OPTION_LIST,     /* text that may be given several times on the command line; elsewhere it is one text */
 };
 
 struct option {
-    const char
-        *key; /* in the file: "api.listen"; the environment variable is derived: BELFRY_API_LISTEN. NULL: flag only */
+    const char *key;  /* in the file: "api.listen"; from it the variable: BELFRY_API_LISTEN. NULL: flag only */
     const char *flag; /* "listen" for --listen; NULL: none */
     char letter;      /* 'X' for -X; 0: none */
     enum option_type type;
@@ -30,23 +30,27 @@ struct option {
     const char *help;    /* one line, no full stop */
 };
 
-enum { OPTION_LIST_MAX = 64 };
+enum option_source { FROM_NOWHERE, FROM_PRESET, FROM_FILE, FROM_ENV, FROM_FLAG }; /* weightier last */
+
+enum { OPTION_LIST_MAX = 64, OPTION_ENV_TEXT = 96, OPTION_FILE_MAX = 1 << 20 };
 
 struct option_value {
     struct str text; /* as given; p NULL when neither given nor preset */
     int64_t number;  /* OPTION_FLAG 0/1, INT, DURATION and TIME in ms, CHOICE's index */
     struct str list[OPTION_LIST_MAX];
     size_t list_count;
-    enum { FROM_NOWHERE, FROM_PRESET, FROM_FILE, FROM_ENV, FROM_FLAG } source;
+    enum option_source source;
 };
 
-/* Values beside their table: values[i] belongs to rows[i]. Texts are borrowed from argv, environment, file and table. */
+/* Values beside their table: values[i] belongs to rows[i]. Texts are borrowed from argv, environment and table, or copied
+ * from the file; a NUL stands behind each. */
 struct options {
     const struct option *rows;
     size_t count;
     struct option_value *values;
     struct str *words; /* what was no option, in order; everything behind "--" */
     size_t word_count;
+    struct arena texts; /* the file's values */
 };
 
 void options_init(struct options *o, const struct option *rows, size_t count); /* and sets the presets */
@@ -59,8 +63,12 @@ enum err options_parse_flags(struct options *o, int argc, char *const *argv,
                              struct error *e) must_use; /* argv[0] is the first argument */
 enum err options_parse_env(struct options *o, const char *(*lookup)(const char *name), struct error *e) must_use;
 
-/* key = value lines, [section] headers, # comments, values bare or in double quotes (\" \\ \n \t). The text must outlive o. */
+/* key = value lines, [section] headers that stand in front of their keys ("[api]" and "listen" are api.listen), # comments
+ * at a line's start or behind a blank, values bare or in double quotes (\" \\ \n \t). name is the file's, for errors. */
 enum err options_parse_file(struct options *o, const char *name, struct str text, struct error *e) must_use;
+
+/* BELFRY_API_LISTEN, from "api.listen". */
+void option_env_name(const char *key, char out[OPTION_ENV_TEXT]);
 
 /* By flag, or by key where there is no flag; the name must be in the table. */
 const struct option_value *option_get(const struct options *o, const char *name);

@@ -127,16 +127,30 @@ static size_t utf8_sequence(const unsigned char *p, size_t n)
     return len;
 }
 
+size_t str_utf8_at(struct str s, size_t at)
+{
+    return utf8_sequence((const unsigned char *)s.p + at, s.n - at);
+}
+
 bool str_is_utf8(struct str s)
 {
-    const unsigned char *p = (const unsigned char *)s.p;
     for (size_t i = 0; i < s.n;) {
-        size_t len = utf8_sequence(p + i, s.n - i);
+        size_t len = str_utf8_at(s, i);
         if (len == 0)
             return false;
         i += len;
     }
     return true;
+}
+
+struct str str_utf8_cut(struct str s, size_t max)
+{
+    if (s.n <= max)
+        return s;
+    size_t to = max;
+    while (to > 0 && max - to < 3 && (s.p[to] & 0xC0) == 0x80) /* no more: what goes on is not UTF-8 anyway */
+        to--;
+    return str_sub(s, 0, to);
 }
 
 const char *str_show_char(char c, char out[STR_CHAR_TEXT])

@@ -48,6 +48,12 @@ size_t str_distance(struct str a, struct str b);
 /* True if all of s is well-formed UTF-8 (no overlong forms, no surrogates, at most U+10FFFF). */
 bool str_is_utf8(struct str s);
 
+/* Bytes of the well-formed UTF-8 sequence that starts at `at` (< s.n), or 0. */
+size_t str_utf8_at(struct str s, size_t at);
+
+/* The longest start of s within max bytes that splits no character. */
+struct str str_utf8_cut(struct str s, size_t max);
+
 /* Writes how an error shows a character: 'x', or "byte 0x07" for what is not printable ASCII. Returns out. */
 enum { STR_CHAR_TEXT = 16 };
 const char *str_show_char(char c, char out[STR_CHAR_TEXT]);

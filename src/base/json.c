@@ -1,0 +1,224 @@
+/* jansson says what is wrong with a text and at which byte; it does not say in which field. A walk over the text's tokens
+ * finds that out. The same walk measures the depth before jansson recurses, and finds the text of a member. It trusts
+ * nothing: it also runs over text that is no JSON. */
+#include "base/json.h"
+
+#include <assert.h>
+
+#include "base/buf.h"
+
+struct level {
+    bool is_object;
+    bool has_key;
+    struct str key; /* of the member we are at, as it was written, without quotes */
+    size_t index;   /* of the element we are at */
+};
+
+struct walk {
+    struct str text;
+    size_t at;                               /* behind the last token */
+    int depth;                               /* levels[depth] is where we are; levels[0] is outside of everything */
+    struct level levels[JSON_DEPTH_MAX + 2]; /* one more than may be: too deep shows */
+};
+
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+/* Index behind the closing quote of the string that opens at `at`, or the text's end. */
+static size_t string_end(struct str text, size_t at)
+{
+    for (at++; at < text.n; at++) {
+        if (text.p[at] == '\\')
+            at++;
+        else if (text.p[at] == '"')
+            return at + 1;
+    }
+    return text.n;
+}
+
+static void walk_open(struct walk *w, bool is_object)
+{
+    assert(w->depth <= JSON_DEPTH_MAX);
+    w->levels[++w->depth] = (struct level){ .is_object = is_object };
+}
+
+static void walk_string(struct walk *w, size_t from)
+{
+    struct level *here = &w->levels[w->depth];
+    w->at = string_end(w->text, from);
+    if (here->is_object && !here->has_key && w->at - from >= 2) {
+        here->key = str_sub(w->text, from + 1, w->at - 1);
+        here->has_key = true;
+    }
+}
+
+/* Moves behind the next token (of a number or a literal: its next character); '\0' at the end and for a NUL. */
+static char walk_on(struct walk *w)
+{
+    while (w->at < w->text.n && is_space(w->text.p[w->at]))
+        w->at++;
+    if (w->at == w->text.n)
+        return '\0';
+    size_t from = w->at++;
+    struct level *here = &w->levels[w->depth];
+    char c = w->text.p[from];
+    switch (c) {
+    case '{':
+    case '[': walk_open(w, c == '{'); break;
+    case '}':
+    case ']': w->depth -= w->depth > 0; break;
+    case '"': walk_string(w, from); break;
+    case ',':
+        here->has_key = false;
+        here->index++;
+        break;
+    default: break;
+    }
+    return c;
+}
+
+static bool is_too_deep(struct str text)
+{
+    struct walk w = { .text = text };
+    while (walk_on(&w))
+        if (w.depth > JSON_DEPTH_MAX)
+            return true;
+    return false;
+}
+
+/* Start of the token that ends at or runs over byte `to`. */
+static size_t token_start(struct str text, size_t to)
+{
+    struct walk w = { .text = text };
+    size_t start = 0;
+    while (w.at < to) {
+        start = w.at;
+        if (!walk_on(&w))
+            break;
+    }
+    return start;
+}
+
+/* The path of where a reader of the first `to` bytes stands. */
+static void path_at(struct str text, size_t to, struct buf *out)
+{
+    struct walk w = { .text = text };
+    while (w.at < to && walk_on(&w))
+        continue;
+    for (int d = 1; d <= w.depth; d++) {
+        const struct level *l = &w.levels[d];
+        if (!l->is_object)
+            buf_printf(out, "[%zu]", l->index);
+        else if (l->has_key)
+            buf_printf(out, "%s" STR_FMT, out->n ? "." : "", STR_ARG(str_utf8_cut(l->key, sizeof(struct error))));
+    }
+}
+
+/* Line and column, both from 1, columns in characters, of the byte at `at`. */
+struct position {
+    size_t line, column;
+};
+
+static struct position position_of(struct str text, size_t at)
+{
+    struct position p = { 1, 1 };
+    for (size_t i = 0; i < at; i++) {
+        if (text.p[i] == '\n')
+            p = (struct position){ p.line + 1, 1 };
+        else if ((text.p[i] & 0xC0) != 0x80)
+            p.column++;
+    }
+    return p;
+}
+
+static enum err refuse_parse(struct str text, const json_error_t *j, struct error *e)
+{
+    if (json_error_code(j) == json_error_out_of_memory)
+        return error_set(e, ERR_LIMIT, "is too large for the memory there is");
+    bool twice = json_error_code(j) == json_error_duplicate_key;
+    size_t to = min_of((size_t)max_of(j->position, 0), text.n);
+    struct position p = position_of(text, to ? to - 1 : 0);
+    cleanup_with(buf_release) struct buf path;
+    buf_init(&path, 4096);
+    path_at(text, twice ? to : token_start(text, to), &path);
+    if (twice)
+        return error_field(e, buf_cstr(&path), "is given twice (line %zu, column %zu)", p.line, p.column);
+    if (json_error_code(j) == json_error_numeric_overflow)
+        return error_field(e, buf_cstr(&path), "has a number too large to hold (line %zu, column %zu)", p.line,
+                           p.column);
+    return error_field(e, buf_cstr(&path), "is not valid JSON: %s (line %zu, column %zu)", j->text, p.line, p.column);
+}
+
+static enum err refuse_bytes(struct str text, struct error *e)
+{
+    size_t at = 0;
+    for (size_t len; (len = str_utf8_at(text, at)) > 0;)
+        at += len;
+    struct position p = position_of(text, at);
+    return error_field(e, "", "is not UTF-8 (line %zu, column %zu)", p.line, p.column);
+}
+
+static bool is_blank_text(struct str text)
+{
+    struct walk w = { .text = text };
+    return walk_on(&w) == '\0' && w.at == text.n;
+}
+
+enum err json_parse(struct str text, struct json_doc *ret, struct error *e)
+{
+    if (text.n > JSON_TEXT_MAX)
+        return error_set(e, ERR_LIMIT, "is longer than %d bytes", JSON_TEXT_MAX);
+    if (!str_is_utf8(text))
+        return refuse_bytes(text, e);
+    if (is_blank_text(text))
+        return error_field(e, "", "is empty, but must be JSON");
+    if (is_too_deep(text))
+        return error_field(e, "", "is nested more than %d levels deep", JSON_DEPTH_MAX);
+    json_error_t j;
+    json_t *root = json_loadb(text.p, text.n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &j);
+    if (!root)
+        return refuse_parse(text, &j, e);
+    *ret = (struct json_doc){ .root = root, .text = text };
+    return ERR_OK;
+}
+
+void json_doc_release(struct json_doc *d)
+{
+    json_decref(d->root);
+    *d = (struct json_doc){ 0 };
+}
+
+/* Whether a key as written (without its quotes) means name. */
+static bool key_is(struct str written, struct str name)
+{
+    if (str_find(written, '\\', 0) == written.n)
+        return str_eq(written, name);
+    json_t *key = json_loadb(written.p - 1, written.n + 2, JSON_DECODE_ANY, NULL);
+    bool same = key && str_eq((struct str){ json_string_value(key), json_string_length(key) }, name);
+    json_decref(key);
+    return same;
+}
+
+struct str json_member_text(const struct json_doc *d, const char *name)
+{
+    if (!json_is_object(d->root))
+        return (struct str){ NULL, 0 };
+    struct walk w = { .text = d->text };
+    size_t from = 0; /* behind the colon of the member sought */
+    for (char c; (c = walk_on(&w));) {
+        if (c == ':' && w.depth == 1 && !from && key_is(w.levels[1].key, str_from(name)))
+            from = w.at;
+        else if (from && ((c == ',' && w.depth == 1) || w.depth == 0))
+            break;
+    }
+    if (!from)
+        return (struct str){ NULL, 0 };
+    size_t to = w.at - 1; /* the ',' or '}' */
+    while (is_space(d->text.p[from]))
+        from++;
+    while (is_space(d->text.p[to - 1]))
+        to--;
+    return str_sub(d->text, from, to);
+}

@@ -1,0 +1,243 @@
+/* Depth 0 is outside of everything: has_member's bit 0 stands for the one value that may stand there. */
+#include "base/jsonw.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/rfc3339.h"
+
+static uint64_t bit(const struct jw *w)
+{
+    return (uint64_t)1 << w->depth;
+}
+
+void jw_init(struct jw *w, struct buf *b)
+{
+    *w = (struct jw){ .b = b };
+}
+
+static void comma(struct jw *w)
+{
+    if (w->has_member & bit(w))
+        buf_char(w->b, ',');
+    w->has_member |= bit(w);
+}
+
+/* What goes in front of any value: behind a key nothing, in an array a comma between two. */
+static void before_value(struct jw *w)
+{
+    if (w->is_object & bit(w)) {
+        assert(w->key_open);
+        w->key_open = false;
+        return;
+    }
+    assert(w->depth > 0 || !(w->has_member & 1));
+    comma(w);
+}
+
+static void enter(struct jw *w, char bracket, bool is_object)
+{
+    before_value(w);
+    assert(w->depth < JW_DEPTH_MAX);
+    w->depth++;
+    w->has_member &= ~bit(w);
+    w->is_object = is_object ? w->is_object | bit(w) : w->is_object & ~bit(w);
+    buf_char(w->b, bracket);
+}
+
+static void leave(struct jw *w, char bracket, bool is_object)
+{
+    assert(w->depth > 0 && !w->key_open && !!(w->is_object & bit(w)) == is_object);
+    w->depth--;
+    buf_char(w->b, bracket);
+}
+
+void jw_object(struct jw *w)
+{
+    enter(w, '{', true);
+}
+
+void jw_object_end(struct jw *w)
+{
+    leave(w, '}', true);
+}
+
+void jw_array(struct jw *w)
+{
+    enter(w, '[', false);
+}
+
+void jw_array_end(struct jw *w)
+{
+    leave(w, ']', false);
+}
+
+static void quoted(struct buf *b, struct str v)
+{
+    buf_char(b, '"');
+    json_escape(b, v);
+    buf_char(b, '"');
+}
+
+void jw_key(struct jw *w, const char *name)
+{
+    assert((w->is_object & bit(w)) && !w->key_open);
+    comma(w);
+    quoted(w->b, str_from(name));
+    buf_char(w->b, ':');
+    w->key_open = true;
+}
+
+void jw_str(struct jw *w, struct str v)
+{
+    before_value(w);
+    quoted(w->b, v);
+}
+
+void jw_i64(struct jw *w, int64_t v)
+{
+    before_value(w);
+    buf_printf(w->b, "%lld", (long long)v);
+}
+
+void jw_u64(struct jw *w, uint64_t v)
+{
+    before_value(w);
+    buf_printf(w->b, "%llu", (unsigned long long)v);
+}
+
+void jw_f64(struct jw *w, double v)
+{
+    if (!isfinite(v)) {
+        jw_null(w);
+        return;
+    }
+    char text[40];
+    for (int digits = 15; digits <= 17; digits++) { /* 17 always read back the same */
+        snprintf(text, sizeof text, "%.*g", digits, v);
+        if (strtod(text, NULL) == v)
+            break;
+    }
+    before_value(w);
+    buf_text(w->b, text);
+}
+
+void jw_bool(struct jw *w, bool v)
+{
+    before_value(w);
+    buf_text(w->b, v ? "true" : "false");
+}
+
+void jw_null(struct jw *w)
+{
+    before_value(w);
+    buf_text(w->b, "null");
+}
+
+void jw_time(struct jw *w, int64_t ms)
+{
+    char text[RFC3339_TEXT + 1];
+    rfc3339_format(ms, text);
+    jw_str(w, str_from(text));
+}
+
+void jw_raw(struct jw *w, struct str v)
+{
+    before_value(w);
+    buf_add(w->b, v);
+}
+
+void jw_kv_str(struct jw *w, const char *name, struct str v)
+{
+    jw_key(w, name);
+    jw_str(w, v);
+}
+
+void jw_kv_cstr(struct jw *w, const char *name, const char *v)
+{
+    jw_key(w, name);
+    if (v)
+        jw_str(w, str_from(v));
+    else
+        jw_null(w);
+}
+
+void jw_kv_i64(struct jw *w, const char *name, int64_t v)
+{
+    jw_key(w, name);
+    jw_i64(w, v);
+}
+
+void jw_kv_bool(struct jw *w, const char *name, bool v)
+{
+    jw_key(w, name);
+    jw_bool(w, v);
+}
+
+void jw_kv_time(struct jw *w, const char *name, int64_t ms)
+{
+    jw_key(w, name);
+    jw_time(w, ms);
+}
+
+static unsigned code_point(struct str s, size_t at, size_t len)
+{
+    static const unsigned char lead_mask[] = { 0, 0x7F, 0x1F, 0x0F, 0x07 };
+    unsigned c = (unsigned char)s.p[at] & lead_mask[len];
+    for (size_t i = 1; i < len; i++)
+        c = c << 6 | ((unsigned char)s.p[at + i] & 0x3F);
+    return c;
+}
+
+/* What a terminal or an editor would act on instead of showing: controls, line separators, changes of direction. */
+static bool is_hidden(unsigned c)
+{
+    static const struct {
+        unsigned from, to;
+    } ranges[] = {
+        {0,       0x1F  },
+        { 0x7F,   0x9F  },
+        { 0x061C, 0x061C},
+        { 0x200E, 0x200F},
+        { 0x2028, 0x202E},
+        { 0x2066, 0x2069},
+        { 0xFEFF, 0xFEFF},
+    };
+    for (size_t i = 0; i < array_count(ranges); i++)
+        if (c >= ranges[i].from && c <= ranges[i].to)
+            return true;
+    return false;
+}
+
+static void escape_one(struct buf *b, unsigned c)
+{
+    static const char short_forms[] = {
+        ['"'] = '"', ['\\'] = '\\', ['\b'] = 'b', ['\f'] = 'f', ['\n'] = 'n', ['\r'] = 'r', ['\t'] = 't'
+    };
+    if (c < array_count(short_forms) && short_forms[c])
+        buf_printf(b, "\\%c", short_forms[c]);
+    else
+        buf_printf(b, "\\u%04x", c);
+}
+
+void json_escape(struct buf *b, struct str v)
+{
+    enum { REPLACEMENT = 0xFFFD };
+    size_t plain = 0; /* start of the run not yet written */
+    for (size_t i = 0; i < v.n;) {
+        size_t len = str_utf8_at(v, i);
+        unsigned c = len ? code_point(v, i, len) : REPLACEMENT;
+        if (len && c != '"' && c != '\\' && !is_hidden(c)) {
+            i += len;
+            continue;
+        }
+        buf_add(b, str_sub(v, plain, i));
+        escape_one(b, c);
+        i += max_of(len, (size_t)1);
+        plain = i;
+    }
+    if (plain < v.n)
+        buf_add(b, str_sub(v, plain, v.n));
+}
