@@ -9,5 +9,5 @@ enum { DURATION_TEXT = 48 };
 
 enum err duration_parse(struct str text, int64_t *ret_ms, struct error *e) must_use;
 
-/* The shortest exact form: 5400000 is 1h30m, 0 is 0s. ms >= 0. */
+/* Exact, largest unit first, nothing that is zero: 5400000 is 1h30m, 0 is 0s, a week is 7d. ms >= 0. */
 void duration_format(int64_t ms, char out[DURATION_TEXT]);

@@ -18,9 +18,9 @@ struct heap {
 };
 
 void heap_init(struct heap *h);
-void heap_release(struct heap *h);
-void heap_push(struct heap *h, struct heap_node *node, int64_t key); /* the node is in no heap */
-struct heap_node *heap_peek(const struct heap *h);                   /* NULL when empty */
-struct heap_node *heap_pop(struct heap *h);                          /* NULL when empty */
-void heap_remove(struct heap *h, struct heap_node *node);            /* the node is in this heap */
-void heap_rekey(struct heap *h, struct heap_node *node, int64_t key);
+void heap_release(struct heap *h); /* nodes still in it are not touched: they may be gone already */
+void heap_push(struct heap *h, struct heap_node *node, int64_t key);  /* the node is in no heap */
+struct heap_node *heap_peek(const struct heap *h);                    /* NULL when empty */
+struct heap_node *heap_pop(struct heap *h);                           /* NULL when empty */
+void heap_remove(struct heap *h, struct heap_node *node);             /* the node is in this heap */
+void heap_rekey(struct heap *h, struct heap_node *node, int64_t key); /* as if removed and pushed again */

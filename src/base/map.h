@@ -25,5 +25,6 @@ void *map_remove(struct map *m, struct str key);           /* returns what was t
 
 /* for each entry, in no order: map_each (&m, slot) { … slot->value … } The map must not change meanwhile. */
 #define map_each(m, slot)                                                                                              \
-    for (struct map_slot *slot = (m)->slots; slot != (m)->slots + (m)->cap; slot++)                                    \
+    for (struct map_slot *slot = (m)->slots, *slot##_end_ = slot ? slot + (m)->cap : slot; slot != slot##_end_;        \
+         slot++)                                                                                                       \
         if (slot->key.p)

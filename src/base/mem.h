@@ -24,7 +24,7 @@ char *xstrdup(const char *s) __attribute__((malloc, returns_nonnull, warn_unused
         taken_;                                                                                                        \
     })
 
-/* For cleanup_with: frees what a char * or void * variable points at. */
+/* For cleanup_with: frees what a char * variable points at. */
 void free_charp(char **p);
 
 #define must_use                      __attribute__((warn_unused_result))

@@ -1,5 +1,7 @@
 #include "base/str.h"
 
+#include <stdio.h>
+
 bool str_eq(struct str a, struct str b)
 {
     return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
@@ -135,4 +137,10 @@ bool str_is_utf8(struct str s)
         i += len;
     }
     return true;
+}
+
+const char *str_show_char(char c, char out[STR_CHAR_TEXT])
+{
+    snprintf(out, STR_CHAR_TEXT, c >= ' ' && c <= '~' ? "'%c'" : "byte 0x%02x", (unsigned char)c);
+    return out;
 }

@@ -24,7 +24,7 @@ static inline struct str str_from(const char *cstr)
 
 static inline struct str str_sub(struct str s, size_t from, size_t to)
 {
-    return (struct str){ s.p + from, to - from };
+    return (struct str){ from ? s.p + from : s.p, to - from }; /* s may be { NULL, 0 }, where even + 0 is undefined */
 }
 
 bool str_eq(struct str a, struct str b);
@@ -47,6 +47,10 @@ size_t str_distance(struct str a, struct str b);
 
 /* True if all of s is well-formed UTF-8 (no overlong forms, no surrogates, at most U+10FFFF). */
 bool str_is_utf8(struct str s);
+
+/* Writes how an error shows a character: 'x', or "byte 0x07" for what is not printable ASCII. Returns out. */
+enum { STR_CHAR_TEXT = 16 };
+const char *str_show_char(char c, char out[STR_CHAR_TEXT]);
 
 static inline bool is_digit(char c)
 {

@@ -21,7 +21,7 @@ struct uuid_gen {
 void uuid_gen_init(struct uuid_gen *g, uint64_t seed);
 struct uuid uuid_next(struct uuid_gen *g, int64_t now_ms);
 
-/* Time from time_ms, the other 74 bits from HASH_STABLE over bytes. */
+/* Time from time_ms (moments before 1970 count as 1970), the other 74 bits from HASH_STABLE over bytes. */
 struct uuid uuid_derived(int64_t time_ms, struct str bytes);
 
 int64_t uuid_time_ms(struct uuid u);

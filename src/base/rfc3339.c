@@ -1,0 +1,177 @@
+/* The six numbers of a time are rows of a table: what stands before each, how many digits it has, what it may be. What
+ * depends on more than one of them (days of a month, leap seconds, the year in UTC) is judged when all are known. */
+#include "base/rfc3339.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+enum { YEAR, MONTH, DAY, HOUR, MINUTE, SECOND, OFFSET_HOUR, OFFSET_MINUTE, NUMBER_COUNT };
+
+static const struct number {
+    const char *name;
+    char before; /* 0: nothing, or what its caller has read */
+    int digits;
+    int min, max;
+} numbers[NUMBER_COUNT] = {
+    [YEAR] = {"year",           0,   4, 0, 9999},
+    [MONTH] = { "month",         '-', 2, 1, 12  },
+    [DAY] = { "day",           '-', 2, 1, 31  },
+    [HOUR] = { "hour",          0,   2, 0, 23  },
+    [MINUTE] = { "minute",        ':', 2, 0, 59  },
+    [SECOND] = { "second",        ':', 2, 0, 60  }, /* 60: a leap second */
+    [OFFSET_HOUR] = { "offset hour",   0,   2, 0, 23  },
+    [OFFSET_MINUTE] = { "offset minute", ':', 2, 0, 59  },
+};
+
+struct reader {
+    struct str text;
+    size_t at;
+    int values[NUMBER_COUNT];
+    int ms;
+    int64_t offset_s;
+};
+
+/* What stands at the reading place; NUL at the end of the text, which no rule accepts. */
+static char next_char(const struct reader *r)
+{
+    return r->at < r->text.n ? r->text.p[r->at] : '\0';
+}
+
+static enum err unexpected(const struct reader *r, const char *wanted, struct error *e)
+{
+    char shown[STR_CHAR_TEXT];
+    if (r->text.n == 0)
+        return error_set(e, ERR_INVALID, "is empty: write it like 2026-02-10T08:00:00Z");
+    if (r->at == r->text.n)
+        return error_set(e, ERR_INVALID, "ends where %s is expected: write it like 2026-02-10T08:00:00Z", wanted);
+    return error_set(e, ERR_INVALID, "has %s at character %zu, where %s is expected",
+                     str_show_char(r->text.p[r->at], shown), r->at + 1, wanted);
+}
+
+static enum err no_digit(const struct reader *r, const struct number *n, struct error *e)
+{
+    char wanted[48];
+    snprintf(wanted, sizeof wanted, "the %s (%d digits)", n->name, n->digits);
+    return unexpected(r, wanted, e);
+}
+
+static enum err read_number(struct reader *r, int which, struct error *e)
+{
+    const struct number *n = &numbers[which];
+    if (n->before && next_char(r) != n->before)
+        return unexpected(r, n->before == '-' ? "'-'" : "':'", e);
+    r->at += n->before != 0;
+    int value = 0;
+    for (int i = 0; i < n->digits; i++, r->at++) {
+        if (!is_digit(next_char(r)))
+            return no_digit(r, n, e);
+        value = value * 10 + next_char(r) - '0';
+    }
+    if (value < n->min || value > n->max)
+        return error_set(e, ERR_INVALID, "%s %02d is not between %02d and %02d", n->name, value, n->min,
+                         which == SECOND ? 59 : n->max);
+    r->values[which] = value;
+    return ERR_OK;
+}
+
+static enum err check_day(const int *values, struct error *e)
+{
+    static const char *const names[] = { "January", "February", "March",     "April",   "May",      "June",
+                                         "July",    "August",   "September", "October", "November", "December" };
+    int year = values[YEAR], month = values[MONTH], day = values[DAY];
+    if (day <= days_in_month(year, month))
+        return ERR_OK;
+    if (month == 2 && day == 29)
+        return error_set(e, ERR_INVALID, "day 29 does not exist in February %04d", year);
+    return error_set(e, ERR_INVALID, "day %d does not exist in %s", day, names[month - 1]);
+}
+
+static enum err read_separator(struct reader *r, struct error *e)
+{
+    if (r->at == r->text.n)
+        return error_set(e, ERR_INVALID, "needs a time behind the date: " STR_FMT "T08:00:00Z", STR_ARG(r->text));
+    char c = next_char(r);
+    if (c != 'T' && c != 't' && c != ' ')
+        return unexpected(r, "'T'", e);
+    r->at++;
+    return ERR_OK;
+}
+
+static enum err read_fraction(struct reader *r, struct error *e)
+{
+    if (next_char(r) != '.')
+        return ERR_OK;
+    r->at++;
+    int digits = 0;
+    for (; is_digit(next_char(r)); r->at++, digits++)
+        if (digits < 3)
+            r->ms = r->ms * 10 + next_char(r) - '0';
+    if (digits == 0)
+        return unexpected(r, "a digit of the fraction", e);
+    if (digits > 9)
+        return error_set(e, ERR_INVALID, "has %d digits behind the point: at most 9 are read", digits);
+    for (; digits < 3; digits++)
+        r->ms *= 10;
+    return ERR_OK;
+}
+
+static enum err read_offset(struct reader *r, struct error *e)
+{
+    if (r->at == r->text.n)
+        return error_set(e, ERR_INVALID, "needs an offset: 'Z' or '+01:00'");
+    char sign = next_char(r);
+    if (sign != 'Z' && sign != 'z' && sign != '+' && sign != '-')
+        return unexpected(r, "an offset, 'Z' or '+01:00',", e);
+    r->at++;
+    if (sign == 'Z' || sign == 'z')
+        return ERR_OK;
+    if (read_number(r, OFFSET_HOUR, e) || read_number(r, OFFSET_MINUTE, e))
+        return ERR_INVALID;
+    int64_t size = r->values[OFFSET_HOUR] * HOUR_S + r->values[OFFSET_MINUTE] * MINUTE_S;
+    r->offset_s = sign == '-' ? -size : size;
+    return ERR_OK;
+}
+
+static enum err read_all(struct reader *r, struct error *e)
+{
+    for (int i = YEAR; i <= DAY; i++)
+        if (read_number(r, i, e))
+            return ERR_INVALID;
+    if (check_day(r->values, e) || read_separator(r, e))
+        return ERR_INVALID;
+    for (int i = HOUR; i <= SECOND; i++)
+        if (read_number(r, i, e))
+            return ERR_INVALID;
+    if (read_fraction(r, e) || read_offset(r, e))
+        return ERR_INVALID;
+    return r->at == r->text.n ? ERR_OK : unexpected(r, "the end", e);
+}
+
+enum err rfc3339_parse(struct str text, int64_t *ret_ms, struct error *e)
+{
+    struct reader r = { .text = text };
+    if (read_all(&r, e))
+        return ERR_INVALID;
+    const int *v = r.values;
+    struct civil local = {
+        {v[YEAR], v[MONTH], v[DAY]},
+        v[HOUR], v[MINUTE], v[SECOND]
+    };
+    int64_t second = civil_second(local) - r.offset_s; /* a 60th second is the 0th of the next minute */
+    struct civil utc = civil_of(second);
+    if (v[SECOND] == 60 && (utc.date.day != 1 || utc.hour != 0 || utc.minute != 0))
+        return error_set(e, ERR_INVALID,
+                         "second 60 exists only as a leap second, at 23:59:60 UTC on a month's last day");
+    if (!date_is_valid(utc.date))
+        return error_set(e, ERR_INVALID, "is outside the years 0000 to 9999 in UTC");
+    *ret_ms = second * 1000 + r.ms;
+    return ERR_OK;
+}
+
+void rfc3339_format(int64_t ms, char out[RFC3339_TEXT + 1])
+{
+    struct civil c = civil_of(floor_div(ms, 1000));
+    assert(date_is_valid(c.date));
+    snprintf(out, RFC3339_TEXT + 1, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", c.date.year, c.date.month, c.date.day,
+             c.hour, c.minute, c.second, (int)floor_mod(ms, 1000));
+}

@@ -1,0 +1,133 @@
+/* Layout, most significant bit first: 48 bits of milliseconds, 4 of version, 12 of `a`, 2 of variant, 62 of `b`.
+ *
+ * A generator puts the upper 12 bits of its counter into a and the lower 14 on top of b, random bits below. A new
+ * millisecond starts the counter at a random value in its lower half, so that at least 2^25 more ids fit; should they
+ * not, the generator goes on in the next millisecond and waits there for the clock, as it does when that steps back. */
+#include "base/uuid.h"
+
+#include <assert.h>
+
+enum { COUNTER_BITS = 26, COUNTER_LOW_BITS = 14 };
+#define TIME_MAX_MS ((INT64_C(1) << 48) - 1) /* in the year 10889 */
+#define B_BITS      62
+
+static void put_be(uint8_t *to, uint64_t value, int bytes)
+{
+    for (int i = bytes - 1; i >= 0; i--, value >>= 8)
+        to[i] = (uint8_t)value;
+}
+
+static struct uuid compose(int64_t time_ms, uint64_t a, uint64_t b)
+{
+    assert(time_ms >= 0 && time_ms <= TIME_MAX_MS);
+    struct uuid u;
+    put_be(u.b, (uint64_t)time_ms, 6);
+    put_be(u.b + 6, 0x7000 | (a & 0xfff), 2);
+    put_be(u.b + 8, UINT64_C(2) << B_BITS | (b & ((UINT64_C(1) << B_BITS) - 1)), 8);
+    return u;
+}
+
+static void start_ms(struct uuid_gen *g, int64_t ms)
+{
+    g->last_ms = ms;
+    g->counter = (uint32_t)(prng_u64(&g->random) >> (64 - (COUNTER_BITS - 1)));
+}
+
+void uuid_gen_init(struct uuid_gen *g, uint64_t seed)
+{
+    prng_init(&g->random, seed);
+    start_ms(g, 0);
+}
+
+struct uuid uuid_next(struct uuid_gen *g, int64_t now_ms)
+{
+    if (now_ms > g->last_ms)
+        start_ms(g, now_ms);
+    else if (++g->counter >> COUNTER_BITS)
+        start_ms(g, g->last_ms + 1);
+    uint64_t low = prng_u64(&g->random) >> (64 - (B_BITS - COUNTER_LOW_BITS));
+    return compose(g->last_ms, g->counter >> COUNTER_LOW_BITS,
+                   (uint64_t)g->counter << (B_BITS - COUNTER_LOW_BITS) | low);
+}
+
+struct uuid uuid_derived(int64_t time_ms, struct str bytes)
+{
+    struct hash_key second = HASH_STABLE; /* 74 bits are more than one hash has: a second one, by a key of its own */
+    second.k1 = ~second.k1;
+    int64_t ms = max_of(min_of(time_ms, TIME_MAX_MS), 0);
+    return compose(ms, hash_bytes(second, bytes), hash_bytes(HASH_STABLE, bytes));
+}
+
+int64_t uuid_time_ms(struct uuid u)
+{
+    int64_t ms = 0;
+    for (int i = 0; i < 6; i++)
+        ms = ms << 8 | u.b[i];
+    return ms;
+}
+
+int uuid_cmp(struct uuid a, struct uuid b)
+{
+    return memcmp(a.b, b.b, sizeof a.b);
+}
+
+bool uuid_eq(struct uuid a, struct uuid b)
+{
+    return uuid_cmp(a, b) == 0;
+}
+
+bool uuid_is_nil(struct uuid u)
+{
+    return uuid_eq(u, (struct uuid){ 0 });
+}
+
+static bool dash_at(size_t i)
+{
+    return i == 8 || i == 13 || i == 18 || i == 23;
+}
+
+void uuid_format(struct uuid u, char out[UUID_TEXT + 1])
+{
+    static const char hex[] = "0123456789abcdef";
+    size_t nibble = 0;
+    for (size_t i = 0; i < UUID_TEXT; i++) {
+        if (dash_at(i)) {
+            out[i] = '-';
+            continue;
+        }
+        uint8_t byte = u.b[nibble / 2];
+        out[i] = hex[nibble % 2 ? byte & 0xf : byte >> 4];
+        nibble++;
+    }
+    out[UUID_TEXT] = '\0';
+}
+
+static int hex_value(char c)
+{
+    c = ascii_lower(c);
+    if (is_digit(c))
+        return c - '0';
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+bool uuid_parse(struct str text, struct uuid *ret)
+{
+    struct uuid u = { 0 };
+    size_t nibble = 0;
+    if (text.n != UUID_TEXT)
+        return false;
+    for (size_t i = 0; i < UUID_TEXT; i++) {
+        if (dash_at(i)) {
+            if (text.p[i] != '-')
+                return false;
+            continue;
+        }
+        int value = hex_value(text.p[i]);
+        if (value < 0)
+            return false;
+        u.b[nibble / 2] = (uint8_t)(u.b[nibble / 2] << 4 | value);
+        nibble++;
+    }
+    *ret = u;
+    return true;
+}
