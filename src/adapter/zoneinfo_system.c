@@ -69,11 +69,11 @@ static bool has_magic(int folder, const char *name)
 }
 
 /* Trees that hold the zones over again, and names that mean another zone on another machine. */
-static bool is_no_zone(struct str name)
+static bool is_no_zone(const char *name)
 {
-    static const struct str others[] = { S("posix"), S("right"), S("localtime"), S("posixrules") };
+    static const char *const others[] = { "posix", "right", "localtime", "posixrules" };
     for (size_t i = 0; i < array_count(others); i++)
-        if (str_eq(name, others[i]))
+        if (strcmp(name, others[i]) == 0)
             return true;
     return false;
 }
@@ -92,8 +92,7 @@ static void visit(struct names *names, int folder, const char *entry, const char
     char name[NAME_MAX + 1];
     struct stat st;
     int n = snprintf(name, sizeof name, "%s%s", prefix, entry);
-    if (entry[0] == '.' || n >= (int)sizeof name - 1 || is_no_zone(str_from(name)) ||
-        fstatat(folder, entry, &st, 0) != 0)
+    if (entry[0] == '.' || n >= (int)sizeof name - 1 || is_no_zone(name) || fstatat(folder, entry, &st, 0) != 0)
         return;
     if (S_ISREG(st.st_mode) && has_magic(folder, entry)) {
         add_name(names, str_from(name));
