@@ -228,14 +228,14 @@ static void add_span(struct tz *z, int64_t from, uint8_t type)
 /* The file's own table: before the first transition its first type holds. */
 static enum err add_transitions(struct tz *z, const struct block *b, const uint8_t *interned, struct error *e)
 {
-    int64_t before = -TRANSITION_LIMIT - 1;
+    int64_t before = INT64_MIN;
     add_span(z, INT64_MIN, interned[0]);
     for (size_t i = 0; i < b->header.transition_count; i++) {
         int64_t at = be_time(b->times + i * b->time_size, b->time_size);
+        if (at < -TRANSITION_LIMIT || at > TRANSITION_LIMIT)
+            return error_set(e, ERR_CORRUPT, "transition %zu is too far away", i + 1);
         if (at <= before)
             return error_set(e, ERR_CORRUPT, "transition %zu is not later than the one before", i + 1);
-        if (at > TRANSITION_LIMIT)
-            return error_set(e, ERR_CORRUPT, "transition %zu is too far away", i + 1);
         if (b->indexes[i] >= b->header.type_count)
             return error_set(e, ERR_CORRUPT, "transition %zu leads to type %d, which it does not have", i + 1,
                              b->indexes[i]);

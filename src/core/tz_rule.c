@@ -40,10 +40,11 @@ static bool is_letter(char c)
 static bool scan_number(struct scanner *s, int digits, int min, int max, int *ret)
 {
     int v = 0, n = 0;
-    for (; n < digits && is_digit(peek(s)); n++)
-        v = v * 10 + (s->text.p[s->at++] - '0');
+    for (; n < digits && s->at + (size_t)n < s->text.n && is_digit(s->text.p[s->at + (size_t)n]); n++)
+        v = v * 10 + (s->text.p[s->at + (size_t)n] - '0');
     if (n == 0 || v < min || v > max)
         return false;
+    s->at += (size_t)n;
     *ret = v;
     return true;
 }
