@@ -160,8 +160,8 @@ static size_t distance(struct str asked, struct str known)
 
 static const char *closest_name(const struct names *names, struct str asked)
 {
-    const char *best = NULL;
-    size_t best_distance = SIZE_MAX;
+    size_t best_distance = distance(asked, S("UTC")); /* known without a file */
+    const char *best = best_distance == SIZE_MAX ? NULL : "UTC";
     for (size_t i = 0; i < names->count; i++) {
         size_t d = distance(asked, names->v[i]);
         if (d < best_distance) {
