@@ -13,6 +13,8 @@ static bool name_is_sound(struct str name)
         bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
         if (!letter && !is_digit(c) && c != '_' && c != '-' && c != '+' && c != '/')
             return false; /* no dot: no way out of the directory */
+        if (c == '/' && name.p[i - 1] == '/')
+            return false; /* one way to write a name */
     }
     return true;
 }
