@@ -71,7 +71,7 @@ BREACHES = {
     "call_of_another_files_static": ("src/core/a.c", "static int received;\nint a = recv(b);\n", 2, "call of recv"),
     "clock_outside_its_adapter": ("src/adapter/store_x.c", "int a = clock_gettime(b, c);\n", 1, "call of clock_gettime"),
     "log_in_adapter": ("src/adapter/store_x.c", 'void a(void) { log_warn("x"); }\n', 1, "call of log_warn"),
-    "unsafe_call_in_a_test": ("test/unit/test_a.c", "int a = rand();\n", 1, "call of rand"),
+    "unsafe_call_in_a_test": ("tests/unit/test_a.c", "int a = rand();\n", 1, "call of rand"),
     "assert_increments": ("src/core/a.c", "void a(int x)\n{\n    assert(x++ > 0);\n}\n", 3, "assert with a side effect"),
     "assert_assigns": ("src/core/a.c", "int a = assert((x = f(1)));\n", 1, "assert with a side effect"),
     "assert_adds": ("src/core/a.c", "int a = assert(f(1) && (x += 2));\n", 1, "assert with a side effect"),
@@ -115,18 +115,18 @@ NEAR_MISSES = {
     "own_static_of_that_name": ("src/core/a.c", "static bool accept(int c)\n{\n    return c;\n}\n\nint a = accept(b);\n"),
     "pure_assert": ("src/core/a.c", "int a = assert(x == 1 && y <= 2 && z >= 3 && w != 4 && !strcmp(a, \"=\"));\n"),
     "assert_on_a_literal": ("src/core/a.c", "int a = assert(same(x, (struct d){ .year = 1, .month = 2 }));\n"),
-    "cmocka_assert": ("test/unit/test_a.c", "int a = assert_int_equal(x++, 1);\n"),
+    "cmocka_assert": ("tests/unit/test_a.c", "int a = assert_int_equal(x++, 1);\n"),
     "fifty_lines": ("src/core/a.c", "int a(void)\n{\n" + "    b();\n" * 47 + "}\n"),
     "long_table": ("src/core/a.c", "static const int a[] = {\n" + "    1,\n" * 100 + "};\n"),
-    "long_test": ("test/unit/test_a.c", LONG),
+    "long_test": ("tests/unit/test_a.c", LONG),
     "own_header_of_an_adapter": ("src/adapter/store_sqlite_claim.c", '#include "adapter/store_sqlite.h"\n'),
     "jansson_behind_its_door": ("src/base/json_read.c", "#include <jansson.h>\n"),
     "io_in_an_adapter": ("src/adapter/zoneinfo_system.c", "#include <fcntl.h>\nint a = open(b, c);\n"),
     "clock_in_its_adapter": ("src/adapter/clock_system.c", "int a = clock_gettime(b, c);\n"),
-    "temporary_name": ("test/unit/test_a.c", 'char a[] = "/tmp/x-XXXXXX";\n'),
+    "temporary_name": ("tests/unit/test_a.c", 'char a[] = "/tmp/x-XXXXXX";\n'),
     "route_with_that_word": ("docs/a.md", "POST /v1/tasks/wor" + "k/x and src/wor" + "k/y\n"),
     "line_break_of_markdown": ("docs/a.md", "a  \nb\n"),
-    "corpus": ("test/fuzz/corpus/cron/tab.txt", "\t* * TO" + "DO"),
+    "corpus": ("tests/fuzz/corpus/cron/tab.txt", "\t* * TO" + "DO"),
     "build_folder": ("build-x/a.c", "\tstrcpy(a, b);"),
 }
 
@@ -143,7 +143,7 @@ CALL_NAMES = [(name, row) for row in tidy.CALLS for name in row[0].split()]
 @pytest.mark.parametrize("name,row", CALL_NAMES, ids=[name for name, _ in CALL_NAMES])
 def test_every_listed_call_is_caught_where_it_is_refused(tree, name, row):
     _, refused, excepted, remedy = row
-    places = [p + "planted.c" if p.count("/") > 1 else p + {"src/": "cli", "test/": "unit"}[p] + "/planted.c" for p in refused]
+    places = [p + "planted.c" if p.count("/") > 1 else p + {"src/": "cli", "tests/": "unit"}[p] + "/planted.c" for p in refused]
     found = tree({p: f"int a = {name}(1);\n" for p in places})
     assert {f for f in found if f"call of {name}; {remedy}" in f} == {f"{p}:1: call of {name}; {remedy}" for p in places}
     for p in excepted:
@@ -183,8 +183,8 @@ def test_source_unknown_to_meson_is_caught(tree):
 
 
 def test_test_unknown_to_meson_is_caught(tree):
-    found = tree({"test/unit/test_a.c": "int a;\n", "test/unit/test_b.c": "int b;\n", "test/unit/meson.build": "[\n  'b',\n]\n"})
-    assert found == ["test/unit/test_a.c:1: not in test/unit/meson.build; add 'a' there"]
+    found = tree({"tests/unit/test_a.c": "int a;\n", "tests/unit/test_b.c": "int b;\n", "tests/unit/meson.build": "[\n  'b',\n]\n"})
+    assert found == ["tests/unit/test_a.c:1: not in tests/unit/meson.build; add 'a' there"]
 
 
 def test_listed_function_may_stay_as_long_as_it_is(tree):
