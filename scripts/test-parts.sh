@@ -1,9 +1,8 @@
-# The parts of ./test, which sources this file and gives $root. A part is a function part_NAME; what it finds goes line
+# The parts of ./test, which sources this file and gives $root and $parts. A part is a function part_NAME; what it finds goes line
 # by line (passed, failed or skipped; a tab; a name) into $results/NAME, and the summary counts those lines.
 # shellcheck shell=bash
 
 cd "$root" || exit 1
-export PATH=/usr/sbin:/usr/bin:/sbin:/bin${PATH:+:$PATH} # Debian's tools first: they are what install-deps installs
 export LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1
 export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:abort_on_error=0
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
