@@ -1,5 +1,5 @@
-# The parts of ./test, which sources this file and gives $root and $parts. A part is a function part_NAME; what it finds goes line
-# by line (passed, failed or skipped; a tab; a name) into $results/NAME, and the summary counts those lines.
+# The parts of ./test, which sources this file and gives $root and $parts. A part is a function part_NAME; what it finds goes
+# line by line (passed, failed or skipped; a tab; a name) into $results/NAME, and the summary counts those lines.
 # shellcheck shell=bash
 
 cd "$root" || exit 1
