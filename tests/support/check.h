@@ -1,5 +1,5 @@
 #pragma once
-/* test/support/check.h - cmocka with what it needs in front of it, and a few checks that speak our types. */
+/* tests/support/check.h - cmocka with what it needs in front of it, and a few checks that speak our types. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,0 +1,283 @@
+# The parts of ./test, which sources this file and gives $root and $parts. A part is a function part_NAME; what it finds goes
+# line by line (passed, failed or skipped; a tab; a name) into $results/NAME, and the summary counts those lines.
+# shellcheck shell=bash
+
+cd "$root" || exit 1
+export LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1
+export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:abort_on_error=0
+export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+python=/usr/bin/python3 # not the first in PATH: Debian's has Debian's pytest
+pytest=("$python" -m pytest -q -p no:cacheprovider)
+
+coverage_lines_min=95
+coverage_branches_min=90
+
+results=$root/build-results
+rm -rf "$results"
+mkdir -p "$results"
+log=$results/log
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Helpers
+
+now_us() { echo "${EPOCHREALTIME/./}"; }
+
+# 12.3, of a start time
+seconds_since() {
+    local tenths=$((($(now_us) - $1) / 100000))
+    echo "$((tenths / 10)).$((tenths % 10))"
+}
+
+record() { printf '%s\t%s\n' "$1" "$2" >>"$results/$part"; }
+
+# check NAME COMMAND… - one check: a line when it passes, all its words when it fails.
+check() {
+    local name=$1 start
+    shift
+    start=$(now_us)
+    if "$@" >"$log" 2>&1 </dev/null; then
+        record passed "$name"
+        echo "  ok      $name ($(seconds_since "$start") s)"
+    else
+        record failed "$name"
+        cat "$log"
+        echo "  FAILED  $name ($(seconds_since "$start") s)"
+        return 1
+    fi
+}
+
+# configure FOLDER COMPILER MESON-OPTIONS… - anew only when there is no build yet or the options have changed.
+configure() {
+    local folder=$1 compiler=$2 wanted="${*:2}"
+    [[ -f $folder/build.ninja && -f $folder/.setup && $(<"$folder/.setup") == "$wanted" ]] && return
+    rm -rf "${root:?}/$folder"
+    CC=$compiler meson setup "${@:3}" "$folder" && echo "$wanted" >"$folder/.setup"
+}
+
+build_tests() { configure build-test gcc -Dwerror=true -Dtests=enabled -Db_sanitize=address,undefined && ninja -C build-test; }
+build_clang() { configure build-clang clang -Dwerror=true -Dtests=enabled && ninja -C build-clang; }
+build_release() { configure build-release gcc -Dwerror=true -Dtests=disabled --buildtype=release && ninja -C build-release belfry; }
+build_coverage() { configure build-coverage gcc -Dtests=enabled --buildtype=debug -Db_coverage=true && ninja -C build-coverage; }
+build_fuzzers() {
+    configure build-fuzz clang -Dfuzzers=true -Dtests=disabled -Db_sanitize=address,undefined -Db_lundef=false &&
+        ninja -C build-fuzz
+}
+
+# needs NAME COMMAND - builds what a part stands on; only a failure counts.
+needs() {
+    "$2" >"$log" 2>&1 </dev/null && return
+    record failed "$1"
+    cat "$log"
+    echo "  FAILED  $1"
+    return 1
+}
+
+has_suite() { grep -qE "\"[a-z]+:$1\"" "$2/meson-info/intro-tests.json"; }
+
+none_yet() { echo "  none yet: $1"; }
+
+# run_suite FOLDER SUITE [NAME…] - meson's tests of a suite, each test inside a program counted.
+run_suite() {
+    local folder=$1 suite=$2 found=$results/found
+    shift 2
+    rm -f "$folder"/meson-logs/testlog*
+    meson test -C "$folder" --no-rebuild --print-errorlogs --suite "$suite" "$@" 2>&1 |
+        grep -vE "^(ninja: .*|(Ok|Expected Fail|Fail|Unexpected Pass|Skipped|Timeout): .*|Full log written to .*|)$"
+    local status=${PIPESTATUS[0]}
+    if [[ ! -f $folder/meson-logs/testlog.junit.xml ]]; then
+        [[ $status -eq 0 ]] || record failed "$suite: meson test, status $status, left no results"
+        return 1
+    fi
+    scripts/test-results meson "$folder/meson-logs" >"$found" || record failed "$suite: meson's results are unreadable"
+    cat "$found" >>"$results/$part"
+    if [[ $status -ne 0 ]] && ! grep -q ^failed "$found"; then
+        record failed "$suite: meson test, status $status"
+    fi
+    [[ $status -eq 0 ]]
+}
+
+# run_pytest ARGUMENTS… - its words as they come, its tests counted. Status 5 is "no test matched": nothing ran.
+run_pytest() {
+    local status=0
+    rm -f "$results/junit.xml"
+    "${pytest[@]}" --junitxml="$results/junit.xml" "$@" || status=$?
+    scripts/test-results junit "$results/junit.xml" >"$results/found" || record failed "pytest left no results"
+    cat "$results/found" >>"$results/$part"
+    if [[ $status -ne 0 && $status -ne 5 ]] && ! grep -q ^failed "$results/found"; then
+        record failed "pytest, status $status"
+    fi
+    [[ $status -eq 0 ]]
+}
+
+# ----------------------------------------------------------------------------------------------------------------------
+# tidy
+
+layout() { find src tests -name '*.[ch]' -print0 | xargs -0 clang-format --dry-run --Werror; }
+
+# clang-tidy over what meson compiles, but only over what has changed since it was last found clean: a stamp bears the
+# hash of the file and of everything else that has a say.
+clang_tidy() {
+    local stamps=build-clang/tidy-stamps common hash file stamp
+    local -a sources=() todo=()
+    mkdir -p "$stamps"
+    mapfile -t sources < <(grep -o '"file": "[^"]*"' build-clang/compile_commands.json | cut -d'"' -f4 | sed 's|^\.\./||' | sort -u)
+    common=$({ clang-tidy --version && cat .clang-tidy meson.build && find src tests -name '*.h' -print0 | sort -z | xargs -0 cat; } |
+        sha256sum | cut -c1-16)
+    while read -r hash file; do
+        stamp=$stamps/${file//\//_}.${hash:0:16}.$common
+        [[ -f $stamp ]] || todo+=("$file" "$stamp")
+    done < <(sha256sum "${sources[@]}")
+    [[ ${#todo[@]} -eq 0 ]] && return
+    # shellcheck disable=SC2016
+    printf '%s\0' "${todo[@]}" |
+        xargs -0 -P "$(nproc)" -n 2 bash -c 'clang-tidy --quiet -p build-clang "$0" 2>&1 && touch "$1"'
+}
+
+# What the flags promise is looked up in what they made. The static libraries are asked for the calls that the compiler
+# puts in, so that this holds however little the binary itself links.
+hardening() {
+    local binary=build-release/belfry status=0 headers dynamic symbols
+    headers=$(readelf -hlW "$binary") && dynamic=$(readelf -dW "$binary") || return
+    symbols=$(find build-release/src -name '*.o' -print0 | xargs -0 readelf -sW) || return
+    promise() { grep -qE "$2" <<<"$3" || { echo "$binary: $1 is missing; see 'hardening' in meson.build" && status=1; }; }
+    promise "PIE" "Type: +DYN" "$headers"
+    promise "PIE" "FLAGS_1.*PIE" "$dynamic"
+    promise "RELRO" "GNU_RELRO" "$headers"
+    promise "BIND_NOW" "BIND_NOW|FLAGS.*NOW" "$dynamic"
+    promise "a stack that is not executable" "GNU_STACK.* RW +0x" "$headers"
+    promise "the stack protector" "__stack_chk_fail" "$symbols"
+    promise "FORTIFY" "__v?snprintf_chk|__memcpy_chk" "$symbols"
+    if [[ $(uname -m) == x86_64 ]]; then
+        promise "control-flow protection" "IBT" "$(find build-release/src -name '*.o' -print0 | xargs -0 readelf -nW)"
+    fi
+    return "$status"
+}
+
+part_tidy() {
+    check "rules of the tree (tools/tidy)" tools/tidy
+    echo "  tests of the tools:"
+    run_pytest tools
+    check "layout (clang-format)" layout
+    check "clang, warnings are errors" build_clang && check "bugs (clang-tidy)" clang_tidy
+    check "release build, warnings are errors" build_release && check "hardening of the release build" hardening
+}
+
+# ----------------------------------------------------------------------------------------------------------------------
+# unit, conformance, end to end
+
+part_unit() {
+    needs "build with sanitizers" build_tests || return
+    run_suite build-test unit "$@"
+}
+
+part_conformance() {
+    needs "build with sanitizers" build_tests || return
+    has_suite conformance build-test || { none_yet "no port has a suite in tests/conformance" && return; }
+    run_suite build-test conformance "$@"
+}
+
+# The tests find the binary in $BELFRY.
+part_e2e() {
+    local argument
+    local -a where=(tests/e2e)
+    needs "build with sanitizers" build_tests || return
+    [[ -n $(find tests/e2e -name 'test_*.py' -print -quit 2>/dev/null) ]] || { none_yet "no test_*.py in tests/e2e" && return; }
+    for argument in "$@"; do
+        [[ -e ${argument%%::*} ]] && where=()
+    done
+    BELFRY=$root/build-test/belfry run_pytest -n 2 "${where[@]}" "$@"
+}
+
+# ----------------------------------------------------------------------------------------------------------------------
+# fuzz, coverage
+
+# What a run finds worth keeping goes to build-fuzz/corpus, what breaks a target to build-fuzz/findings.
+fuzz_one() {
+    local name=$1 seconds=$2 seeds=tests/fuzz/corpus/$1 dictionary=tests/fuzz/$1.dict
+    mkdir -p "build-fuzz/corpus/$name" "build-fuzz/findings/$name"
+    local -a arguments=(-max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -verbosity=1 -print_final_stats=1
+        -artifact_prefix="build-fuzz/findings/$name/")
+    [[ -f $dictionary ]] && arguments+=(-dict="$dictionary")
+    arguments+=("build-fuzz/corpus/$name")
+    [[ -d $seeds ]] && arguments+=("$seeds")
+    "build-fuzz/tests/fuzz/fuzz_$name" "${arguments[@]}"
+}
+
+part_fuzz() {
+    local target name seconds=${1:-${fuzz_seconds:-10}} any=false
+    if ! [[ $seconds =~ ^[1-9][0-9]*$ ]]; then
+        record failed "'$seconds' is no number of seconds"
+        return 1
+    fi
+    needs "build of the fuzzers" build_fuzzers || return
+    for target in build-fuzz/tests/fuzz/fuzz_*; do
+        [[ -f $target && -x $target ]] || continue
+        any=true name=${target##*/fuzz_}
+        check "fuzz $name" fuzz_one "$name" "$seconds" && grep -E "number_of_executed_units|average_exec" "$log" | sed 's/^stat::/         /'
+    done
+    $any || none_yet "no target in tests/fuzz"
+}
+
+# Lines with an assert have a branch that a sound program never takes, so their branches are left out.
+part_coverage() {
+    local report=$results/coverage.json lines branches suite
+    needs "build for coverage" build_coverage || return
+    find build-coverage -name '*.gcda' -delete
+    for suite in unit conformance; do
+        has_suite "$suite" build-coverage || continue
+        if ! meson test -C build-coverage --no-rebuild --suite "$suite" >"$log" 2>&1; then
+            cat "$log"
+            record failed "tests for coverage"
+            return 1
+        fi
+    done
+    if ! gcovr -r . -f src/base/ -f src/core/ --exclude-branches-by-pattern '.*\bassert\(.*' \
+        --json-summary "$report" --txt "$results/coverage.txt" build-coverage >"$log" 2>&1; then
+        cat "$log"
+        record failed "gcovr"
+        return 1
+    fi
+    read -r lines branches < <("$python" -c 'import json, sys
+r = json.load(open(sys.argv[1]))
+print(*(100 * r[k + "_covered"] // max(r[k + "_total"], 1) for k in ("line", "branch")))' "$report")
+    echo "  base and core: $lines % of lines ($coverage_lines_min wanted), $branches % of branches ($coverage_branches_min wanted)"
+    check "coverage of lines" test "$lines" -ge "$coverage_lines_min"
+    check "coverage of branches" test "$branches" -ge "$coverage_branches_min"
+    if grep -q ^failed "$results/$part"; then cat "$results/coverage.txt"; fi
+}
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Running and summing up
+
+declare -A seconds_of
+
+run_part() {
+    part=$1
+    local start
+    shift
+    start=$(now_us)
+    : >"$results/$part"
+    echo "== $part"
+    "part_$part" "$@"
+    seconds_of[$part]=$(seconds_since "$start")
+}
+
+count() { cat "${@:2}" | grep -c "^$1"; }
+
+summary() {
+    local name passed failed skipped
+    local -a files=("${parts[@]/#/$results/}")
+    echo
+    printf '%-12s %7s %7s %7s %8s\n' part passed failed skipped seconds
+    for name in "${parts[@]}"; do
+        printf '%-12s %7s %7s %7s %8s\n' "$name" "$(count passed "$results/$name")" "$(count failed "$results/$name")" \
+            "$(count skipped "$results/$name")" "${seconds_of[$name]}"
+    done
+    echo
+    grep -h ^skipped "${files[@]}"
+    grep -h ^failed "${files[@]}"
+    passed=$(count passed "${files[@]}") failed=$(count failed "${files[@]}") skipped=$(count skipped "${files[@]}")
+    [[ $((passed + failed)) -gt 0 ]] || echo "nothing ran"
+    echo "$passed passed, $failed failed, $skipped skipped"
+    [[ $failed -eq 0 && $passed -gt 0 ]]
+}
