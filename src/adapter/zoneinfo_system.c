@@ -184,6 +184,17 @@ static enum err unknown_zone(struct zoneinfo_system *s, struct str name, struct 
                        STR_ARG(name));
 }
 
+static void system_names(struct zoneinfo *z, struct str prefix, struct buf *out)
+{
+    struct zoneinfo_system *s = self(z);
+    pthread_mutex_lock(&s->lock);
+    learn_names(s);
+    for (size_t i = 0; i < s->names.count; i++)
+        if (str_starts(s->names.v[i], prefix))
+            buf_printf(out, STR_FMT "\n", STR_ARG(s->names.v[i]));
+    pthread_mutex_unlock(&s->lock);
+}
+
 /* ---- reading a zone ---- */
 
 /* The file's bytes, at most one more than a zone may have, up to size. */
@@ -328,6 +339,7 @@ static void system_free(struct zoneinfo *z)
 static const struct zoneinfo_ops system_ops = {
     .get = system_get,
     .generation = system_generation,
+    .names = system_names,
     .free = system_free,
 };
 

@@ -29,15 +29,15 @@ struct error {
 };
 
 /* Each fills *e (which may be NULL) and returns the code, so that a failure is one line: return error_set(…). */
-enum err error_set(struct error *e, enum err code, const char *fmt, ...) __attribute__((format(printf, 3, 4))) must_use;
+enum err error_set(struct error *e, enum err code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 enum err error_field(struct error *e, const char *field, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4))) must_use; /* always ERR_INVALID */
+    __attribute__((format(printf, 3, 4))); /* always ERR_INVALID */
 
 /* Puts context in front of the sentence: "open 'x.db': disk I/O error". Returns e's code. */
-enum err error_wrap(struct error *e, const char *fmt, ...) __attribute__((format(printf, 2, 3))) must_use;
+enum err error_wrap(struct error *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Puts a field path in front of the field: error_in(e, "retry") turns "base_delay_ms" into "retry.base_delay_ms". */
-enum err error_in(struct error *e, const char *parent) must_use;
+enum err error_in(struct error *e, const char *parent);
 
 /* "invalid input", for a code without a sentence. */
 const char *err_text(enum err code);

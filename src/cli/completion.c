@@ -34,7 +34,7 @@ static enum exit_code run_completion(struct cli *cli, const struct options *o)
         }
     }
     struct error e;
-    (void)error_set(&e, ERR_INVALID, "name one shell: bash, zsh or fish");
+    error_set(&e, ERR_INVALID, "name one shell: bash, zsh or fish");
     return cli_fail(cli, "completion", &e, EXIT_USAGE);
 }
 

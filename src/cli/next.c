@@ -1,4 +1,7 @@
 /* belfry next - when would this fire? Answers from the core alone: no server, no store. */
+#include <stdlib.h>
+
+#include "base/duration.h"
 #include "base/hash.h"
 #include "base/jsonw.h"
 #include "base/rfc3339.h"
@@ -122,7 +125,7 @@ static enum err read_question(struct cli *cli, const struct options *o, struct q
     if (read_expression(o, q, e))
         return e->code;
     if (zoneinfo_get(cli->zones, option_get(o, "tz")->text, &q->zone, e))
-        return error_field(e, "--tz", "%s", (struct error){ *e }.text);
+        return e->code;
     q->from_ms = time_or(o, "from", clock_wall_ms(cli->clock));
     q->to_ms = time_or(o, "to", INT64_MAX);
     q->count = option_given(o, "to") && !option_given(o, "count") ? INT64_MAX : option_get(o, "count")->number;

@@ -35,8 +35,8 @@ static enum exit_code run_help(struct cli *cli, const struct options *o)
     const struct command *c = o->word_count ? command_find(o->words[0]) : NULL;
     if (o->word_count && !c) {
         struct error e;
-        (void)error_set(&e, ERR_INVALID, "there is no command '" STR_FMT "'; 'belfry --help' lists them",
-                        STR_ARG(o->words[0]));
+        error_set(&e, ERR_INVALID, "there is no command '" STR_FMT "'; 'belfry --help' lists them",
+                  STR_ARG(o->words[0]));
         return cli_fail(cli, "help", &e, EXIT_USAGE);
     }
     if (c)

@@ -1,2 +1,6 @@
 #include "core/cron_syntax.h"
-void cron_describe(struct str text, struct buf *out) { (void)text; buf_text(out, "x"); }
+void cron_describe(struct str text, struct buf *out)
+{
+    (void)text;
+    buf_text(out, "x");
+}

@@ -264,20 +264,31 @@ static bool step_arriving(const struct recurrence *r, int64_t day, int64_t from_
     return ret->at_ms != NONE;
 }
 
+/* The day before which nothing arrives, given that nothing did on `day`: that of the next step, or the business day
+ * before it if the step moves back there. */
+static int64_t day_of_next_arrival(const struct recurrence *r, int64_t day)
+{
+    int64_t step = next_step(r, day_begins_ms(r, day + 1));
+    if (step == NONE)
+        return NONE;
+    int64_t arrives = floor_div(local_ms(r, step), DAY_MS);
+    if (!is_open(r, arrives) && r->calendar_policy == CALENDAR_PREVIOUS_DAY &&
+        !calendar_business_day(r->calendar, arrives, -1, &arrives))
+        return day + 1;
+    return max_of(day + 1, arrives);
+}
+
 static bool step_with_moves(const struct recurrence *r, int64_t from_ms, struct occurrence *ret)
 {
     int64_t day = floor_div(local_ms(r, from_ms), DAY_MS);
     while (day <= END_DAY) {
-        if (is_open(r, day) && step_arriving(r, day, from_ms, ret))
-            return true;
-        /* Nothing can arrive before the next step's own day, but for what moves back to the business day before it. */
-        int64_t step = next_step(r, day_begins_ms(r, day + 1));
-        if (step == NONE)
-            return false;
-        int64_t step_day = floor_div(local_ms(r, step), DAY_MS), arrives = step_day;
-        if (!is_open(r, step_day) && r->calendar_policy == CALENDAR_PREVIOUS_DAY)
-            (void)calendar_business_day(r->calendar, step_day, -1, &arrives);
-        day = max_of(day + 1, arrives);
+        if (is_open(r, day)) {
+            if (step_arriving(r, day, from_ms, ret))
+                return true;
+            day = day_of_next_arrival(r, day);
+        } else if (!calendar_business_day(r->calendar, day, 1, &day)) {
+            day += CALENDAR_REACH_DAYS;
+        }
     }
     return false;
 }

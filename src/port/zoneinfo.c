@@ -35,6 +35,11 @@ uint64_t zoneinfo_generation(struct zoneinfo *z)
     return z->ops->generation(z);
 }
 
+void zoneinfo_names(struct zoneinfo *z, struct str prefix, struct buf *out)
+{
+    z->ops->names(z, prefix, out);
+}
+
 void zoneinfo_free(struct zoneinfo *z)
 {
     if (z)

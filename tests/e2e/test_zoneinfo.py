@@ -101,7 +101,7 @@ class Expected:
 
 def tzdump(lines):
     """Belfry's answers, one process for all."""
-    done = subprocess.run([BUILD / "test/support/tzdump"], input="\n".join(lines) + "\n", capture_output=True, text=True,
+    done = subprocess.run([BUILD / "tests/support/tzdump"], input="\n".join(lines) + "\n", capture_output=True, text=True,
                           check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()

@@ -1,5 +1,5 @@
 #pragma once
-/* test/support/cron_oracle.h - a second opinion on cron expressions, slow and simple on purpose.
+/* tests/support/cron_oracle.h - a second opinion on cron expressions, slow and simple on purpose.
  *
  * It shares nothing with core/cron: it keeps the text, and asks of each value whether a member of the text's list
  * allows it, by the words of the manual. It believes that the text is valid. And it makes such texts up. */

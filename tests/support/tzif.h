@@ -1,5 +1,5 @@
 #pragma once
-/* test/support/tzif.h - writes TZif files, good ones and bad ones, so that no test depends on this machine's tzdata. */
+/* tests/support/tzif.h - writes TZif files, good ones and bad ones, so that no test depends on this machine's tzdata. */
 #include "base/buf.h"
 
 struct tzif_type {

@@ -1,5 +1,5 @@
 /* Zones are written here, from the facts, and not taken from this machine's tzdata: the past does not change but the
- * future does. That the system's own files are read right is shown by test/e2e/test_zoneinfo.py. */
+ * future does. That the system's own files are read right is shown by tests/e2e/test_zoneinfo.py. */
 #include "check.h"
 
 #include <stdio.h>
