@@ -370,7 +370,7 @@ static void cut_to_size(struct tz *z)
 
 static enum err parse(struct str name, struct str tzif, struct tz **ret, struct error *e)
 {
-    struct block b;
+    struct block b = { 0 };
     if (read_block(tzif, &b, e))
         return e->code;
     struct tz *z = new_zone(name, &b);
