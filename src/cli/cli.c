@@ -1,8 +1,11 @@
 #include "cli/cli.h"
 
+#include <errno.h>
+
+#include "base/sentence.h"
 #include "cli/commands.h"
 
-enum { HELP_MAX = 64 * 1024, OPTIONS_MAX = 64, SUGGEST_DISTANCE = 2 };
+enum { HELP_MAX = 64 * 1024, OPTIONS_MAX = 64 };
 
 const struct command *command_find(struct str name)
 {
@@ -10,20 +13,6 @@ const struct command *command_find(struct str name)
         if (str_eq(name, str_from((*c)->name)))
             return *c;
     return NULL;
-}
-
-static const struct command *closest_command(struct str name)
-{
-    const struct command *best = NULL;
-    size_t least = SUGGEST_DISTANCE + 1;
-    for (const struct command *const *c = commands; *c; c++) {
-        size_t distance = str_distance(name, str_from((*c)->name));
-        if (!(*c)->hidden && distance < least) {
-            least = distance;
-            best = *c;
-        }
-    }
-    return best;
 }
 
 size_t command_options(const struct command *c, struct option *ret, size_t max)
@@ -58,16 +47,37 @@ void commands_help(struct buf *out)
                   "Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 server unreachable.\n");
 }
 
+/* A sentence may hold what was typed, and was perhaps cut within a character. */
+static void print_plainly(FILE *out, struct str text)
+{
+    for (size_t i = 0; i < text.n;) {
+        size_t n = str_utf8_at(text, i);
+        bool is_control = (unsigned char)text.p[i] < ' ' || text.p[i] == 0x7F;
+        if (n == 0 || is_control)
+            fputc('?', out);
+        else
+            fwrite(text.p + i, 1, n, out);
+        i += max_of(n, (size_t)1);
+    }
+}
+
 enum exit_code cli_fail(struct cli *cli, const char *command, const struct error *e, enum exit_code code)
 {
-    fprintf(cli->err, "belfry %s: %s%s%s\n", command, e->field, e->field[0] ? ": " : "", e->text);
+    fprintf(cli->err, "belfry %s: ", command);
+    print_plainly(cli->err, str_from(e->field));
+    fputs(e->field[0] ? ": " : "", cli->err);
+    print_plainly(cli->err, str_from(e->text));
+    fputc('\n', cli->err);
     return code;
 }
 
-void cli_print(struct cli *cli, const struct buf *text)
+bool cli_print(struct cli *cli, const struct buf *text)
 {
-    fwrite(buf_cstr(text), 1, text->n, cli->out);
-    fflush(cli->out);
+    errno = 0;
+    bool written = fwrite(buf_cstr(text), 1, text->n, cli->out) == text->n && fflush(cli->out) == 0;
+    if (!written && !cli->out_errno)
+        cli->out_errno = errno ? errno : EIO;
+    return !cli->out_errno;
 }
 
 static int print_help(struct cli *cli, const struct command *c)
@@ -82,29 +92,55 @@ static int print_help(struct cli *cli, const struct command *c)
     return EXIT_DONE;
 }
 
+/* Output that was lost is a failure, whatever the command thinks of its own work. */
+static int check_output(struct cli *cli, const struct command *c, int code)
+{
+    if (!cli->out_errno || cli->out_errno == EPIPE)
+        return code;
+    struct error e;
+    error_set(&e, ERR_UNAVAILABLE, "cannot write the output: %s", strerror(cli->out_errno));
+    return (int)cli_fail(cli, c->name, &e, EXIT_REFUSED);
+}
+
+static int refuse_usage(struct cli *cli, const struct command *c, const struct error *e)
+{
+    cli_fail(cli, c->name, e, EXIT_USAGE);
+    fprintf(cli->err, "Try 'belfry %s --help'.\n", c->name);
+    return EXIT_USAGE;
+}
+
 static int run_command(struct cli *cli, const struct command *c, int argc, char *const *argv)
 {
     struct option rows[OPTIONS_MAX];
     cleanup_with(options_release) struct options o;
     options_init(&o, rows, command_options(c, rows, array_count(rows)));
     struct error e;
-    if (options_parse_flags(&o, argc, argv, &e)) {
-        fprintf(cli->err, "belfry %s: %s%s%s\nTry 'belfry %s --help'.\n", c->name, e.field, e.field[0] ? ": " : "",
-                e.text, c->name);
-        return EXIT_USAGE;
-    }
+    if (options_parse_flags(&o, argc, argv, &e))
+        return refuse_usage(cli, c, &e);
     if (option_get(&o, "help")->number)
-        return print_help(cli, c);
-    return (int)c->run(cli, &o);
+        return check_output(cli, c, print_help(cli, c));
+    if (c->words[0] == '\0' && o.word_count) {
+        char word[QUOTE_TEXT];
+        quote_text(o.words[0], word);
+        error_set(&e, ERR_INVALID, "takes no words, and %s is one", word);
+        return refuse_usage(cli, c, &e);
+    }
+    return check_output(cli, c, (int)c->run(cli, &o));
 }
 
-static int unknown_command(struct cli *cli, const char *name)
+enum exit_code command_unknown(struct cli *cli, struct str name)
 {
-    const struct command *close = closest_command(str_from(name));
-    if (close)
-        fprintf(cli->err, "belfry: there is no command '%s'; did you mean '%s'?\n", name, close->name);
+    struct suggest s;
+    suggest_init(&s, name);
+    for (const struct command *const *c = commands; *c; c++)
+        if (!(*c)->hidden)
+            suggest_offer(&s, str_from((*c)->name));
+    char shown[QUOTE_TEXT];
+    quote_text(name, shown);
+    if (s.closest.p)
+        fprintf(cli->err, "belfry: there is no command %s; did you mean '" STR_FMT "'?\n", shown, STR_ARG(s.closest));
     else
-        fprintf(cli->err, "belfry: there is no command '%s'; 'belfry --help' lists them\n", name);
+        fprintf(cli->err, "belfry: there is no command %s; 'belfry --help' lists them\n", shown);
     return EXIT_USAGE;
 }
 
@@ -119,9 +155,9 @@ int cli_main(struct cli *cli, int argc, char *const *argv)
     }
     struct str word = str_from(argv[1]);
     if (str_eq(word, S("--help")) || str_eq(word, S("-h")))
-        return print_help(cli, NULL);
+        return check_output(cli, &command_help_, print_help(cli, NULL));
     if (str_eq(word, S("--version")))
         return run_command(cli, &command_version, argc - 2, argv + 2);
     const struct command *c = command_find(word);
-    return c ? run_command(cli, c, argc - 2, argv + 2) : unknown_command(cli, argv[1]);
+    return c ? run_command(cli, c, argc - 2, argv + 2) : (int)command_unknown(cli, word);
 }

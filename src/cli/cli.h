@@ -17,6 +17,7 @@ struct cli {
     struct zoneinfo *zones;
     FILE *out, *err;
     bool out_is_terminal;
+    int out_errno; /* why out takes no more; 0: it does */
 };
 
 struct command {
@@ -39,15 +40,18 @@ extern const size_t common_option_count;
 /* argv as main gets it. */
 int cli_main(struct cli *cli, int argc, char *const *argv);
 
-const struct command *command_find(struct str name); /* NULL: there is none */
+const struct command *command_find(struct str name);              /* NULL: there is none */
+enum exit_code command_unknown(struct cli *cli, struct str name); /* says so on stderr, with the closest one */
 void command_help(const struct command *c, struct buf *out);
 void commands_help(struct buf *out);
 
 /* A command's own options and then the common ones, into ret; returns how many. */
 size_t command_options(const struct command *c, struct option *ret, size_t max);
 
-/* "belfry next: minute: 60 is not between 0 and 59", on stderr. Returns code, for `return cli_fail(…)`. */
+/* "belfry next: minute: 60 is not between 0 and 59", on stderr; what would garble a terminal is shown as '?'. Returns code,
+ * for `return cli_fail(…)`. */
 enum exit_code cli_fail(struct cli *cli, const char *command, const struct error *e, enum exit_code code);
 
-/* Writes the buffer to stdout; a reader that went away (| head) is no failure. */
-void cli_print(struct cli *cli, const struct buf *text);
+/* Writes the buffer to stdout. False: nobody takes it any more, stop. A reader that went away (| head) is no failure;
+ * any other reason becomes a sentence and EXIT_REFUSED when the command returns. */
+bool cli_print(struct cli *cli, const struct buf *text);

@@ -27,9 +27,12 @@ static const struct {
 
 static enum exit_code run_completion(struct cli *cli, const struct options *o)
 {
+    cleanup_with(buf_release) struct buf out;
+    buf_init(&out, OUT_MAX);
     for (size_t i = 0; o->word_count == 1 && i < array_count(scripts); i++) {
         if (str_eq(o->words[0], str_from(scripts[i].shell))) {
-            fputs(scripts[i].script, cli->out);
+            buf_text(&out, scripts[i].script);
+            cli_print(cli, &out);
             return EXIT_DONE;
         }
     }

@@ -9,7 +9,7 @@
 #include "cli/table.h"
 #include "core/recurrence.h"
 
-enum { COUNT_MAX = 100000, OUT_MAX = 64 << 20, FLUSH_AT = 64 * 1024, LOCAL_TEXT = 48 };
+enum { COUNT_MAX = 100000, OUT_MAX = 4 << 20, FLUSH_AT = 64 * 1024, LOCAL_TEXT = 48, PAGE_CELLS = 3 * 500 };
 
 static const struct option options[] = {
     {.flag = "tz",                                .type = OPTION_TEXT,                                        .value = "ZONE",                                                  .preset = "UTC", .help = "time zone, such as Europe/Berlin" },
@@ -108,6 +108,8 @@ static enum err read_expression(const struct options *o, struct question *q, str
         buf_text(&q->expression, i ? " " : "");
         buf_add(&q->expression, o->words[i]);
     }
+    if (q->expression.full)
+        return error_field(e, "expression", "is far too long; at most %d characters are allowed", CRON_TEXT_MAX);
     if (every)
         q->rule.interval_ms = option_get(o, "every")->number;
     q->rule.kind = every ? RECUR_INTERVAL : RECUR_CRON;
@@ -119,18 +121,33 @@ static int64_t time_or(const struct options *o, const char *name, int64_t otherw
     return option_given(o, name) ? option_get(o, name)->number : otherwise;
 }
 
+static enum err read_zone(struct cli *cli, const struct options *o, struct question *q, struct error *e)
+{
+    if (zoneinfo_get(cli->zones, option_get(o, "tz")->text, &q->zone, e) == ERR_INVALID)
+        snprintf(e->field, sizeof e->field, "--tz"); /* as it is called here */
+    return q->zone ? ERR_OK : e->code;
+}
+
+/* A table shows what is skipped anyway; a plain line could not tell it from a fire. */
+static enum err read_output(struct cli *cli, const struct options *o, struct question *q, struct error *e)
+{
+    q->json = option_get(o, "json")->number;
+    q->skips = option_get(o, "skips")->number;
+    if (q->skips && !q->json)
+        return error_field(e, "--skips", "goes with --json; the table on a terminal shows skips by itself");
+    if (!q->json)
+        q->skips = cli->out_is_terminal;
+    return ERR_OK;
+}
+
 static enum err read_question(struct cli *cli, const struct options *o, struct question *q, struct error *e)
 {
     q->rule.hash = hash_bytes(HASH_STABLE, option_get(o, "id")->text);
-    if (read_expression(o, q, e))
-        return e->code;
-    if (zoneinfo_get(cli->zones, option_get(o, "tz")->text, &q->zone, e))
+    if (read_expression(o, q, e) || read_zone(cli, o, q, e) || read_output(cli, o, q, e))
         return e->code;
     q->from_ms = time_or(o, "from", clock_wall_ms(cli->clock));
     q->to_ms = time_or(o, "to", INT64_MAX);
     q->count = option_given(o, "to") && !option_given(o, "count") ? INT64_MAX : option_get(o, "count")->number;
-    q->json = option_get(o, "json")->number;
-    q->skips = option_get(o, "skips")->number || (cli->out_is_terminal && !q->json);
     q->rule.zone = q->zone;
     q->rule.start_ms = time_or(o, "start", q->rule.kind == RECUR_INTERVAL ? q->from_ms : 0);
     q->rule.end_ms = time_or(o, "end", INT64_MAX);
@@ -142,31 +159,38 @@ static enum err read_question(struct cli *cli, const struct options *o, struct q
     return ERR_OK;
 }
 
-/* 2026-03-29T03:00:00.000+02:00, or for the eye: Sun 2026-03-29 03:00:00 CEST */
-static void local_text(const struct question *q, int64_t ms, bool for_eye, char out[LOCAL_TEXT])
+/* 2026-03-29T03:00:00.000+02:00 */
+static void local_text(const struct question *q, int64_t ms, char out[LOCAL_TEXT])
+{
+    int64_t second = floor_div(ms, 1000);
+    int offset_s = tz_span_at(q->zone, second).offset_s;
+    struct civil c = civil_of(second + offset_s);
+    snprintf(out, LOCAL_TEXT, "%04d-%02d-%02dT%02d:%02d:%02d.%03d%c%02d:%02d", c.date.year, c.date.month, c.date.day,
+             c.hour, c.minute, c.second, (int)(ms - second * 1000), offset_s < 0 ? '-' : '+', abs(offset_s) / HOUR_S,
+             abs(offset_s) % HOUR_S / MINUTE_S);
+}
+
+/* For the eye: Sun 2026-03-29 03:00:00 CEST. What is skipped has no place on the clock, only the time the rule names. */
+static void eye_text(const struct question *q, const struct occurrence *f, char out[LOCAL_TEXT])
 {
     static const char *const weekdays[] = { "Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat" };
-    int64_t second = floor_div(ms, 1000);
+    int64_t second = floor_div(f->at_ms, 1000);
     struct tz_span span = tz_span_at(q->zone, second);
-    int64_t local = second + span.offset_s;
+    int64_t local = f->fires ? second + span.offset_s : f->nominal_local;
+    int millis = f->fires ? (int)(f->at_ms - second * 1000) : 0;
     struct civil c = civil_of(local);
-    int millis = (int)(ms - second * 1000);
     char fraction[8] = "";
-    if (!for_eye || millis)
+    if (millis)
         snprintf(fraction, sizeof fraction, ".%03d", millis);
-    if (for_eye)
-        snprintf(out, LOCAL_TEXT, "%s %04d-%02d-%02d %02d:%02d:%02d%s %s", weekdays[weekday_of(day_of_second(local))],
-                 c.date.year, c.date.month, c.date.day, c.hour, c.minute, c.second, fraction, span.abbreviation);
-    else
-        snprintf(out, LOCAL_TEXT, "%04d-%02d-%02dT%02d:%02d:%02d%s%c%02d:%02d", c.date.year, c.date.month, c.date.day,
-                 c.hour, c.minute, c.second, fraction, span.offset_s < 0 ? '-' : '+', abs(span.offset_s) / HOUR_S,
-                 abs(span.offset_s) % HOUR_S / MINUTE_S);
+    snprintf(out, LOCAL_TEXT, "%s %04d-%02d-%02d %02d:%02d:%02d%s%s%s", weekdays[weekday_of(day_of_second(local))],
+             c.date.year, c.date.month, c.date.day, c.hour, c.minute, c.second, fraction, f->fires ? " " : "",
+             f->fires ? span.abbreviation : "");
 }
 
 static void add_json(const struct question *q, const struct occurrence *f, const char *note, struct buf *out)
 {
     char local[LOCAL_TEXT];
-    local_text(q, f->at_ms, false, local);
+    local_text(q, f->at_ms, local);
     struct jw w;
     jw_init(&w, out);
     jw_object(&w);
@@ -187,8 +211,8 @@ static void add_line(const struct question *q, const struct occurrence *f, struc
     char utc[RFC3339_TEXT + 1], local[LOCAL_TEXT];
     rfc3339_format(f->at_ms, utc);
     if (t) {
-        local_text(q, f->at_ms, true, local);
-        table_row(t, 3, f->fires ? local : "-", f->fires ? utc : "-", buf_cstr(&note));
+        eye_text(q, f, local);
+        table_row(t, 3, local, f->fires ? utc : "-", buf_cstr(&note));
     } else if (q->json) {
         add_json(q, f, buf_cstr(&note), out);
     } else {
@@ -196,23 +220,43 @@ static void add_line(const struct question *q, const struct occurrence *f, struc
     }
 }
 
-/* Prints as it goes: a long answer neither waits nor fills memory. Returns the number of fires. */
+/* Hands on what has gathered, once it is a good deal: a long answer neither waits nor fills memory. False: nobody
+ * takes it any more. */
+static bool hand_on(struct cli *cli, struct table *t, struct buf *out)
+{
+    if (t && t->count >= PAGE_CELLS) {
+        table_print(t, out);
+        table_clear(t);
+    }
+    if (out->n <= FLUSH_AT)
+        return true;
+    bool taken = cli_print(cli, out);
+    buf_reset(out);
+    return taken;
+}
+
+/* Returns the number of fires. t NULL: lines, not a table. */
 static int64_t print_fires(struct cli *cli, const struct question *q, struct table *t, struct buf *out)
 {
     int64_t from_ms = q->from_ms, fires = 0;
+    bool is_first = true;
     struct occurrence f;
     while (fires < q->count && from_ms < q->to_ms) {
         bool found = q->skips ? recurrence_next_or_skip(&q->rule, from_ms, &f) : recurrence_next(&q->rule, from_ms, &f);
         if (!found || f.at_ms >= q->to_ms)
             break;
+        if (t && is_first)
+            table_row(t, 3, "LOCAL", "UTC", "NOTE");
+        is_first = false;
         add_line(q, &f, t, out);
         fires += f.fires;
         from_ms = f.at_ms + 1;
-        if (out->n > FLUSH_AT) {
-            cli_print(cli, out);
-            buf_reset(out);
-        }
+        if (!hand_on(cli, t, out))
+            return fires;
     }
+    if (t)
+        table_print(t, out);
+    cli_print(cli, out);
     return fires;
 }
 
@@ -234,21 +278,17 @@ static enum exit_code run_next(struct cli *cli, const struct options *o)
     buf_init(&q.expression, 4 * CRON_TEXT_MAX);
     struct error e;
     if (read_question(cli, o, &q, &e))
-        return cli_fail(cli, "next", &e, EXIT_USAGE);
+        return cli_fail(cli, "next", &e, e.code == ERR_INVALID ? EXIT_USAGE : EXIT_REFUSED);
 
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, OUT_MAX);
     cleanup_with(table_release) struct table table;
     table_init(&table, 3);
-    table_row(&table, 3, "LOCAL", "UTC", "NOTE");
     bool for_eye = cli->out_is_terminal && !q.json;
     if (for_eye)
         describe(&q, &out);
     int64_t fires = print_fires(cli, &q, for_eye ? &table : NULL, &out);
-    if (for_eye && fires)
-        table_print(&table, &out);
-    cli_print(cli, &out);
-    if (!fires)
+    if (!fires && !cli->out_errno)
         fputs("belfry next: nothing fires in that time\n", cli->err);
     if (q.rule.kind == RECUR_CRON && q.rule.cron.uses_hash && !option_given(o, "id"))
         fputs("belfry next: H depends on the task's id; give it with --id\n", cli->err);

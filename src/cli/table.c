@@ -12,26 +12,18 @@ void table_init(struct table *t, size_t columns)
     *t = (struct table){ .columns = columns };
 }
 
-void table_release(struct table *t)
+void table_clear(struct table *t)
 {
     for (size_t i = 0; i < t->count; i++)
         free(t->cells[i]);
-    free(t->cells);
-    *t = (struct table){ .columns = t->columns };
+    t->count = 0;
 }
 
-void table_row(struct table *t, size_t columns, ...)
+void table_release(struct table *t)
 {
-    assert(columns == t->columns);
-    if (t->count + columns > t->cap) {
-        t->cap = max_of(t->cap * 2, columns * 16);
-        t->cells = xrealloc(t->cells, t->cap * sizeof *t->cells);
-    }
-    va_list args;
-    va_start(args, columns);
-    for (size_t i = 0; i < columns; i++)
-        t->cells[t->count++] = xstrdup(va_arg(args, const char *));
-    va_end(args);
+    table_clear(t);
+    free(t->cells);
+    *t = (struct table){ .columns = t->columns };
 }
 
 /* Characters, not bytes: those of UTF-8 that continue one do not count. */
@@ -43,7 +35,24 @@ static size_t width_of(const char *cell)
     return n;
 }
 
-static void print_row(const struct table *t, char *const *cells, const size_t *widths, struct buf *out)
+void table_row(struct table *t, size_t columns, ...)
+{
+    assert(columns == t->columns);
+    if (t->count + columns > t->cap) {
+        t->cap = max_of(t->cap * 2, columns * 16);
+        t->cells = xrealloc(t->cells, t->cap * sizeof *t->cells);
+    }
+    va_list args;
+    va_start(args, columns);
+    for (size_t i = 0; i < columns; i++) {
+        const char *cell = va_arg(args, const char *);
+        t->widths[i] = max_of(t->widths[i], width_of(cell));
+        t->cells[t->count++] = xstrdup(cell);
+    }
+    va_end(args);
+}
+
+static void print_row(const struct table *t, char *const *cells, struct buf *out)
 {
     size_t last = t->columns;
     while (last > 0 && cells[last - 1][0] == '\0')
@@ -51,16 +60,13 @@ static void print_row(const struct table *t, char *const *cells, const size_t *w
     for (size_t i = 0; i < last; i++) {
         buf_text(out, cells[i]);
         if (i + 1 < last)
-            buf_printf(out, "%*s", (int)(widths[i] - width_of(cells[i]) + GAP), "");
+            buf_printf(out, "%*s", (int)(t->widths[i] - width_of(cells[i]) + GAP), "");
     }
     buf_char(out, '\n');
 }
 
 void table_print(const struct table *t, struct buf *out)
 {
-    size_t widths[TABLE_COLUMNS_MAX] = { 0 };
-    for (size_t i = 0; i < t->count; i++)
-        widths[i % t->columns] = max_of(widths[i % t->columns], width_of(t->cells[i]));
     for (size_t i = 0; i < t->count; i += t->columns)
-        print_row(t, t->cells + i, widths, out);
+        print_row(t, t->cells + i, out);
 }

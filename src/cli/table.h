@@ -9,9 +9,11 @@ enum { TABLE_COLUMNS_MAX = 16 };
 struct table {
     char **cells; /* row after row */
     size_t count, cap, columns;
+    size_t widths[TABLE_COLUMNS_MAX]; /* in characters, of the widest cell so far */
 };
 
 void table_init(struct table *t, size_t columns);
 void table_release(struct table *t);
 void table_row(struct table *t, size_t columns, ...); /* const char * each; copied */
 void table_print(const struct table *t, struct buf *out);
+void table_clear(struct table *t); /* forgets the rows, but not how wide they were: what follows stays in line */

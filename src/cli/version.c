@@ -33,12 +33,8 @@ static enum exit_code run_help(struct cli *cli, const struct options *o)
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, 64 * 1024);
     const struct command *c = o->word_count ? command_find(o->words[0]) : NULL;
-    if (o->word_count && !c) {
-        struct error e;
-        error_set(&e, ERR_INVALID, "there is no command '" STR_FMT "'; 'belfry --help' lists them",
-                  STR_ARG(o->words[0]));
-        return cli_fail(cli, "help", &e, EXIT_USAGE);
-    }
+    if (o->word_count && !c)
+        return command_unknown(cli, o->words[0]);
     if (c)
         command_help(c, &out);
     else
