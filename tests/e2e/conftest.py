@@ -1,0 +1,79 @@
+"""What the end-to-end tests share: where the build is, and one way to run the real binary.
+
+BELFRY_BUILD names the build directory (default: build in the repository).
+"""
+
+import dataclasses
+import os
+import pathlib
+import pty
+import subprocess
+import threading
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("BELFRY_BUILD", ROOT / "build")).resolve()
+TIMEOUT_S = 20
+
+
+@dataclasses.dataclass
+class Done:
+    """How a run ended. Bytes that are no UTF-8 are kept as surrogates."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self):
+        return self.out.splitlines()
+
+
+def read_terminal(master, chunks):
+    """All that is written to a pseudo terminal; its end comes as an error."""
+    while True:
+        try:
+            chunk = os.read(master, 65536)
+        except OSError:
+            return
+        if not chunk:
+            return
+        chunks.append(chunk)
+
+
+def run(*args, stdin=None, tty=False, env=None, cwd=None):
+    """Runs belfry; with tty its stdout is a terminal. Arguments may be bytes."""
+    command = [BUILD / "belfry", *args]
+    environment = {**os.environ, **(env or {})}
+    common = {"input": stdin.encode() if stdin is not None else b"", "stderr": subprocess.PIPE, "timeout": TIMEOUT_S,
+              "env": environment, "cwd": cwd, "check": False}
+    if not tty:
+        done = subprocess.run(command, stdout=subprocess.PIPE, **common)
+        out = done.stdout
+    else:
+        master, slave = pty.openpty()
+        chunks = []
+        reader = threading.Thread(target=read_terminal, args=(master, chunks))
+        reader.start()
+        try:
+            done = subprocess.run(command, stdout=slave, **common)
+        finally:
+            os.close(slave)
+            reader.join()
+            os.close(master)
+        out = b"".join(chunks).replace(b"\r\n", b"\n")
+    decode = lambda b: b.decode("utf-8", "surrogateescape")
+    return Done(done.returncode, decode(out), decode(done.stderr))
+
+
+@pytest.fixture(scope="session")
+def build():
+    assert (BUILD / "belfry").is_file(), f"no belfry in {BUILD}: build it, or name the build directory in BELFRY_BUILD"
+    return BUILD
+
+
+@pytest.fixture(scope="session")
+def belfry(build):
+    """belfry(*args, stdin=None, tty=False, env=None, cwd=None): code, out, err."""
+    return run
