@@ -78,7 +78,7 @@ static void a_duplicate_key_is_named_with_its_path(void **state)
     }
 }
 
-static void invalid_utf8_is_refused_with_its_place(void **state)
+static void bytes_that_stand_in_no_json_are_refused_with_their_place(void **state)
 {
     (void)state;
     struct json_doc d;
@@ -86,6 +86,8 @@ static void invalid_utf8_is_refused_with_its_place(void **state)
     assert_int_equal(json_parse(S("{\"ü\":\n \"a\xff\"}"), &d, &e), ERR_INVALID);
     assert_string_equal(e.text, "is not UTF-8 (line 2, column 4)");
     assert_int_equal(json_parse(S("[\"\xed\xa0\x80\"]"), &d, NULL), ERR_INVALID);
+    assert_int_equal(json_parse(S("[1\0,2]"), &d, &e), ERR_INVALID); /* jansson reads this */
+    assert_string_equal(e.text, "holds a NUL byte (line 1, column 3)");
 }
 
 static void nesting_is_capped_before_anything_recurses(void **state)
@@ -536,7 +538,7 @@ int main(void)
         cmocka_unit_test(valid_texts_of_every_type_parse),
         cmocka_unit_test(broken_texts_are_refused_with_place_and_path),
         cmocka_unit_test(a_duplicate_key_is_named_with_its_path),
-        cmocka_unit_test(invalid_utf8_is_refused_with_its_place),
+        cmocka_unit_test(bytes_that_stand_in_no_json_are_refused_with_their_place),
         cmocka_unit_test(nesting_is_capped_before_anything_recurses),
         cmocka_unit_test(a_text_beyond_the_limit_is_not_looked_at),
         cmocka_unit_test(a_path_too_long_for_its_place_is_cut),
