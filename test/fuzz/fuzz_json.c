@@ -23,8 +23,7 @@ static void print(struct jw *w, json_t *v) // NOLINT(misc-no-recursion)
     switch (json_typeof(v)) {
     case JSON_OBJECT:
         jw_object(w);
-        json_object_foreach(v, key, member)
-        {
+        json_object_foreach (v, key, member) {
             jw_key(w, key);
             print(w, member);
         }
@@ -32,7 +31,8 @@ static void print(struct jw *w, json_t *v) // NOLINT(misc-no-recursion)
         break;
     case JSON_ARRAY:
         jw_array(w);
-        json_array_foreach(v, i, member) print(w, member);
+        json_array_foreach (v, i, member)
+            print(w, member);
         jw_array_end(w);
         break;
     case JSON_STRING: jw_str(w, (struct str){ json_string_value(v), json_string_length(v) }); break;
@@ -67,8 +67,7 @@ static void compare_members(const struct json_doc *d)
 {
     const char *key;
     json_t *member;
-    json_object_foreach(d->root, key, member)
-    {
+    json_object_foreach (d->root, key, member) {
         struct str text = json_member_text(d, key);
         struct json_doc part;
         check(text.p && json_parse(text, &part, NULL) == ERR_OK);

@@ -144,6 +144,13 @@ static void a_path_too_long_for_its_place_is_cut(void **state)
     assert_int_equal(json_parse(buf_str(&b), &d, &e), ERR_INVALID);
     assert_int_equal(strlen(e.field), sizeof e.field - 1);
     assert_int_equal(strspn(e.field, "k"), sizeof e.field - 1);
+    buf_cut(&b, b.n - 1);
+    buf_text(&b, "1}");
+    assert_ok(json_parse(buf_str(&b), &d, &e), &e);
+    assert_int_equal(json_read(d.root, NULL, 0, NULL, NULL, &e), ERR_INVALID);
+    assert_int_equal(strspn(e.field, "k"), sizeof e.field - 1);
+    assert_string_equal(e.text, "is unknown");
+    json_doc_release(&d);
     buf_release(&b);
 }
 
@@ -343,6 +350,9 @@ static void absent_fields_leave_defaults_and_null_counts_as_seen(void **state)
     assert_true(s.saw_count);
     assert_int_equal(s.count, 7);
     assert_null(s.extra);
+    s.yes = true;
+    assert_ok(read_text("{\"yes\": false}", &s, &a, &e), &e);
+    assert_false(s.yes);
     arena_release(&a);
 }
 
@@ -460,6 +470,12 @@ static void an_array_that_must_not_be_empty_says_so(void **state)
     assert_ok(json_parse(S("{\"v\":[]}"), &d, &e), &e);
     assert_int_equal(json_read(d.root, &f, 1, &v, &a, &e), ERR_INVALID);
     assert_string_equal(e.text, "must not be empty");
+    json_doc_release(&d);
+    struct json_field two = f;
+    two.min = 2;
+    assert_ok(json_parse(S("{\"v\":[1]}"), &d, &e), &e);
+    assert_int_equal(json_read(d.root, &two, 1, &v, &a, &e), ERR_INVALID);
+    assert_string_equal(e.text, "must have between 2 and 9 elements, not 1");
     json_doc_release(&d);
     arena_release(&a);
 }
