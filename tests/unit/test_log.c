@@ -77,8 +77,8 @@ static void every_kind_of_value_has_its_form(void **state)
     for (enum log_format format = LOG_LOGFMT; format <= LOG_JSON; format++) {
         int fd = open_log(format, LOG_INFO);
         log_error("kinds", kv_str("s", S("a b")), kv_cstr("bare", "a-b/c:1"), kv_cstr("none", NULL), kv_i64("i", -1),
-                  kv_u64("u", UINT64_MAX), kv_f64("f", 0.5), kv_f64("nan", NAN), kv_bool("b", true), kv_uuid("id", id),
-                  kv_secret("key"));
+                  kv_u64("u", UINT64_MAX), kv_f64("f", 0.5), kv_f64("nan", (double)NAN), kv_bool("b", true),
+                  kv_uuid("id", id), kv_secret("key"));
         const char *expected =
             format == LOG_JSON
                 ? "{\"time\":\"2026-02-10T08:00:00.123Z\",\"level\":\"error\",\"event\":\"kinds\",\"s\":\"a b\","
