@@ -450,7 +450,7 @@ static void spans_shorter_than_their_jumps_are_searched_right(void **state)
     enum { SEED = 20260329 };
     struct prng random;
     prng_init(&random, SEED);
-    print_message("seed %d\n", SEED);
+    print_message("# seed %d\n", SEED);
     for (int round = 0; round < 60; round++) {
         struct tzif_type types[8];
         int64_t times[12], at = 0;
