@@ -219,7 +219,7 @@ static void add_span(char *out, size_t size, const struct cron_rule *rule, int f
 static enum err backwards(const struct scan *s, struct value from, struct value to)
 {
     const struct cron_rule *rule = &cron_rules[s->field];
-    bool weekday = s->field == CRON_WEEKDAY, named = from.named || (to.named && rule->names);
+    bool weekday = s->field == CRON_WEEKDAY, named = from.named || to.named;
     char low[8], high[8], remedy[40] = "";
     put_value(low, sizeof low, rule, from.v, from.named);
     put_value(high, sizeof high, rule, to.v, to.named);
