@@ -16,7 +16,7 @@ struct arena_block {
 
 void arena_init(struct arena *a, size_t max)
 {
-    assert(max > 0);
+    assert(max > 0 && max < SIZE_MAX / 2); /* so that rounding up cannot wrap around */
     *a = (struct arena){ .max = max };
 }
 
