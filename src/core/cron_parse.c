@@ -43,10 +43,10 @@ static const struct {
     const char *hint;
 } elsewhere[] = {
     {'L',  "; L is the last day of the month or, behind a day of the week, its last: FRIL"},
-    { 'W', "; W follows a day of the month, or L: 15W, LW"                           },
-    { '#', "; # follows a day of the week: MON#2"                                },
-    { '?', "; ? stands alone, in the day of month or the day of week"         },
-    { '/', "; a step follows *, a value, a range or H: */5"                   },
+    { 'W', "; W follows a day of the month, or L: 15W, LW"                                },
+    { '#', "; # follows a day of the week: MON#2"                                         },
+    { '?', "; ? stands alone, in the day of month or the day of week"                     },
+    { '/', "; a step follows *, a value, a range or H: */5"                               },
 };
 
 struct scan {
