@@ -121,7 +121,7 @@ clang_tidy() {
     local -a sources=() todo=()
     mkdir -p "$stamps"
     mapfile -t sources < <(grep -o '"file": "[^"]*"' build-clang/compile_commands.json | cut -d'"' -f4 | sed 's|^\.\./||' | sort -u)
-    common=$({ clang-tidy --version && cat .clang-tidy meson.build && find src tests -name '*.h' -print0 | sort -z | xargs -0 cat; } |
+    common=$({ clang-tidy --version && cat .clang-tidy tests/.clang-tidy meson.build && find src tests -name '*.h' -print0 | sort -z | xargs -0 cat; } |
         sha256sum | cut -c1-16)
     while read -r hash file; do
         stamp=$stamps/${file//\//_}.${hash:0:16}.$common
