@@ -57,7 +57,7 @@ configure() {
 build_tests() { configure build-test gcc -Dwerror=true -Dtests=enabled -Db_sanitize=address,undefined && ninja -C build-test; }
 build_clang() { configure build-clang clang -Dwerror=true -Dtests=enabled && ninja -C build-clang; }
 build_release() { configure build-release gcc -Dwerror=true -Dtests=disabled --buildtype=release && ninja -C build-release belfry; }
-build_coverage() { configure build-coverage gcc -Dtests=enabled --buildtype=debug -Db_coverage=true && ninja -C build-coverage; }
+build_coverage() { configure build-coverage gcc -Dtests=enabled --buildtype=debug -Db_coverage=true -Dc_args=-fprofile-update=atomic && ninja -C build-coverage; }
 build_fuzzers() {
     configure build-fuzz clang -Dfuzzers=true -Dtests=disabled -Db_sanitize=address,undefined -Db_lundef=false &&
         ninja -C build-fuzz

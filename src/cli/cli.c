@@ -60,7 +60,9 @@ void commands_help(struct buf *out)
 
 enum exit_code cli_fail(struct cli *cli, const char *command, const struct error *e, enum exit_code code)
 {
-    fprintf(cli->err, "belfry %s: %s%s%s\n", command, e->field, e->field[0] ? ": " : "", e->text);
+    /* "--count must be …" reads as a sentence; the name of a cron field or a JSON path stands in front of one. */
+    const char *between = e->field[0] == '\0' ? "" : e->field[0] == '-' ? " " : ": ";
+    fprintf(cli->err, "belfry %s: %s%s%s\n", command, e->field, between, e->text);
     return code;
 }
 
@@ -89,8 +91,8 @@ static int run_command(struct cli *cli, const struct command *c, int argc, char 
     options_init(&o, rows, command_options(c, rows, array_count(rows)));
     struct error e;
     if (options_parse_flags(&o, argc, argv, &e)) {
-        fprintf(cli->err, "belfry %s: %s%s%s\nTry 'belfry %s --help'.\n", c->name, e.field, e.field[0] ? ": " : "",
-                e.text, c->name);
+        cli_fail(cli, c->name, &e, EXIT_USAGE);
+        fprintf(cli->err, "Try 'belfry %s --help'.\n", c->name);
         return EXIT_USAGE;
     }
     if (option_get(&o, "help")->number)

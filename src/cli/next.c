@@ -103,7 +103,7 @@ static enum err read_expression(const struct options *o, struct question *q, str
     if (every && o->word_count)
         return error_field(e, "--every", "stands instead of an expression; give one of the two");
     if (!every && !o->word_count)
-        return error_field(e, "EXPR", "is missing: give a cron expression in quotes, or --every");
+        return error_set(e, ERR_INVALID, "an expression is missing: give one in quotes, or --every");
     for (size_t i = 0; i < o->word_count; i++) {
         buf_text(&q->expression, i ? " " : "");
         buf_add(&q->expression, o->words[i]);
