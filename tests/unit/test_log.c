@@ -5,6 +5,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <pty.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/time.h>
@@ -266,7 +267,7 @@ static void *drain_slowly(void *arg)
     int fd = *(int *)arg;
     size_t n = 0;
     for (ssize_t got; (got = read(fd, text + n, 1000)) > 0; n += (size_t)got)
-        usleep(100);
+        sched_yield();
     text[n] = '\0';
     return NULL;
 }

@@ -268,7 +268,7 @@ static size_t count_spans(const struct tz *z)
     for (struct tz_span s = tz_span_at(z, INT64_MIN); s.until != INT64_MAX; n++) {
         struct tz_span next = tz_span_at(z, s.until);
         assert_true(next.from == s.until && next.until > next.from && next.offset_before_s == s.offset_s);
-        assert_true(next.offset_s != s.offset_s || next.dst != s.dst || strcmp(next.abbreviation, s.abbreviation));
+        assert_true(next.offset_s != s.offset_s || next.dst != s.dst || strcmp(next.abbreviation, s.abbreviation) != 0);
         s = next;
     }
     return n;
