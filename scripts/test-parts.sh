@@ -57,7 +57,7 @@ configure() {
 build_tests() { configure build-test gcc -Dwerror=true -Dtests=enabled -Db_sanitize=address,undefined && ninja -C build-test; }
 build_clang() { configure build-clang clang -Dwerror=true -Dtests=enabled && ninja -C build-clang; }
 build_release() { configure build-release gcc -Dwerror=true -Dtests=disabled --buildtype=release && ninja -C build-release belfry; }
-build_coverage() { configure build-coverage gcc -Dtests=enabled --buildtype=debug -Db_coverage=true && ninja -C build-coverage; }
+build_coverage() { configure build-coverage gcc -Dtests=enabled --buildtype=debug -Db_coverage=true -Dc_args=-fprofile-update=atomic && ninja -C build-coverage; }
 build_fuzzers() {
     configure build-fuzz clang -Dfuzzers=true -Dtests=disabled -Db_sanitize=address,undefined -Db_lundef=false &&
         ninja -C build-fuzz
@@ -121,7 +121,7 @@ clang_tidy() {
     local -a sources=() todo=()
     mkdir -p "$stamps"
     mapfile -t sources < <(grep -o '"file": "[^"]*"' build-clang/compile_commands.json | cut -d'"' -f4 | sed 's|^\.\./||' | sort -u)
-    common=$({ clang-tidy --version && cat .clang-tidy meson.build && find src tests -name '*.h' -print0 | sort -z | xargs -0 cat; } |
+    common=$({ clang-tidy --version && cat .clang-tidy tests/.clang-tidy meson.build && find src tests -name '*.h' -print0 | sort -z | xargs -0 cat; } |
         sha256sum | cut -c1-16)
     while read -r hash file; do
         stamp=$stamps/${file//\//_}.${hash:0:16}.$common

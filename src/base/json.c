@@ -54,7 +54,7 @@ static void walk_string(struct walk *w, size_t from)
     }
 }
 
-/* Moves behind the next token (of a number or a literal: its next character); '\0' at the end and for a NUL. */
+/* Moves behind the next token (of a number or a literal: its next character); '\0' at the end. */
 static char walk_on(struct walk *w)
 {
     while (w->at < w->text.n && is_space(w->text.p[w->at]))
@@ -151,27 +151,31 @@ static enum err refuse_parse(struct str text, const json_error_t *j, struct erro
     return error_field(e, buf_cstr(&path), "is not valid JSON: %s (line %zu, column %zu)", j->text, p.line, p.column);
 }
 
-static enum err refuse_bytes(struct str text, struct error *e)
+/* Bytes that stand in no JSON text. NUL is among them: jansson passes over some. */
+static enum err check_bytes(struct str text, struct error *e)
 {
     size_t at = 0;
-    for (size_t len; (len = str_utf8_at(text, at)) > 0;)
+    for (size_t len; at < text.n && text.p[at] != '\0' && (len = str_utf8_at(text, at)) > 0;)
         at += len;
+    if (at == text.n)
+        return ERR_OK;
     struct position p = position_of(text, at);
-    return error_field(e, "", "is not UTF-8 (line %zu, column %zu)", p.line, p.column);
+    const char *what = text.p[at] == '\0' ? "holds a NUL byte" : "is not UTF-8";
+    return error_field(e, "", "%s (line %zu, column %zu)", what, p.line, p.column);
 }
 
 static bool is_blank_text(struct str text)
 {
     struct walk w = { .text = text };
-    return walk_on(&w) == '\0' && w.at == text.n;
+    return walk_on(&w) == '\0';
 }
 
 enum err json_parse(struct str text, struct json_doc *ret, struct error *e)
 {
     if (text.n > JSON_TEXT_MAX)
         return error_set(e, ERR_LIMIT, "is longer than %d bytes", JSON_TEXT_MAX);
-    if (!str_is_utf8(text))
-        return refuse_bytes(text, e);
+    if (check_bytes(text, e))
+        return ERR_INVALID;
     if (is_blank_text(text))
         return error_field(e, "", "is empty, but must be JSON");
     if (is_too_deep(text))

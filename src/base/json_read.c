@@ -9,7 +9,7 @@
 #include "base/rfc3339.h"
 #include "base/sentence.h"
 
-enum { STRING_MAX = 65536, ARRAY_MAX = 10000 };
+enum { STRING_MAX = 65536, ARRAY_MAX = 10000, NAME_SHOWN = 96 /* a user may have chosen it */ };
 
 struct place {
     const struct place *up; /* NULL: the root */
@@ -29,7 +29,7 @@ static void write_path(const struct place *at, struct buf *out)
     if (at->up)
         write_path(at->up, out);
     if (at->name)
-        buf_printf(out, "%s%s", out->n ? "." : "", at->name);
+        buf_printf(out, "%s" STR_FMT, out->n ? "." : "", STR_ARG(str_utf8_cut(str_from(at->name), NAME_SHOWN)));
     else if (at->up)
         buf_printf(out, "[%zu]", at->index);
 }
@@ -45,7 +45,7 @@ __attribute__((format(printf, 3, 4))) static enum err refuse(struct reader *r, c
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     cleanup_with(buf_release) struct buf path;
-    buf_init(&path, 1 << 16);
+    buf_init(&path, 4096);
     write_path(at, &path);
     return error_field(r->e, buf_cstr(&path), "%s", text);
 }
@@ -297,7 +297,9 @@ static enum err read_object(struct reader *r, const struct place *at, const stru
         return wrong_type(r, at, "an object", v);
     const char *name;
     json_t *member;
-    json_object_foreach(v, name, member) if (!knows(f, name)) return refuse_unknown(r, at, f, name);
+    json_object_foreach (v, name, member)
+        if (!knows(f, name))
+            return refuse_unknown(r, at, f, name);
     enum err rc = ERR_OK;
     for (size_t i = 0; rc == ERR_OK && i < f->count; i++)
         rc = read_member(r, at, &f->fields[i], v, into);

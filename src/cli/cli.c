@@ -63,9 +63,11 @@ static void print_plainly(FILE *out, struct str text)
 
 enum exit_code cli_fail(struct cli *cli, const char *command, const struct error *e, enum exit_code code)
 {
+    /* "--count must be …" reads as a sentence; the name of a cron field or a JSON path stands in front of one. */
+    const char *between = e->field[0] == '\0' ? "" : e->field[0] == '-' ? " " : ": ";
     fprintf(cli->err, "belfry %s: ", command);
     print_plainly(cli->err, str_from(e->field));
-    fputs(e->field[0] ? ": " : "", cli->err);
+    fputs(between, cli->err);
     print_plainly(cli->err, str_from(e->text));
     fputc('\n', cli->err);
     return code;

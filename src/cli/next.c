@@ -103,7 +103,7 @@ static enum err read_expression(const struct options *o, struct question *q, str
     if (every && o->word_count)
         return error_field(e, "--every", "stands instead of an expression; give one of the two");
     if (!every && !o->word_count)
-        return error_field(e, "EXPR", "is missing: give a cron expression in quotes, or --every");
+        return error_set(e, ERR_INVALID, "an expression is missing: give one in quotes, or --every");
     for (size_t i = 0; i < o->word_count; i++) {
         buf_text(&q->expression, i ? " " : "");
         buf_add(&q->expression, o->words[i]);
@@ -123,9 +123,11 @@ static int64_t time_or(const struct options *o, const char *name, int64_t otherw
 
 static enum err read_zone(struct cli *cli, const struct options *o, struct question *q, struct error *e)
 {
-    if (zoneinfo_get(cli->zones, option_get(o, "tz")->text, &q->zone, e) == ERR_INVALID)
-        snprintf(e->field, sizeof e->field, "--tz"); /* as it is called here */
-    return q->zone ? ERR_OK : e->code;
+    enum err rc = zoneinfo_get(cli->zones, option_get(o, "tz")->text, &q->zone, e);
+    if (rc != ERR_INVALID)
+        return rc;
+    e->field[0] = '\0'; /* time_zone is what the API calls it */
+    return error_wrap(e, "--tz");
 }
 
 /* A table shows what is skipped anyway; a plain line could not tell it from a fire. */

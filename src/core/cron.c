@@ -15,10 +15,6 @@ enum { SATURDAY = 6, SUNDAY = 0, SHORTEST = 28, WEEK = 7, MONTHS = 12 };
 /* Bit n: this month can have 28 + n days. */
 static const uint8_t month_lengths[MONTHS + 1] = { 0, 8, 3, 8, 4, 8, 4, 8, 8, 4, 8, 4, 8 };
 
-static const char *const month_names[MONTHS + 1] = { "",        "January",  "February", "March",  "April",
-                                                     "May",     "June",     "July",     "August", "September",
-                                                     "October", "November", "December" };
-
 /* Each field draws from the hash on its own: were they the same bits, an H minute would tell the H hour. */
 static uint64_t choice_of(uint64_t hash, enum cron_field_id field)
 {
@@ -168,7 +164,8 @@ static enum err impossible(const struct cron_syntax *syntax, struct error *e)
     if (one_month && month->choices)
         return error_field(e, field, "some months that H may choose never have such a day; name the months instead");
     if (one_month && one_day && month->step == 0)
-        return error_field(e, field, "%s never has %d days", month_names[month->from], day->from);
+        return error_field(e, field, "%s never has %d days", cron_rules[CRON_MONTH].long_names[month->from - 1],
+                           day->from);
     return error_field(e, field, "no date ever matches these days, months and weekdays together");
 }
 

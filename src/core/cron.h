@@ -35,7 +35,8 @@ struct cron {
  * can ever match (30 February) is refused here. */
 enum err cron_parse(struct str text, uint64_t hash, struct cron *ret, struct error *e) must_use;
 
-/* The first matching second at or after `local`, or INT64_MAX when there is none until the year 2500. */
+/* The first matching second at or after `local`, or INT64_MAX when there is none until the year 2500. Years before 0
+ * do not match. */
 int64_t cron_next(const struct cron *c, int64_t local);
 
 /* Whether this day matches, and the first matching second of a day at or after `from` (0..86399), or -1. */

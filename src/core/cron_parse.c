@@ -7,11 +7,11 @@
 
 static const char *const month_names[] = { "JAN", "FEB", "MAR", "APR", "MAY", "JUN",
                                            "JUL", "AUG", "SEP", "OCT", "NOV", "DEC" };
-static const char *const month_long_names[] = { "JANUARY", "FEBRUARY", "MARCH",     "APRIL",   "MAY",      "JUNE",
-                                                "JULY",    "AUGUST",   "SEPTEMBER", "OCTOBER", "NOVEMBER", "DECEMBER" };
+static const char *const month_long_names[] = { "January", "February", "March",     "April",   "May",      "June",
+                                                "July",    "August",   "September", "October", "November", "December" };
 static const char *const weekday_names[] = { "SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN" };
-static const char *const weekday_long_names[] = { "SUNDAY",   "MONDAY", "TUESDAY",  "WEDNESDAY",
-                                                  "THURSDAY", "FRIDAY", "SATURDAY", "SUNDAY" };
+static const char *const weekday_long_names[] = { "Sunday",   "Monday", "Tuesday",  "Wednesday",
+                                                  "Thursday", "Friday", "Saturday", "Sunday" };
 
 const struct cron_rule cron_rules[CRON_FIELDS] = {
     [CRON_SECOND] = {"second",        0, 59, 59, 59, 60, NULL,          NULL              },
@@ -42,11 +42,11 @@ static const struct {
     char c;
     const char *hint;
 } elsewhere[] = {
-    {'L',  "; L is for the day of month and, after a day, for the day of week"},
-    { 'W', "; W is for the day of month: 15W or LW"                           },
-    { '#', "; # is for the day of week: MON#2"                                },
-    { '?', "; ? stands alone, in the day of month or the day of week"         },
-    { '/', "; a step follows *, a value, a range or H: */5"                   },
+    {'L',  "; L is the last day of the month or, behind a day of the week, its last: FRIL"},
+    { 'W', "; W follows a day of the month, or L: 15W, LW"                                },
+    { '#', "; # follows a day of the week: MON#2"                                         },
+    { '?', "; ? stands alone, in the day of month or the day of week"                     },
+    { '/', "; a step follows *, a value, a range or H: */5"                               },
 };
 
 struct scan {
@@ -219,7 +219,7 @@ static void add_span(char *out, size_t size, const struct cron_rule *rule, int f
 static enum err backwards(const struct scan *s, struct value from, struct value to)
 {
     const struct cron_rule *rule = &cron_rules[s->field];
-    bool weekday = s->field == CRON_WEEKDAY, named = from.named || (to.named && rule->names);
+    bool weekday = s->field == CRON_WEEKDAY, named = from.named || to.named;
     char low[8], high[8], remedy[40] = "";
     put_value(low, sizeof low, rule, from.v, from.named);
     put_value(high, sizeof high, rule, to.v, to.named);

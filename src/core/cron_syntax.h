@@ -13,7 +13,7 @@ struct cron_rule {
     uint8_t end;                                  /* where '*' and a/n end: Saturday, though 7 may be written */
     uint8_t hash_end;                             /* where H ends: no month is without that day */
     uint8_t values;                               /* how many there are */
-    const char *const *names, *const *long_names; /* by value, from min; NULL: numbers only */
+    const char *const *names, *const *long_names; /* by value, from min; NULL: numbers only. Any case is read */
 };
 extern const struct cron_rule cron_rules[CRON_FIELDS];
 

@@ -165,7 +165,7 @@ struct tz_daylight tz_rule_daylight(const struct tz_rule *r, int year)
 {
     int64_t from = edge_instant(year, &r->start, &r->standard);
     int64_t until = edge_instant(year, &r->end, &r->daylight);
-    if (until <= from)
-        until = edge_instant(year + 1, &r->end, &r->daylight);
+    while (until <= from) /* in the south once; twice when its times reach over the new year */
+        until = edge_instant(++year, &r->end, &r->daylight);
     return (struct tz_daylight){ from, until };
 }

@@ -29,8 +29,8 @@ struct tz_rule {
  * Errors are ERR_CORRUPT: the text comes from a file, not from a user. */
 enum err tz_rule_parse(struct str text, bool extended, struct tz_rule *ret, struct error *e) must_use;
 
-/* The daylight time that begins in this year: [from, until) as instants. until lies in the next year where summer does;
- * it may lie beyond the next beginning, which is how a rule says that daylight time never ends. */
+/* The daylight time that begins in this year: [from, until) as instants, from < until. until lies in the next year where
+ * summer does; it may lie beyond the next beginning, which is how a rule says that daylight time never ends. */
 struct tz_daylight {
     int64_t from, until;
 };

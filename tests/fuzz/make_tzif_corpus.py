@@ -44,6 +44,7 @@ FILES = {
     "leap_seconds": tzif(leaps=2),
     "late_transition": tzif(times=(2**59,), indexes=(1,), footer=b"CET-1CEST,M3.5.0,M10.5.0/3"),
     "rule_ends_early": tzif(b"3", times=(16725225600,), indexes=(1,), footer=b"CET0CEST-0,M12.5.5/24,M12.5.5/48"),
+    "rule_over_new_year": tzif(b"3", footer=b"AAA0BBB,J365/167,0/-167"),
     "bad_index": tzif(times=(0,), indexes=(7,)),
     "bad_rule": tzif(footer=b"CET-1CEST"),
     "cut": tzif(times=(0, 10), indexes=(1, 2))[:-30],

@@ -41,7 +41,7 @@ static void broken_texts_are_refused_with_place_and_path(void **state)
         { "{'a':1}",                                  "",                     "near '''"                                                       },
         { "[\"\\ud800\"]",                            "[0]",                  "is not valid JSON"                                              },
         { "[\"a\nb\"]",                               "[0]",                  "is not valid JSON"                                              },
-        { "{\"n\": 9223372036854775808}",             "n",                    "has a number too large to hold (line 1, column 24)"             },
+        { "{\"n\": 9223372036854775808}",             "n",                    "has a number too large to hold (line 1, column 25)"             },
         { "{\"a\":[1e400]}",                          "a[0]",                 "has a number too large to hold"                                 },
         { "{\"\\u0000\": 1}",                         "",                     "NUL byte"                                                       },
         { "\xef\xbb\xbf{}",                           "",                     "is not valid JSON"                                              },
@@ -78,7 +78,7 @@ static void a_duplicate_key_is_named_with_its_path(void **state)
     }
 }
 
-static void invalid_utf8_is_refused_with_its_place(void **state)
+static void bytes_that_stand_in_no_json_are_refused_with_their_place(void **state)
 {
     (void)state;
     struct json_doc d;
@@ -86,6 +86,8 @@ static void invalid_utf8_is_refused_with_its_place(void **state)
     assert_int_equal(json_parse(S("{\"ü\":\n \"a\xff\"}"), &d, &e), ERR_INVALID);
     assert_string_equal(e.text, "is not UTF-8 (line 2, column 4)");
     assert_int_equal(json_parse(S("[\"\xed\xa0\x80\"]"), &d, NULL), ERR_INVALID);
+    assert_int_equal(json_parse(S("[1\0,2]"), &d, &e), ERR_INVALID); /* jansson reads this */
+    assert_string_equal(e.text, "holds a NUL byte (line 1, column 3)");
 }
 
 static void nesting_is_capped_before_anything_recurses(void **state)
@@ -142,6 +144,13 @@ static void a_path_too_long_for_its_place_is_cut(void **state)
     assert_int_equal(json_parse(buf_str(&b), &d, &e), ERR_INVALID);
     assert_int_equal(strlen(e.field), sizeof e.field - 1);
     assert_int_equal(strspn(e.field, "k"), sizeof e.field - 1);
+    buf_cut(&b, b.n - 1);
+    buf_text(&b, "1}");
+    assert_ok(json_parse(buf_str(&b), &d, &e), &e);
+    assert_int_equal(json_read(d.root, NULL, 0, NULL, NULL, &e), ERR_INVALID);
+    assert_int_equal(strspn(e.field, "k"), sizeof e.field - 1);
+    assert_string_equal(e.text, "is unknown");
+    json_doc_release(&d);
     buf_release(&b);
 }
 
@@ -341,6 +350,9 @@ static void absent_fields_leave_defaults_and_null_counts_as_seen(void **state)
     assert_true(s.saw_count);
     assert_int_equal(s.count, 7);
     assert_null(s.extra);
+    s.yes = true;
+    assert_ok(read_text("{\"yes\": false}", &s, &a, &e), &e);
+    assert_false(s.yes);
     arena_release(&a);
 }
 
@@ -459,6 +471,12 @@ static void an_array_that_must_not_be_empty_says_so(void **state)
     assert_int_equal(json_read(d.root, &f, 1, &v, &a, &e), ERR_INVALID);
     assert_string_equal(e.text, "must not be empty");
     json_doc_release(&d);
+    struct json_field two = f;
+    two.min = 2;
+    assert_ok(json_parse(S("{\"v\":[1]}"), &d, &e), &e);
+    assert_int_equal(json_read(d.root, &two, 1, &v, &a, &e), ERR_INVALID);
+    assert_string_equal(e.text, "must have between 2 and 9 elements, not 1");
+    json_doc_release(&d);
     arena_release(&a);
 }
 
@@ -536,7 +554,7 @@ int main(void)
         cmocka_unit_test(valid_texts_of_every_type_parse),
         cmocka_unit_test(broken_texts_are_refused_with_place_and_path),
         cmocka_unit_test(a_duplicate_key_is_named_with_its_path),
-        cmocka_unit_test(invalid_utf8_is_refused_with_its_place),
+        cmocka_unit_test(bytes_that_stand_in_no_json_are_refused_with_their_place),
         cmocka_unit_test(nesting_is_capped_before_anything_recurses),
         cmocka_unit_test(a_text_beyond_the_limit_is_not_looked_at),
         cmocka_unit_test(a_path_too_long_for_its_place_is_cut),

@@ -73,9 +73,9 @@ static void numbers_keep_every_digit(void **state)
     jw_f64(&o->w, 0.1);
     jw_f64(&o->w, 1.0 / 3);
     jw_f64(&o->w, 1e300);
-    jw_f64(&o->w, NAN);
-    jw_f64(&o->w, INFINITY);
-    jw_f64(&o->w, -INFINITY);
+    jw_f64(&o->w, (double)NAN);
+    jw_f64(&o->w, (double)INFINITY);
+    jw_f64(&o->w, -(double)INFINITY);
     jw_array_end(&o->w);
     assert_str(buf_str(&o->b), "[-9223372036854775808,9223372036854775807,18446744073709551615,0.1,0.3333333333333333,"
                                "1e+300,null,null,null]");

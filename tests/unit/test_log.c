@@ -5,6 +5,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <pty.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/time.h>
@@ -77,8 +78,8 @@ static void every_kind_of_value_has_its_form(void **state)
     for (enum log_format format = LOG_LOGFMT; format <= LOG_JSON; format++) {
         int fd = open_log(format, LOG_INFO);
         log_error("kinds", kv_str("s", S("a b")), kv_cstr("bare", "a-b/c:1"), kv_cstr("none", NULL), kv_i64("i", -1),
-                  kv_u64("u", UINT64_MAX), kv_f64("f", 0.5), kv_f64("nan", NAN), kv_bool("b", true), kv_uuid("id", id),
-                  kv_secret("key"));
+                  kv_u64("u", UINT64_MAX), kv_f64("f", 0.5), kv_f64("nan", (double)NAN), kv_bool("b", true),
+                  kv_uuid("id", id), kv_secret("key"));
         const char *expected =
             format == LOG_JSON
                 ? "{\"time\":\"2026-02-10T08:00:00.123Z\",\"level\":\"error\",\"event\":\"kinds\",\"s\":\"a b\","
@@ -266,7 +267,7 @@ static void *drain_slowly(void *arg)
     int fd = *(int *)arg;
     size_t n = 0;
     for (ssize_t got; (got = read(fd, text + n, 1000)) > 0; n += (size_t)got)
-        usleep(100);
+        sched_yield();
     text[n] = '\0';
     return NULL;
 }

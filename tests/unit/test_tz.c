@@ -268,7 +268,7 @@ static size_t count_spans(const struct tz *z)
     for (struct tz_span s = tz_span_at(z, INT64_MIN); s.until != INT64_MAX; n++) {
         struct tz_span next = tz_span_at(z, s.until);
         assert_true(next.from == s.until && next.until > next.from && next.offset_before_s == s.offset_s);
-        assert_true(next.offset_s != s.offset_s || next.dst != s.dst || strcmp(next.abbreviation, s.abbreviation));
+        assert_true(next.offset_s != s.offset_s || next.dst != s.dst || strcmp(next.abbreviation, s.abbreviation) != 0);
         s = next;
     }
     return n;
@@ -300,6 +300,24 @@ static void daylight_time_all_year_never_changes(void **state)
         struct tz_span s = tz_span_at(z, 0);
         assert_true(s.dst && s.offset_s == -14400);
         assert_string_equal(s.abbreviation, "EDT");
+        tz_unref(z);
+    }
+}
+
+/* Times of up to a week, either way, put beginnings and ends into the wrong years: spans stay in order all the same. */
+static void rules_that_reach_over_the_new_year_keep_their_order(void **state)
+{
+    (void)state;
+    static const char *const days[] = { "0", "J1", "J365", "365", "M1.1.0", "M12.5.6" };
+    static const char *const times[] = { "-167", "-24", "0", "24", "167:59:59" };
+    enum { DAYS = array_count(days), TIMES = array_count(times) };
+    for (size_t i = 0; i < (size_t)DAYS * TIMES * DAYS * TIMES; i++) {
+        char footer[128];
+        snprintf(footer, sizeof footer, "\n<+12>-12<-12>12,%s/%s,%s/%s\n", days[i % DAYS], times[i / DAYS % TIMES],
+                 days[i / DAYS / TIMES % DAYS], times[i / DAYS / TIMES / DAYS]);
+        struct tz *z = zone_of_rule(footer);
+        size_t spans = count_spans(z);
+        assert_true(spans >= 1 && spans <= 2 * (TZ_LAST_YEAR - 1900 + 3));
         tz_unref(z);
     }
 }
@@ -450,7 +468,7 @@ static void spans_shorter_than_their_jumps_are_searched_right(void **state)
     enum { SEED = 20260329 };
     struct prng random;
     prng_init(&random, SEED);
-    print_message("seed %d\n", SEED);
+    print_message("# seed %d\n", SEED);
     for (int round = 0; round < 60; round++) {
         struct tzif_type types[8];
         int64_t times[12], at = 0;
@@ -748,6 +766,7 @@ int main(void)
         cmocka_unit_test(kathmandu_moved_by_a_quarter_of_an_hour),
         cmocka_unit_test(the_rule_is_written_out_to_its_last_year),
         cmocka_unit_test(daylight_time_all_year_never_changes),
+        cmocka_unit_test(rules_that_reach_over_the_new_year_keep_their_order),
         cmocka_unit_test(the_rule_takes_over_at_the_last_transition),
         cmocka_unit_test(against_the_last_transition_the_rule_wins),
         cmocka_unit_test(beyond_its_last_year_a_rule_says_nothing),

@@ -95,6 +95,8 @@ static void each_year_begins_and_ends_daylight_time(void **state)
  /* Gaza-like: 50 hours after Thursday's midnight; and the day before */
         { "EET-2EEST,M3.4.4/50,M10.4.4/50",               2026, { { 2026, 3, 28 }, 0, 0, 0 },  { { 2026, 10, 23 }, 23, 0, 0 }},
         { "<-02>2<-01>,M3.5.0/-1,M10.5.0/0",              2026, { { 2026, 3, 29 }, 1, 0, 0 },  { { 2026, 10, 25 }, 1, 0, 0 } },
+ /* begins a week into the next year, ends a week before the year: the first end that comes after it */
+        { "AAA0BBB,J365/167,0/-167",                      2026, { { 2027, 1, 6 }, 23, 0, 0 },  { { 2027, 12, 25 }, 0, 0, 0 } },
  /* daylight all year: its end is the next beginning */
         { "EST5EDT,0/0,J365/25",                          2026, { { 2026, 1, 1 }, 5, 0, 0 },   { { 2027, 1, 1 }, 5, 0, 0 }   },
         { "XXX3EDT4,0/0,J365/23",                         2026, { { 2026, 1, 1 }, 3, 0, 0 },   { { 2027, 1, 1 }, 3, 0, 0 }   },
@@ -142,12 +144,12 @@ static void what_is_no_rule_is_refused_with_its_place(void **state)
         { "EST25",                      4 },
         { "EST5:60",                    6 },
         { "EST5:",                      6 },
-        { "EST5:00:60",                 9},
+        { "EST5:00:60",                 9 },
         { "EST5:00:",                   9 },
         { "EST5 ",                      5 },
         { "EST5EDT",                    8 },
         { "EST5ED,M3.2.0,M11.1.0",      7 },
-        { "EST5EDT25,M3.2.0,M11.1.0",   8},
+        { "EST5EDT25,M3.2.0,M11.1.0",   8 },
         { "EST5EDT,",                   9 },
         { "EST5EDT,M3.2.0",             15},
         { "EST5EDT,M3.2.0,",            16},
@@ -160,7 +162,7 @@ static void what_is_no_rule_is_refused_with_its_place(void **state)
         { "EST5EDT,M3.2,M11.1.0",       13},
         { "EST5EDT,J0,J365",            10},
         { "EST5EDT,J366,J1",            10},
-        { "EST5EDT,366,1",              9},
+        { "EST5EDT,366,1",              9 },
         { "EST5EDT,M3.2.0/168,M11.1.0", 16},
         { "EST5EDT,M3.2.0/,M11.1.0",    16},
         { "EST5EDT,M3.2.0,M11.1.0x",    23},

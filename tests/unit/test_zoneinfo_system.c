@@ -270,6 +270,11 @@ static void the_environment_names_the_directory(void **state)
     assert_int_equal(tz_local(z, 0), 7 * HOUR_S);
     tz_unref(z);
     zoneinfo_free(zones);
+    setenv("TZDIR", "", 1); /* as good as not set */
+    zones = zoneinfo_system_new(NULL);
+    struct error e = { 0 };
+    assert_int_not_equal(zoneinfo_get(zones, S("Europe/Belfry"), &z, &e), ERR_OK);
+    zoneinfo_free(zones);
     unsetenv("TZDIR");
     zoneinfo_free(NULL);
 }
@@ -308,6 +313,42 @@ static void the_systems_own_zones_are_read(void **state)
         tz_unref(z);
     }
     zoneinfo_free(zones);
+}
+
+/* What a directory may hold besides zones is stepped over. */
+static void what_is_no_zone_is_never_suggested(void **state)
+{
+    struct folder *f = *state;
+    char path[128];
+    snprintf(path, sizeof path, "%s/Dangling", f->path);
+    assert_int_equal(symlink("nowhere", path), 0);
+    snprintf(path, sizeof path, "%s/Pipework", f->path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    write_bytes(f, "Tinyfile", S("TZ"));
+    make_folder(f, "Deep");
+    make_folder(f, "Deep/Deep");
+    make_folder(f, "Deep/Deep/Deep");
+    make_folder(f, "Deep/Deep/Deep/Deep");
+    write_zone(f, "Deep/Deep/Deep/Deep/Abyssal", "\nCET-1\n");
+    write_zone(f, "Deep/Deep/Deep/Bottom", "\nCET-1\n");
+    static const char *const asked[] = { "Danglin", "Pipework", "Tinyfile", "Abyssal", "hidden", "posixrule" };
+    for (size_t i = 0; i < array_count(asked); i++) {
+        char sentence[256];
+        snprintf(sentence, sizeof sentence, "unknown time zone '%s'; use one such as Europe/Berlin or UTC", asked[i]);
+        refused(f->zones, asked[i], ERR_INVALID, "time_zone", sentence);
+    }
+    refused(f->zones, "Botom", ERR_INVALID, "time_zone",
+            "unknown time zone 'Botom'; did you mean Deep/Deep/Deep/Bottom?");
+}
+
+static void a_huge_file_is_not_read_to_its_end(void **state)
+{
+    struct folder *f = *state;
+    char path[128];
+    write_zone(f, "Huge", "\nCET-1\n");
+    snprintf(path, sizeof path, "%s/Huge", f->path);
+    assert_int_equal(truncate(path, 1 << 30), 0);
+    refused(f->zones, "Huge", ERR_CORRUPT, "", "time zone 'Huge': has 1048577 bytes, more than 1048576");
 }
 
 /* ---- threads ---- */
@@ -367,6 +408,8 @@ int main(void)
         with_zones(new_tzdata_are_read_after_a_refresh),
         with_zones(the_environment_names_the_directory),
         cmocka_unit_test(the_systems_own_zones_are_read),
+        with_zones(what_is_no_zone_is_never_suggested),
+        with_zones(a_huge_file_is_not_read_to_its_end),
         with_zones(threads_share_one_zone),
     };
     return cmocka_run_group_tests_name("zoneinfo_system", tests, NULL, NULL);
