@@ -470,10 +470,16 @@ static enum err read_macro(struct str text, struct cron_syntax *syntax, struct e
     return unknown_macro(word, e);
 }
 
-static enum err wrong_count(struct str text, size_t count, struct error *e)
+/* CRON_TZ=… in front, as some other crons take it: with five fields behind it there would be six. */
+static bool is_setting(struct str text)
 {
-    if (str_find(str_sub(text, 0, min_of(text.n, (size_t)8)), '=', 0) < min_of(text.n, (size_t)8))
-        return error_field(e, "expression", "begins with a setting; a time zone is given apart from the expression");
+    struct scan s = { .text = text, .end = text.n };
+    struct str word = run_of(&s, is_no_blank);
+    return is_letter(word.p[0]) && str_find(word, '=', 0) < word.n;
+}
+
+static enum err wrong_count(size_t count, struct error *e)
+{
     if (count == 7)
         return error_field(e, "expression", "has 7 fields; a year field is not supported");
     return error_field(e, "expression",
@@ -492,13 +498,15 @@ enum err cron_syntax_parse(struct str text, struct cron_syntax *ret, struct erro
         return error_field(e, "expression", "is empty; expected 5 fields, as in '0 8 * * MON-FRI'");
     enum err rc;
     size_t count = count_fields(text);
-    if (trimmed.p[0] == '@') {
+    if (is_setting(trimmed)) {
+        rc = error_field(e, "expression", "begins with a setting; a time zone is given apart from the expression");
+    } else if (trimmed.p[0] == '@') {
         rc = read_macro(trimmed, &syntax, e);
     } else if (count == 5 || count == 6) {
         syntax.has_seconds = count == 6;
         rc = read_fields(text, &syntax, e);
     } else {
-        rc = wrong_count(trimmed, count, e);
+        rc = wrong_count(count, e);
     }
     if (!rc)
         *ret = syntax;

@@ -72,7 +72,7 @@ def test_a_terminal_gets_a_sentence_and_a_table(belfry):
     done = belfry("next", "30 2 * * *", *BERLIN, "--from", MARCH, "-n", "3", tty=True)
     assert (done.code, done.err) == (0, "")
     assert done.out == (
-        "At 02:30, Europe/Berlin\n"
+        "At 02:30 every day, Europe/Berlin\n"
         "\n"
         "LOCAL                         UTC                       NOTE\n"
         "Sat 2026-03-28 02:30:00 CET   2026-03-28T01:30:00.000Z\n"

@@ -339,6 +339,7 @@ static void errors_in_the_whole_say_what_is_expected(void **state)
         { "@",                            "expression", "not known"                                               },
         { "@daily 5",                     "expression", "nothing may follow @daily"                               },
         { "TZ=Europe/Berlin 0 8 * * * *", "expression", "a time zone is given apart"                              },
+        { "CRON_TZ=UTC 0 8 * * *",        "expression", "a time zone is given apart"                              },
     };
     check_errors(rows, array_count(rows));
 }
