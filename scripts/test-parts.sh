@@ -176,7 +176,7 @@ part_conformance() {
     run_suite build-test conformance "$@"
 }
 
-# The tests find the binary in $BELFRY.
+# The tests find the binaries in $BELFRY_BUILD.
 part_e2e() {
     local argument
     local -a where=(tests/e2e)
@@ -185,7 +185,7 @@ part_e2e() {
     for argument in "$@"; do
         [[ -e ${argument%%::*} ]] && where=()
     done
-    BELFRY=$root/build-test/belfry run_pytest -n 2 "${where[@]}" "$@"
+    BELFRY_BUILD=$root/build-test run_pytest -n 2 "${where[@]}" "$@"
 }
 
 # ----------------------------------------------------------------------------------------------------------------------

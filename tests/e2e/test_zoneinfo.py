@@ -3,19 +3,16 @@
 Both read the same TZif files and share no code. Python does not tell its transitions, so they are found from outside: a
 walk in steps of STEP, then bisection wherever two samples differ. Belfry's own transitions must be the same ones. Zones
 that are the same file under another name are worked out once in Python and asked of Belfry each.
-
-Run by pytest; BELFRY_BUILD names the build directory (default: build in the repository).
 """
 
 import bisect
 import datetime
-import os
 import pathlib
 import subprocess
 import zoneinfo
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("BELFRY_BUILD", ROOT / "build"))
+from conftest import BUILD
+
 EPOCH = datetime.datetime(1970, 1, 1)
 UTC = datetime.timezone.utc
 DAY = 86400

@@ -1,0 +1,237 @@
+"""The command line around the commands: help, version, completion, exit codes; and the README, followed to the letter."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from conftest import ROOT, TIMEOUT_S
+
+SHOWN = ["next", "version", "help", "completion"]  # __complete answers scripts and is not shown
+
+
+# ---- help ----
+
+
+def test_alone_it_says_how_it_is_used_and_fails(belfry):
+    done = belfry()
+    assert (done.code, done.out) == (2, "")
+    assert done.err == belfry("--help").out
+
+
+@pytest.mark.parametrize("args", [("--help",), ("-h",), ("help",), ("--help", "ignored")])
+def test_help_lists_every_command(belfry, args):
+    done = belfry(*args)
+    assert (done.code, done.err) == (0, "")
+    assert re.findall(r"^  (\S+) +\S", done.out, re.M) == SHOWN
+    assert "Usage: belfry COMMAND [OPTION…] [WORD…]\n" in done.out
+    assert "Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 server unreachable.\n" in done.out
+
+
+@pytest.mark.parametrize("command", SHOWN)
+def test_every_command_explains_itself_in_three_ways(belfry, command):
+    done = belfry(command, "--help")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith(f"belfry {command} - ")
+    assert f"\nUsage: belfry {command} [OPTION…]" in done.out
+    assert re.search(r"^ +--json +print JSON", done.out, re.M)
+    assert re.search(r"^ +-h, --help +print this and exit$", done.out, re.M)
+    assert belfry("help", command) == done
+    assert belfry(command, "-h") == done
+    assert not [line for line in done.lines if len(line) > 130], "lines are for a terminal"
+
+
+def test_help_of_next_names_each_option_and_its_examples_work(belfry, build):
+    text = belfry("next", "--help").out
+    assert re.findall(r"^ +(?:-\w, )?--([a-z-]+)", text, re.M) == [
+        "tz", "from", "to", "count", "dst-gap", "dst-overlap", "every", "start", "end", "spread", "id", "skips", "json",
+        "help"]
+    assert "(default 5, 1 to 100000)" in text
+    examples = re.findall(r"^  belfry (next .*)$", text, re.M)
+    assert len(examples) >= 4
+    for example in examples:
+        done = subprocess.run(["bash", "-c", '"$0" ' + example, build / "belfry"], capture_output=True, text=True,
+                              timeout=TIMEOUT_S, check=False)
+        assert done.returncode == 0 and done.stdout and not done.stderr, (example, done)
+
+
+def test_help_wins_over_missing_words_but_not_over_mistakes(belfry):
+    assert belfry("next", "--help", "60 * * * *").code == 0
+    assert belfry("next", "--hlep").code == 2
+
+
+# ---- what is no command ----
+
+
+@pytest.mark.parametrize("args, sentence", [
+    (["nxt"], "belfry: there is no command 'nxt'; did you mean 'next'?\n"),
+    (["NEXT"], "belfry: there is no command 'NEXT'; did you mean 'next'?\n"),
+    (["versoin", "--json"], "belfry: there is no command 'versoin'; did you mean 'version'?\n"),
+    (["complete"], "belfry: there is no command 'complete'; did you mean 'completion'?\n"),
+    (["frobnicate"], "belfry: there is no command 'frobnicate'; 'belfry --help' lists them\n"),
+    (["help", "nxt"], "belfry: there is no command 'nxt'; did you mean 'next'?\n"),
+    (["help", "frobnicate"], "belfry: there is no command 'frobnicate'; 'belfry --help' lists them\n"),
+    ([""], "belfry: there is no command ''; 'belfry --help' lists them\n"),
+    (["--json"], "belfry: there is no command '--json'; 'belfry --help' lists them\n"),
+    (["a\x1b[31mb"], "belfry: there is no command 'a?[31mb'; 'belfry --help' lists them\n"),
+    ([b"\xff\xfe"], "belfry: there is no command '??'; 'belfry --help' lists them\n"),
+    (["version", "1.0"], "belfry version: takes no words, and '1.0' is one\nTry 'belfry version --help'.\n"),
+    (["version", "--jsno"],
+     "belfry version: --jsno is not an option, did you mean --json?\nTry 'belfry version --help'.\n"),
+    (["completion"], "belfry completion: name one shell: bash, zsh or fish\n"),
+    (["completion", "tcsh"], "belfry completion: name one shell: bash, zsh or fish\n"),
+    (["completion", "bash", "zsh"], "belfry completion: name one shell: bash, zsh or fish\n"),
+])
+def test_wrong_usage_exits_2_with_a_sentence(belfry, args, sentence):
+    done = belfry(*args)
+    assert (done.code, done.out, done.err) == (2, "", sentence)
+
+
+def test_an_overlong_command_is_cut(belfry):
+    done = belfry("x" * 100_000)
+    assert done.code == 2 and len(done.err) < 200 and "x…'" in done.err
+
+
+# ---- version ----
+
+
+def meson_version():
+    return re.search(r"version: '([^']+)'", (ROOT / "meson.build").read_text()).group(1)
+
+
+def test_version_is_that_of_the_build(belfry):
+    assert belfry("version").out == f"belfry {meson_version()}\n"
+    assert belfry("--version").out == f"belfry {meson_version()}\n"
+    for args in (("version", "--json"), ("--version", "--json")):
+        done = belfry(*args)
+        assert done.out.count("\n") == 1
+        told = json.loads(done.out)
+        assert told["version"] == meson_version() and told["compiler"]
+
+
+@pytest.mark.parametrize("args", [("--help",), ("help",), ("help", "next"), ("version",), ("version", "--json"),
+                                  ("completion", "bash"), ("__complete", "--", "")])
+def test_lost_output_is_a_failure(build, args):
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([build / "belfry", *args], stdout=full, stderr=subprocess.PIPE, text=True,
+                              timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 1
+    assert re.fullmatch(r"belfry \w+: cannot write the output: No space left on device\n", done.stderr)
+
+
+# ---- completion ----
+
+
+@pytest.fixture(scope="session")
+def complete(belfry):
+    """The candidates for the last of the words, as the binary has them."""
+    def ask(*words):
+        done = belfry("__complete", "--", *words)
+        assert (done.code, done.err) == (0, "")
+        return [line.split("\t")[0] for line in done.lines]
+    return ask
+
+
+def test_commands_are_completed(complete, belfry):
+    assert complete("") == SHOWN
+    assert complete() == SHOWN
+    assert complete("ne") == ["next"]
+    assert complete("xyz") == []
+    assert complete("help", "") == ["--json", "--help", *SHOWN]
+    assert complete("help", "v") == ["version"]
+    assert belfry("__complete", "--", "ver").out == "version\tprint the version\n"
+
+
+def test_options_are_completed(complete):
+    assert complete("next", "--d") == ["--dst-gap", "--dst-overlap"]
+    assert complete("next", "--tz", "UTC", "--s") == ["--start", "--spread", "--skips"]
+    assert complete("version", "--") == ["--json", "--help"]
+    assert complete("frobnicate", "--") == []
+
+
+def test_choices_are_completed(complete):
+    assert complete("next", "--dst-gap", "") == ["shift", "skip"]
+    assert complete("next", "0 8 * * *", "--dst-overlap", "l") == ["last"]
+    assert complete("completion", "z") == ["zsh"]
+    assert complete("next", "--count", "") == []  # any number
+
+
+def test_zones_are_completed(complete):
+    assert complete("next", "--tz", "Europe/Ber") == ["Europe/Berlin"]
+    assert "Australia/Lord_Howe" in complete("next", "--tz", "Aus")
+    everything = complete("next", "--tz", "")
+    assert len(everything) > 400 and everything == sorted(set(everything))
+    assert {"UTC", "Europe/Berlin", "America/Argentina/Buenos_Aires"} <= set(everything)
+    assert complete("next", "--tz", "../") == []
+
+
+BASH = r"""
+eval "$(belfry completion bash)"
+COMP_WORDS=(belfry "$@") COMP_CWORD=$#
+[[ $(complete -p belfry) == "complete -o default -F _belfry belfry" ]] || exit 9
+_belfry
+printf '%s\n' "${COMPREPLY[@]}"
+"""
+
+
+@pytest.mark.parametrize("words, candidates", [
+    ([""], SHOWN), (["ne"], ["next"]), (["next", "--dst-g"], ["--dst-gap"]),
+    (["next", "--dst-overlap", ""], ["first", "last", "both"]),
+    (["next", "0 8 * * *", "--tz", "Asia/Kathm"], ["Asia/Kathmandu"]),
+    (["completion", "f"], ["fish"]), (["next", "xyz"], []),
+])
+def test_bash_is_told(build, words, candidates, tmp_path):
+    (tmp_path / "file").write_text("bait for globs")
+    done = subprocess.run(["bash", "--norc", "-c", BASH, "bash", *words], capture_output=True, text=True, cwd=tmp_path,
+                          env={**os.environ, "PATH": f"{build}:{os.environ['PATH']}"}, timeout=TIMEOUT_S, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split("\n")[:-1] == (candidates or [""])
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_are_sound(belfry, shell, tmp_path):
+    if not shutil.which(shell):
+        pytest.skip(f"{shell} is not installed")
+    script = tmp_path / "script"
+    script.write_text(belfry("completion", shell).out)
+    done = subprocess.run([shell, "-n", script], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# ---- README.md ----
+
+
+def shell_blocks():
+    """[(command, what README.md shows as its output)]: lines behind '$ ' and what follows each."""
+    found = []
+    for block in re.findall(r"^```[^\n]*\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S):
+        for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
+            command, _, output = part.partition("\n")
+            found.append((command, output))
+    return found
+
+
+def test_readme_can_be_followed_word_for_word(build):
+    """./run stands for the binary that is tested; with BELFRY_README_FULL it is really called, and builds first."""
+    blocks = shell_blocks()
+    assert blocks, "README.md shows no commands any more"
+    whole = os.environ.get("BELFRY_README_FULL") == "1"
+    for command, output in blocks:
+        if not whole:
+            assert command.startswith("./run "), f"do not know how to try '{command}'"
+            command = command.replace("./run", f"'{build}/belfry'", 1)
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=ROOT, check=False,
+                              timeout=600 if whole else TIMEOUT_S)
+        assert (done.returncode, done.stdout) == (0, output), command
+        assert whole or done.stderr == ""
+
+
+def test_readme_names_only_what_exists():
+    text = (ROOT / "README.md").read_text()
+    for link in re.findall(r"\]\(([^)#:]+)\)", text):
+        assert (ROOT / link).exists(), f"README.md links to {link}"
+    for command in re.findall(r"^(\./\w+) {2,}", text, re.M):
+        assert os.access(ROOT / command, os.X_OK), f"README.md tells to run {command}"
