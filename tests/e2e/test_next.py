@@ -285,6 +285,13 @@ def test_autumn(fires, expression, flags, expected):
     assert [line[11:16] for line in lines] == expected
 
 
+def test_the_first_instant_after_the_gap_is_nobodys_shift(objects):
+    note = lambda text: [f["note"] for f in objects(text, *BERLIN, "--from", "2026-03-29T01:00:00Z", "-n", "1")]
+    assert note("0 3 * * *") == [None]
+    assert note("0 2,3 * * *") == ["02:00 does not exist that day; fires when the clock has been set forward"]
+    assert note("59 1 * * *") == [None]
+
+
 def test_copies_say_which_they_are(objects):
     both = objects("30 2 * * *", *BERLIN, "--from", OCTOBER, "--to", "2026-10-26T00:00:00Z", "--dst-overlap", "both")
     assert [f["note"] for f in both] == [None, "02:30 comes twice that day; this is the first",

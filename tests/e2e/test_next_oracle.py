@@ -334,7 +334,8 @@ class Asker:
 
     def hour(self, hint):
         """Mostly the hour that is about to be jumped over or to come twice."""
-        return self.random.choice((str(hint), str(hint), f"{hint},{(hint + 1) % 24}", f"{hint // 2}-{hint}",
+        after = (hint + 1) % 24
+        return self.random.choice((str(hint), str(hint), str(after), f"{hint},{after}", f"{hint // 2}-{hint}",
                                    self.field(0, 23), "*"))
 
     def expression(self, with_seconds, hint):
@@ -342,8 +343,9 @@ class Asker:
         if r.randrange(25) == 0 and not with_seconds:
             return r.choice(sorted(MACROS))
         fields = [self.field(0, 59)] if with_seconds else []
+        minute = r.choice(("0", self.field(0, 59), self.field(0, 59)))
         days = (self.day(), self.month(), self.weekday()) if r.randrange(3) else ("*", "*", "*")
-        return r.choice((" ", " ", "\t  ")).join((*fields, self.field(0, 59), self.hour(hint), *days))
+        return r.choice((" ", " ", "\t  ")).join((*fields, minute, self.hour(hint), *days))
 
     def sparse(self):
         r = self.random
