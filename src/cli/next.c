@@ -102,6 +102,9 @@ static enum err read_expression(const struct options *o, struct question *q, str
     bool every = option_given(o, "every");
     if (every && o->word_count)
         return error_field(e, "--every", "stands instead of an expression; give one of the two");
+    if (every && (option_given(o, "dst-gap") || option_given(o, "dst-overlap")))
+        return error_field(e, "--every",
+                           "counts real time, which has no gap and no overlap; leave out --dst-gap and --dst-overlap");
     if (!every && !o->word_count)
         return error_set(e, ERR_INVALID, "an expression is missing: give one in quotes, or --every");
     for (size_t i = 0; i < o->word_count; i++) {

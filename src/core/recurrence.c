@@ -432,7 +432,8 @@ bool recurrence_next_or_skip(const struct recurrence *r, int64_t from_ms, struct
         return false;
     struct occurrence fire, gap, day;
     bool fires = recurrence_next(r, from_ms, &fire);
-    int64_t until_ms = fires ? fire.at_ms : min_of(r->end_ms, RECURRENCE_END_MS - 1) + 1;
+    int64_t ends_ms = min_of(r->end_ms, RECURRENCE_END_MS - 1) + 1; /* the end bounds skips as it bounds fires */
+    int64_t until_ms = fires ? min_of(fire.at_ms, ends_ms) : ends_ms;
     bool has_gap = skipped_gap(r, from_ms, until_ms, &gap);
     bool has_day = skipped_day(r, from_ms, has_gap ? gap.at_ms : until_ms, &day);
     if (!fires && !has_gap && !has_day)

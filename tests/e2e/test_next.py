@@ -326,6 +326,8 @@ WRONG = [
     (["0 " * 300 + "* * *"], "expression: ", "at most 256"),
     (["0" * 5000 + " 8 * * *"], "expression: ", "at most 256"),
     (["0,"] * 2000, "expression: ", "at most 256"),
+    (["--every", "5m", "--dst-gap", "skip"], "--every ", "leave out --dst-gap"),
+    (["--every", "5m", "--dst-overlap", "both"], "--every ", "leave out --dst-gap"),
     # each of its fields
     (["60 * * * * *"], "second: ", "60 is not between 0 and 59"),
     (["60 * * * *"], "minute: ", "60 is not between 0 and 59"),

@@ -185,6 +185,15 @@ static void skipped_gaps_are_answered_when_asked(void **state)
     assert_true(o.fires);
     assert_int_equal(o.at_ms, at("2026-03-30T00:30:00Z"));
 
+    /* The end bounds what is skipped, also when the spread carries the last fire beyond the gap. */
+    struct recurrence spread = r;
+    spread.end_ms = at("2026-03-28T12:00:00Z");
+    spread.spread_ms = 3 * DAY_MS;
+    spread.hash = 2 * DAY_MS;
+    assert_true(recurrence_next_or_skip(&spread, at("2026-03-28T02:00:00Z"), &o));
+    assert_true(o.fires);
+    assert_int_equal(o.at_ms, at("2026-03-29T01:30:00Z"));
+
     /* A rule that shifts skips nothing, and one without a gap ahead answers only fires. */
     r.gap = DST_GAP_SHIFT;
     assert_true(recurrence_next_or_skip(&r, at("2026-03-28T12:00:00Z"), &o));
