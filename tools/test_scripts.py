@@ -20,12 +20,28 @@ def bare_machine(tmp_path):
 def test_install_deps_says_what_a_bare_machine_lacks(tmp_path):
     ran = run("install-deps", "run", "--dry-run", **bare_machine(tmp_path))
     assert ran.returncode == 0
-    assert ran.stdout == "would install: gcc libc6-dev libjansson-dev meson ninja-build pkg-config tzdata\n"
+    text = open(os.path.join(SCRIPTS, "install-deps"), encoding="utf-8").read()
+    rows = text.split("run_packages=(\n")[1].split("\n)")[0].splitlines()
+    packages = [row.split()[0] for row in rows]
+    assert {"gcc", "meson", "libcurl4-openssl-dev", "libjansson-dev"} <= set(packages)
+    assert ran.stdout == f"would install: {' '.join(packages)}\n"
+
+
+def test_install_deps_names_each_package_once_and_in_order(tmp_path):
+    words = run("install-deps", "run", "--dry-run", **bare_machine(tmp_path)).stdout.split()[2:]
+    assert words == sorted(set(words))
 
 
 def test_install_deps_of_test_adds_to_those_of_run(tmp_path):
     words = run("install-deps", "test", "--dry-run", **bare_machine(tmp_path)).stdout.split()
     assert {"gcc", "tzdata", "clang-tidy", "libcmocka-dev", "gcovr", "python3-pytest"} <= set(words)
+
+
+def test_install_deps_names_only_servers_that_it_installs():
+    text = open(os.path.join(SCRIPTS, "install-deps"), encoding="utf-8").read()
+    servers = text.split("servers=(")[1].split(")")[0].split()
+    packages = text.split("test_packages=(")[1].split("\n)")[0]
+    assert "prometheus" in servers and all(f"\n    {s} " in packages for s in servers)
 
 
 def test_install_deps_is_silent_when_told_to_step_aside(tmp_path):

@@ -63,6 +63,8 @@ BREACHES = {
     "sockets_in_core": ("src/core/a.c", "#include <sys/socket.h>\n", 1, "core includes <sys/socket.h>"),
     "unistd_in_base": ("src/base/a.c", "#include <unistd.h>\n", 1, "<unistd.h> does not belong here"),
     "client_library_in_role": ("src/role/a.c", "#include <sqlite3.h>\n", 1, "<sqlite3.h> does not belong here"),
+    "openssl_outside_its_door": ("src/adapter/a.c", "#include <openssl/evp.h>\n", 1, "<openssl/evp.h> does not belong here"),
+    "signals_in_base": ("src/base/a.c", "#include <signal.h>\n", 1, "<signal.h> does not belong here"),
     "locale": ("src/cli/a.c", "#include <ctype.h>\n", 1, "<ctype.h> does not belong here"),
     "io_in_core": ("src/core/a.c", 'void a(void)\n{\n    fopen("x", "r");\n}\n', 3, "call of fopen"),
     "call_in_a_macro": ("src/core/a.c", "#define NOW() time(NULL)\n", 1, "call of time"),
