@@ -10,12 +10,8 @@ static const struct unit {
     struct str name;
     int64_t ms;
 } units[] = {
-    {{ "w", 1 },   7 * DAY_MS},
-    { { "d", 1 },  DAY_MS    },
-    { { "h", 1 },  3600000   },
-    { { "m", 1 },  60000     },
-    { { "s", 1 },  1000      },
-    { { "ms", 2 }, 1         },
+    { { "w", 1 }, 7 * DAY_MS }, { { "d", 1 }, DAY_MS }, { { "h", 1 }, 3600000 },
+    { { "m", 1 }, 60000 },      { { "s", 1 }, 1000 },   { { "ms", 2 }, 1 },
 };
 enum { UNIT_COUNT = array_count(units), PRINTED_FROM = 1 /* a week reads better as 7d */ };
 

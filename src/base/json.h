@@ -8,21 +8,52 @@
 
 #include "base/arena.h"
 
-enum { JSON_DEPTH_MAX = 32, JSON_TEXT_MAX = 1 << 28 };
+enum { JSON_DEPTH_MAX = 32, JSON_ANSWER_DEPTH_MAX = 40, JSON_TEXT_MAX = 1 << 28 };
 
 struct json_doc {
-    json_t *root;
-    struct str text; /* borrowed: what was parsed */
+    json_t *root;        /* lives in memory: it may be read, not changed, and ends with the document */
+    struct str text;     /* borrowed: what was parsed */
+    struct arena memory; /* of all its values: given back at once */
 };
 
 /* The whole text must be one value, of any type. What is wrong with it is said with its line and column, and with the path
  * of the value it was found in as the error's field. */
 enum err json_parse(struct str text, struct json_doc *ret, struct error *e) must_use;
+
+/* The same for what a server of ours answers: what was given to it may stand a few levels deeper there. */
+enum err json_parse_answer(struct str text, struct json_doc *ret, struct error *e) must_use;
 void json_doc_release(struct json_doc *d);
 
 /* The source text of a member of the root object (its value, as it was written, blanks around it cut off); {NULL, 0} when
  * there is none. Payloads are stored as the text that came, not as jansson would print it. */
 struct str json_member_text(const struct json_doc *d, const char *name);
+
+/* The same for all members of an object or elements of an array, in one walk and in their order: at most max of them go to
+ * ret, and how many did is returned. text must be JSON that was parsed; any other value has no parts. */
+struct json_part {
+    struct str key; /* as it was written, without its quotes; of an element empty */
+    struct str text;
+};
+size_t json_parts(struct str text, struct json_part *ret, size_t max);
+bool json_part_is(const struct json_part *p, const char *name); /* by key */
+
+/* The source texts of an object's members or an array's elements, one a call, in order. The text must be one that parsed.
+ *   struct json_cursor c = { .text = array };
+ *   while (json_next(&c, &name, &value)) …      name: of a member, as it was written, without quotes; may be NULL */
+struct json_cursor {
+    struct str text;
+    size_t at;
+    bool is_object;
+};
+bool json_next(struct json_cursor *c, struct str *ret_name, struct str *ret_value);
+
+/* For what others answer, where more than we know of is fine: by a path such as "pagination.next_cursor" or "errors[0].field".
+ * What is not there, or is of another type, reads as nothing. */
+const json_t *json_at(const json_t *root, const char *path);                       /* borrowed; NULL: not there */
+struct str json_text_at(const json_t *root, const char *path);                     /* borrowed; p NULL: no string */
+int64_t json_i64_at(const json_t *root, const char *path, int64_t otherwise);      /* a fraction is cut off */
+bool json_time_at(const json_t *root, const char *path, int64_t *ret_ms) must_use; /* RFC 3339 text */
+size_t json_count_at(const json_t *root, const char *path);                        /* elements of an array */
 
 enum json_kind {
     JSON_KIND_BOOL,     /* bool */

@@ -9,7 +9,7 @@
 #include "base/rfc3339.h"
 #include "base/sentence.h"
 
-enum { STRING_MAX = 65536, ARRAY_MAX = 10000, NAME_SHOWN = 96 /* a user may have chosen it */ };
+enum { STRING_MAX = 65536, ARRAY_MAX = 10000, FIELDS_MAX = 64, NAME_SHOWN = 96 /* a user may have chosen it */ };
 
 struct place {
     const struct place *up; /* NULL: the root */
@@ -115,10 +115,11 @@ static enum err read_i64(struct reader *r, const struct place *at, const struct 
         return wrong_type(r, at, "a number", v);
     struct range range = bounds(f, INT64_MIN, INT64_MAX);
     int64_t i = json_integer_value(v);
-    char text[RANGE_TEXT];
-    range_text(range, text);
-    if (i < range.min || i > range.max)
+    if (i < range.min || i > range.max) {
+        char text[RANGE_TEXT];
+        range_text(range, text);
         return refuse(r, at, "must be %s, not %lld", text, (long long)i);
+    }
     *(int64_t *)into = i;
     return ERR_OK;
 }
@@ -145,15 +146,28 @@ static enum err read_str(struct reader *r, const struct place *at, const struct 
     struct range range = bounds(f, 0, INT64_MAX);
     if (!f->max)
         range.max = STRING_MAX;
-    char text[RANGE_TEXT];
-    range_text(range, text);
     if (s.n == 0 && range.min == 1)
         return refuse(r, at, "must not be empty");
-    if ((int64_t)s.n < range.min || (int64_t)s.n > range.max)
+    if ((int64_t)s.n < range.min || (int64_t)s.n > range.max) {
+        char text[RANGE_TEXT];
+        range_text(range, text);
         return refuse(r, at, "must be %s bytes long, not %zu", text, s.n);
+    }
     if (str_find(s, '\0', 0) < s.n)
         return refuse(r, at, "must not contain a NUL character");
     return arena_str(r->a, s, into) ? ERR_OK : no_room(r, at);
+}
+
+static enum err refuse_enum(struct reader *r, const struct place *at, const struct json_field *f, struct str s)
+{
+    cleanup_with(buf_release) struct buf known;
+    buf_init(&known, sizeof(struct error));
+    for (int i = 0; f->names[i]; i++)
+        if (f->names[i][0])
+            buf_printf(&known, "%s%s", known.n ? ", " : "", f->names[i]);
+    char given[QUOTE_TEXT];
+    quote_text(s, given);
+    return refuse(r, at, "must be one of %s, not %s", buf_cstr(&known), given);
 }
 
 static enum err read_enum(struct reader *r, const struct place *at, const struct json_field *f, json_t *v, void *into)
@@ -161,20 +175,13 @@ static enum err read_enum(struct reader *r, const struct place *at, const struct
     if (!json_is_string(v))
         return wrong_type(r, at, "a string", v);
     struct str s = string_of(v);
-    cleanup_with(buf_release) struct buf known;
-    buf_init(&known, sizeof(struct error));
     for (int i = 0; f->names[i]; i++) {
-        if (!f->names[i][0])
-            continue;
-        if (str_eq(s, str_from(f->names[i]))) {
+        if (f->names[i][0] && str_eq(s, str_from(f->names[i]))) {
             *(int *)into = i;
             return ERR_OK;
         }
-        buf_printf(&known, "%s%s", known.n ? ", " : "", f->names[i]);
     }
-    char given[QUOTE_TEXT];
-    quote_text(s, given);
-    return refuse(r, at, "must be one of %s, not %s", buf_cstr(&known), given);
+    return refuse_enum(r, at, f, s);
 }
 
 static enum err read_time(struct reader *r, const struct place *at, const struct json_field *f, json_t *v, void *into)
@@ -271,19 +278,18 @@ static enum err refuse_unknown(struct reader *r, const struct place *at, const s
     return refuse(r, &here, "is unknown");
 }
 
-static bool knows(const struct json_field *f, const char *name)
+/* Row of the table, or count. Most names differ in their first letter: that is worth a look before a call. */
+static size_t row_of(const struct json_field *f, const char *name)
 {
-    for (size_t i = 0; i < f->count; i++)
-        if (strcmp(f->fields[i].name, name) == 0)
-            return true;
-    return false;
+    size_t i = 0;
+    while (i < f->count && (f->fields[i].name[0] != name[0] || strcmp(f->fields[i].name, name) != 0))
+        i++;
+    return i;
 }
 
-static enum err read_member(struct reader *r, const struct place *at, const struct json_field *f, json_t *object,
-                            char *into)
+static enum err read_member(struct reader *r, const struct place *at, const struct json_field *f, json_t *v, char *into)
 {
     struct place here = { .up = at, .name = f->name };
-    json_t *v = json_object_get(object, f->name);
     if (!v)
         return f->required ? refuse(r, &here, "is required") : ERR_OK;
     if (f->seen_offset)
@@ -291,18 +297,24 @@ static enum err read_member(struct reader *r, const struct place *at, const stru
     return read_value(r, &here, f, v, into + f->offset);
 }
 
+/* Members are few and rows are many: the rows are found from the members, then read in the order of the table. */
 static enum err read_object(struct reader *r, const struct place *at, const struct json_field *f, json_t *v, void *into)
 {
+    assert(f->count <= FIELDS_MAX);
     if (!json_is_object(v))
         return wrong_type(r, at, "an object", v);
+    json_t *values[FIELDS_MAX] = { 0 };
     const char *name;
     json_t *member;
-    json_object_foreach (v, name, member)
-        if (!knows(f, name))
+    json_object_foreach (v, name, member) {
+        size_t row = row_of(f, name);
+        if (row == f->count)
             return refuse_unknown(r, at, f, name);
+        values[row] = member;
+    }
     enum err rc = ERR_OK;
     for (size_t i = 0; rc == ERR_OK && i < f->count; i++)
-        rc = read_member(r, at, &f->fields[i], v, into);
+        rc = read_member(r, at, &f->fields[i], values[i], into);
     return rc;
 }
 

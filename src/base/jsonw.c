@@ -182,35 +182,6 @@ void jw_kv_time(struct jw *w, const char *name, int64_t ms)
     jw_time(w, ms);
 }
 
-static unsigned code_point(struct str s, size_t at, size_t len)
-{
-    static const unsigned char lead_mask[] = { 0, 0x7F, 0x1F, 0x0F, 0x07 };
-    unsigned c = (unsigned char)s.p[at] & lead_mask[len];
-    for (size_t i = 1; i < len; i++)
-        c = c << 6 | ((unsigned char)s.p[at + i] & 0x3F);
-    return c;
-}
-
-/* What a terminal or an editor would act on instead of showing: controls, line separators, changes of direction. */
-static bool is_hidden(unsigned c)
-{
-    static const struct {
-        unsigned from, to;
-    } ranges[] = {
-        {0,       0x1F  },
-        { 0x7F,   0x9F  },
-        { 0x061C, 0x061C},
-        { 0x200E, 0x200F},
-        { 0x2028, 0x202E},
-        { 0x2066, 0x2069},
-        { 0xFEFF, 0xFEFF},
-    };
-    for (size_t i = 0; i < array_count(ranges); i++)
-        if (c >= ranges[i].from && c <= ranges[i].to)
-            return true;
-    return false;
-}
-
 static void escape_one(struct buf *b, unsigned c)
 {
     static const char short_forms[] = {
@@ -227,9 +198,13 @@ void json_escape(struct buf *b, struct str v)
     enum { REPLACEMENT = 0xFFFD };
     size_t plain = 0; /* start of the run not yet written */
     for (size_t i = 0; i < v.n;) {
+        if (v.p[i] >= ' ' && v.p[i] < 0x7F && v.p[i] != '"' && v.p[i] != '\\') { /* nearly all of them */
+            i++;
+            continue;
+        }
         size_t len = str_utf8_at(v, i);
-        unsigned c = len ? code_point(v, i, len) : REPLACEMENT;
-        if (len && c != '"' && c != '\\' && !is_hidden(c)) {
+        unsigned c = len ? str_code_point(v, i, len) : REPLACEMENT;
+        if (len && c != '"' && c != '\\' && !is_hidden_char(c)) {
             i += len;
             continue;
         }

@@ -60,6 +60,17 @@ static inline struct list *list_pop(struct list *l) /* from the front; NULL when
     return node;
 }
 
+static inline void list_append(struct list *l, struct list *from) /* all of it, in its order: `from` is empty then */
+{
+    if (list_empty(from))
+        return;
+    from->next->prev = l->prev;
+    from->prev->next = l;
+    l->prev->next = from->next;
+    l->prev = from->prev;
+    list_init(from);
+}
+
 #define list_each(l, node)                                                                                             \
     for (struct list *node = (l)->next, *node##_next_ = node->next; node != (l);                                       \
          node = node##_next_, node##_next_ = node->next)

@@ -34,6 +34,15 @@ char *xstrdup(const char *s)
     return memcpy(xmalloc(n), s, n);
 }
 
+void free_const(const void *p)
+{
+    union {
+        const void *theirs;
+        void *ours;
+    } memory = { p };
+    free(memory.ours);
+}
+
 void free_charp(char **p)
 {
     free(*p);

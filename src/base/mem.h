@@ -24,6 +24,9 @@ char *xstrdup(const char *s) __attribute__((malloc, returns_nonnull, warn_unused
         taken_;                                                                                                        \
     })
 
+/* Frees what is const to everyone but its owner. NULL is fine. */
+void free_const(const void *p);
+
 /* For cleanup_with: frees what a char * variable points at. */
 void free_charp(char **p);
 

@@ -13,14 +13,14 @@ static const struct number {
     int digits;
     int min, max;
 } numbers[NUMBER_COUNT] = {
-    [YEAR] = {"year",           0,   4, 0, 9999},
-    [MONTH] = { "month",         '-', 2, 1, 12  },
-    [DAY] = { "day",           '-', 2, 1, 31  },
-    [HOUR] = { "hour",          0,   2, 0, 23  },
-    [MINUTE] = { "minute",        ':', 2, 0, 59  },
-    [SECOND] = { "second",        ':', 2, 0, 60  }, /* 60: a leap second */
-    [OFFSET_HOUR] = { "offset hour",   0,   2, 0, 23  },
-    [OFFSET_MINUTE] = { "offset minute", ':', 2, 0, 59  },
+    [YEAR] = { "year", 0, 4, 0, 9999 },
+    [MONTH] = { "month", '-', 2, 1, 12 },
+    [DAY] = { "day", '-', 2, 1, 31 },
+    [HOUR] = { "hour", 0, 2, 0, 23 },
+    [MINUTE] = { "minute", ':', 2, 0, 59 },
+    [SECOND] = { "second", ':', 2, 0, 60 }, /* 60: a leap second */
+    [OFFSET_HOUR] = { "offset hour", 0, 2, 0, 23 },
+    [OFFSET_MINUTE] = { "offset minute", ':', 2, 0, 59 },
 };
 
 struct reader {
@@ -153,10 +153,7 @@ enum err rfc3339_parse(struct str text, int64_t *ret_ms, struct error *e)
     if (read_all(&r, e))
         return ERR_INVALID;
     const int *v = r.values;
-    struct civil local = {
-        {v[YEAR], v[MONTH], v[DAY]},
-        v[HOUR], v[MINUTE], v[SECOND]
-    };
+    struct civil local = { { v[YEAR], v[MONTH], v[DAY] }, v[HOUR], v[MINUTE], v[SECOND] };
     int64_t second = civil_second(local) - r.offset_s; /* a 60th second is the 0th of the next minute */
     struct civil utc = civil_of(second);
     if (v[SECOND] == 60 && (utc.date.day != 1 || utc.hour != 0 || utc.minute != 0))

@@ -153,8 +153,41 @@ struct str str_utf8_cut(struct str s, size_t max)
     return str_sub(s, 0, to);
 }
 
+struct str str_pack(struct str s, char **at)
+{
+    if (s.n == 0)
+        return S("");
+    char *p = memcpy(*at, s.p, s.n);
+    p[s.n] = '\0';
+    *at += s.n + 1;
+    return (struct str){ p, s.n };
+}
+
 const char *str_show_char(char c, char out[STR_CHAR_TEXT])
 {
     snprintf(out, STR_CHAR_TEXT, c >= ' ' && c <= '~' ? "'%c'" : "byte 0x%02x", (unsigned char)c);
     return out;
+}
+
+unsigned str_code_point(struct str s, size_t at, size_t len)
+{
+    static const unsigned char lead_mask[] = { 0, 0x7F, 0x1F, 0x0F, 0x07 };
+    unsigned c = (unsigned char)s.p[at] & lead_mask[len];
+    for (size_t i = 1; i < len; i++)
+        c = c << 6 | ((unsigned char)s.p[at + i] & 0x3F);
+    return c;
+}
+
+bool is_hidden_char(unsigned c)
+{
+    static const struct {
+        unsigned from, to;
+    } ranges[] = {
+        { 0, 0x1F },        { 0x7F, 0x9F },     { 0x061C, 0x061C }, { 0x200E, 0x200F },
+        { 0x2028, 0x202E }, { 0x2066, 0x2069 }, { 0xFEFF, 0xFEFF },
+    };
+    for (size_t i = 0; i < array_count(ranges); i++)
+        if (c >= ranges[i].from && c <= ranges[i].to)
+            return true;
+    return false;
 }

@@ -51,8 +51,21 @@ bool str_is_utf8(struct str s);
 /* Bytes of the well-formed UTF-8 sequence that starts at `at` (< s.n), or 0. */
 size_t str_utf8_at(struct str s, size_t at);
 
+/* The character of those `len` bytes (as str_utf8_at tells, > 0), and whether a terminal or an editor would act on it instead
+ * of showing it: controls, line separators, changes of direction. */
+unsigned str_code_point(struct str s, size_t at, size_t len);
+bool is_hidden_char(unsigned code_point);
+
 /* The longest start of s within max bytes that splits no character. */
 struct str str_utf8_cut(struct str s, size_t max);
+
+/* Copies s to *at, a NUL behind it, and moves *at on: for who keeps several texts in one piece of memory, which takes
+ * str_pack_size of each. An empty text takes nothing. */
+struct str str_pack(struct str s, char **at);
+static inline size_t str_pack_size(struct str s)
+{
+    return s.n ? s.n + 1 : 0;
+}
 
 /* Writes how an error shows a character: 'x', or "byte 0x07" for what is not printable ASCII. Returns out. */
 enum { STR_CHAR_TEXT = 16 };

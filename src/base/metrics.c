@@ -1,0 +1,137 @@
+/* Every number is one relaxed atomic: adding costs no lock, and nobody reads two of them as one fact. A histogram's count is
+ * the sum of its buckets as they are read, so that what is printed agrees with itself while others add. */
+#include "base/metrics.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/jsonw.h"
+
+enum metric_type { COUNTER, GAUGE, HISTOGRAM };
+
+static const char *const type_names[] = { "counter", "gauge", "histogram" };
+
+static const struct row {
+    enum metric_type type;
+    const char *name, *help;
+} rows[METRIC_COUNT] = {
+#define X(id, type, name, help) [METRIC_##id] = { type, name, help },
+    METRIC_MAP(X)
+#undef X
+};
+
+/* Upper bounds, each included in its bucket; the one without bound comes last. */
+static const struct bound {
+    int64_t us;
+    const char *seconds;
+} bounds[] = {
+    { 100, "0.0001" },  { 250, "0.00025" }, { 500, "0.0005" },  { 1000, "0.001" },     { 2500, "0.0025" },
+    { 5000, "0.005" },  { 10000, "0.01" },  { 25000, "0.025" }, { 50000, "0.05" },     { 100000, "0.1" },
+    { 250000, "0.25" }, { 500000, "0.5" },  { 1000000, "1" },   { 2500000, "2.5" },    { 5000000, "5" },
+    { 10000000, "10" }, { 30000000, "30" }, { 60000000, "60" }, { INT64_MAX, "+Inf" },
+};
+
+/* A counter uses `sum`, a gauge `level`, a histogram `sum` (microseconds) and `buckets`. */
+struct cell {
+    atomic_int_least64_t sum;
+    _Atomic double level;
+    atomic_int_least64_t buckets[array_count(bounds)];
+};
+
+struct metrics {
+    struct cell cells[METRIC_COUNT];
+};
+
+struct metrics *metrics_new(void)
+{
+    struct metrics *m = xnew(*m);
+    return m;
+}
+
+void metrics_free(struct metrics *m)
+{
+    free(m);
+}
+
+static void add(atomic_int_least64_t *to, int64_t n)
+{
+    atomic_fetch_add_explicit(to, n, memory_order_relaxed);
+}
+
+static int64_t get(const atomic_int_least64_t *from)
+{
+    return atomic_load_explicit(from, memory_order_relaxed);
+}
+
+void metric_add(struct metrics *m, enum metric id, int64_t n)
+{
+    assert(rows[id].type == COUNTER && n >= 0);
+    add(&m->cells[id].sum, n);
+}
+
+void metric_set(struct metrics *m, enum metric id, double value)
+{
+    assert(rows[id].type == GAUGE && isfinite(value));
+    atomic_store_explicit(&m->cells[id].level, value, memory_order_relaxed);
+}
+
+void metric_observe_us(struct metrics *m, enum metric id, int64_t us)
+{
+    assert(rows[id].type == HISTOGRAM);
+    us = max_of(us, (int64_t)0);
+    size_t bucket = 0;
+    while (us > bounds[bucket].us)
+        bucket++;
+    add(&m->cells[id].buckets[bucket], 1);
+    add(&m->cells[id].sum, us);
+}
+
+int64_t metric_count(const struct metrics *m, enum metric id)
+{
+    assert(rows[id].type != GAUGE);
+    if (rows[id].type == COUNTER)
+        return get(&m->cells[id].sum);
+    int64_t count = 0;
+    for (size_t i = 0; i < array_count(bounds); i++)
+        count += get(&m->cells[id].buckets[i]);
+    return count;
+}
+
+static void print_histogram(const char *name, const struct cell *c, struct buf *out)
+{
+    int64_t count = 0;
+    for (size_t i = 0; i < array_count(bounds); i++) {
+        count += get(&c->buckets[i]);
+        buf_printf(out, "%s_bucket{le=\"%s\"} %" PRId64 "\n", name, bounds[i].seconds, count);
+    }
+    int64_t us = get(&c->sum);
+    buf_printf(out, "%s_sum %" PRId64 ".%06" PRId64 "\n", name, us / 1000000, us % 1000000);
+    buf_printf(out, "%s_count %" PRId64 "\n", name, count);
+}
+
+static void print_gauge(const char *name, const struct cell *c, struct buf *out)
+{
+    struct jw w;
+    buf_printf(out, "%s ", name);
+    jw_init(&w, out);
+    jw_f64(&w, atomic_load_explicit(&c->level, memory_order_relaxed));
+    buf_char(out, '\n');
+}
+
+void metrics_print(const struct metrics *m, struct buf *out)
+{
+    for (size_t i = 0; i < METRIC_COUNT; i++) {
+        const struct row *r = &rows[i];
+        const struct cell *c = &m->cells[i];
+        buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", r->name, r->help, r->name, type_names[r->type]);
+        if (r->type == HISTOGRAM)
+            print_histogram(r->name, c, out);
+        else if (r->type == GAUGE)
+            print_gauge(r->name, c, out);
+        else
+            buf_printf(out, "%s %" PRId64 "\n", r->name, get(&c->sum));
+    }
+}
