@@ -12,12 +12,9 @@ static const struct {
     const char *one, *article; /* "minute", "a" */
     bool numbered;             /* "minute 5", but "Monday" */
 } units[CRON_FIELDS] = {
-    [CRON_SECOND] = {"second",           "a",  true },
-      [CRON_MINUTE] = { "minute",          "a",  true },
-    [CRON_HOUR] = { "hour",            "an", true },
-      [CRON_DAY] = { "day",             "a",  true },
-    [CRON_MONTH] = { "month",           "a",  false},
-      [CRON_WEEKDAY] = { "day of the week", "a",  false},
+    [CRON_SECOND] = { "second", "a", true }, [CRON_MINUTE] = { "minute", "a", true },
+    [CRON_HOUR] = { "hour", "an", true },    [CRON_DAY] = { "day", "a", true },
+    [CRON_MONTH] = { "month", "a", false },  [CRON_WEEKDAY] = { "day of the week", "a", false },
 };
 
 /* The values a field names without an H. */

@@ -14,27 +14,27 @@ static const char *const weekday_long_names[] = { "Sunday",   "Monday", "Tuesday
                                                   "Thursday", "Friday", "Saturday", "Sunday" };
 
 const struct cron_rule cron_rules[CRON_FIELDS] = {
-    [CRON_SECOND] = {"second",        0, 59, 59, 59, 60, NULL,          NULL              },
-    [CRON_MINUTE] = { "minute",       0, 59, 59, 59, 60, NULL,          NULL              },
-    [CRON_HOUR] = { "hour",         0, 23, 23, 23, 24, NULL,          NULL              },
-    [CRON_DAY] = { "day of month", 1, 31, 31, 28, 31, NULL,          NULL              },
-    [CRON_MONTH] = { "month",        1, 12, 12, 12, 12, month_names,   month_long_names  },
-    [CRON_WEEKDAY] = { "day of week",  0, 7,  6,  6,  7,  weekday_names, weekday_long_names},
+    [CRON_SECOND] = { "second", 0, 59, 59, 59, 60, NULL, NULL },
+    [CRON_MINUTE] = { "minute", 0, 59, 59, 59, 60, NULL, NULL },
+    [CRON_HOUR] = { "hour", 0, 23, 23, 23, 24, NULL, NULL },
+    [CRON_DAY] = { "day of month", 1, 31, 31, 28, 31, NULL, NULL },
+    [CRON_MONTH] = { "month", 1, 12, 12, 12, 12, month_names, month_long_names },
+    [CRON_WEEKDAY] = { "day of week", 0, 7, 6, 6, 7, weekday_names, weekday_long_names },
 };
 
 static const struct {
     const char *name, *expression; /* expression NULL: refused, because: */
     const char *reason;
 } macros[] = {
-    {"@yearly",    "0 0 1 1 *", NULL                                                      },
-    { "@annually", "0 0 1 1 *", NULL                                                      },
-    { "@monthly",  "0 0 1 * *", NULL                                                      },
-    { "@weekly",   "0 0 * * 0", NULL                                                      },
-    { "@daily",    "0 0 * * *", NULL                                                      },
-    { "@midnight", "0 0 * * *", NULL                                                      },
-    { "@hourly",   "0 * * * *", NULL                                                      },
-    { "@reboot",   NULL,        "there is no boot to follow; run a one-time task at start"},
-    { "@every",    NULL,        "is not a cron expression; use an interval instead"       },
+    { "@yearly", "0 0 1 1 *", NULL },
+    { "@annually", "0 0 1 1 *", NULL },
+    { "@monthly", "0 0 1 * *", NULL },
+    { "@weekly", "0 0 * * 0", NULL },
+    { "@daily", "0 0 * * *", NULL },
+    { "@midnight", "0 0 * * *", NULL },
+    { "@hourly", "0 * * * *", NULL },
+    { "@reboot", NULL, "there is no boot to follow; run a one-time task at start" },
+    { "@every", NULL, "is not a cron expression; use an interval instead" },
 };
 
 /* Characters with a meaning in some fields only, for whoever puts them elsewhere. */
@@ -42,11 +42,11 @@ static const struct {
     char c;
     const char *hint;
 } elsewhere[] = {
-    {'L',  "; L is the last day of the month or, behind a day of the week, its last: FRIL"},
-    { 'W', "; W follows a day of the month, or L: 15W, LW"                                },
-    { '#', "; # follows a day of the week: MON#2"                                         },
-    { '?', "; ? stands alone, in the day of month or the day of week"                     },
-    { '/', "; a step follows *, a value, a range or H: */5"                               },
+    { 'L', "; L is the last day of the month or, behind a day of the week, its last: FRIL" },
+    { 'W', "; W follows a day of the month, or L: 15W, LW" },
+    { '#', "; # follows a day of the week: MON#2" },
+    { '?', "; ? stands alone, in the day of month or the day of week" },
+    { '/', "; a step follows *, a value, a range or H: */5" },
 };
 
 struct scan {

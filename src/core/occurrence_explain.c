@@ -24,13 +24,13 @@ void occurrence_explain(const struct recurrence *r, const struct occurrence *o, 
         enum { TIME, DATE, SPREAD } what;
         const char *after;
     } rows[] = {
-        {NOTE_DAY_EXCLUDED, "skipped: ",   DATE,   " is excluded by the calendar"                                       },
-        { NOTE_GAP_SKIPPED, "skipped: ",   TIME,   " does not exist that day, the clock is set forward over it"         },
-        { NOTE_MOVED,       "moved from ", DATE,   ", which the calendar excludes"                                      },
-        { NOTE_GAP_SHIFTED, "",            TIME,   " does not exist that day; fires when the clock has been set forward"},
-        { NOTE_FIRST_COPY,  "",            TIME,   " comes twice that day; this is the first"                           },
-        { NOTE_SECOND_COPY, "",            TIME,   " comes twice that day; this is the second"                          },
-        { NOTE_SPREAD,      "spread by ",  SPREAD, ""                                                                   },
+        { NOTE_DAY_EXCLUDED, "skipped: ", DATE, " is excluded by the calendar" },
+        { NOTE_GAP_SKIPPED, "skipped: ", TIME, " does not exist that day, the clock is set forward over it" },
+        { NOTE_MOVED, "moved from ", DATE, ", which the calendar excludes" },
+        { NOTE_GAP_SHIFTED, "", TIME, " does not exist that day; fires when the clock has been set forward" },
+        { NOTE_FIRST_COPY, "", TIME, " comes twice that day; this is the first" },
+        { NOTE_SECOND_COPY, "", TIME, " comes twice that day; this is the second" },
+        { NOTE_SPREAD, "spread by ", SPREAD, "" },
     };
     const char *separator = "";
     for (size_t i = 0; i < array_count(rows); i++) {

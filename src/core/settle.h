@@ -1,0 +1,66 @@
+#pragma once
+/* core/settle.h - what one attempt's outcome makes of its task. Pure: the same facts give the same verdict. */
+#include "base/prng.h"
+#include "core/task.h"
+
+/* What kind of failure it was: retry.rules name them, and they decide what is final. */
+enum failure {
+    FAILURE_NONE,
+    FAILURE_HTTP,    /* an answer that is no success: http_status says which */
+    FAILURE_CONNECT, /* never reached the target: refused, no route, name not found */
+    FAILURE_TLS,
+    FAILURE_TIMEOUT,
+    FAILURE_NETWORK, /* broke off after the first byte was sent */
+    FAILURE_REFUSED, /* we do not call such a target (bad URL, blocked address): final */
+    FAILURE_INTERNAL,
+};
+
+enum outcome_kind {
+    OUTCOME_OK,
+    OUTCOME_FAILED,
+    OUTCOME_LOST,      /* its claim ended without an outcome after it may have fired */
+    OUTCOME_RETURNED,  /* its claim ended before it fired: drained, recalled; costs nothing */
+    OUTCOME_CANCELLED, /* aborted because its user cancelled it */
+};
+
+struct outcome {
+    enum outcome_kind kind;
+    enum failure failure;
+    bool sent;                        /* a byte may have reached the target: AT_MOST_ONCE is not tried again */
+    int http_status;                  /* 0: none */
+    int64_t retry_after_ms;           /* from the target, relative; -1: none */
+    int64_t started_us, completed_us; /* since 1970: lag is measured finer than a millisecond */
+    struct str error, output, worker, trace_id;
+};
+
+/* What settling needs of a task; a worker sends it along with its outcome, so that an updater need not ask the store. */
+struct settle_facts {
+    struct uuid id, parent;
+    int32_t tenant;
+    enum task_kind kind;
+    int64_t fence, scheduled_ms, due_ms;
+    int attempts, losses;
+    enum delivery delivery;
+    struct retry_policy retry;
+};
+struct settle_facts settle_facts_of(const struct task *t);
+
+enum { LOSSES_MAX = 20 }; /* a task lost this often is failed: something kills whoever runs it */
+
+struct verdict {
+    enum task_state next;
+    int64_t due_ms; /* if SCHEDULED */
+    int attempts, losses;
+    bool has_execution;
+    struct execution execution; /* its id is derived from task and fence: settling twice writes one row */
+    struct str last_error;      /* borrowed from the outcome, or a constant */
+};
+
+struct verdict settle(const struct settle_facts *t, const struct outcome *o, int64_t now_ms, struct prng *random);
+
+/* The delay before attempt n + 1 after n outcomes, within [0, max_delay]; what the target asked for (Retry-After) instead,
+ * which may be longer, up to a day. */
+int64_t retry_delay_ms(const struct retry_policy *p, const struct outcome *o, int attempts, struct prng *random);
+
+/* 410, 4xx but 408 425 429, redirects, and what we refuse to call. */
+bool outcome_is_final(const struct outcome *o);
