@@ -1,0 +1,10 @@
+#pragma once
+/* port/crypto.h - the few primitives we need, by a library that is kept: never by hand. */
+#include "base/str.h"
+
+enum { SHA256_SIZE = 32 };
+
+void crypto_sha256(struct str data, uint8_t out[SHA256_SIZE]);
+void crypto_hmac_sha256(struct str key, struct str data, uint8_t out[SHA256_SIZE]);
+void crypto_random(void *out, size_t n);                   /* from the system; cannot fail */
+bool crypto_equal(const void *a, const void *b, size_t n); /* in constant time */

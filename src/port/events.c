@@ -1,0 +1,39 @@
+#include "port/events.h"
+
+#include <assert.h>
+
+enum err events_publish(struct events *ev, const struct event *v, size_t n, struct error *e)
+{
+    for (size_t i = 0; i < n; i++)
+        assert(v[i].task.fence > 0);
+    return n == 0 ? ERR_OK : ev->ops->publish(ev, v, n, e);
+}
+
+enum err events_poll(struct events *ev, size_t max, struct arena *a, struct event_list *ret, struct error *e)
+{
+    assert(max > 0 && max <= EVENTS_MAX);
+    enum err rc = ev->ops->poll(ev, max, a, ret, e);
+    assert(rc != ERR_OK || ret->n <= max);
+    return rc;
+}
+
+enum err events_ack(struct events *ev, const uint64_t *sequences, size_t n, struct error *e)
+{
+    return n == 0 ? ERR_OK : ev->ops->ack(ev, sequences, n, e);
+}
+
+enum err events_reset(struct events *ev, struct error *e)
+{
+    return ev->ops->reset(ev, e);
+}
+
+size_t events_depth(struct events *ev)
+{
+    return ev->ops->depth(ev);
+}
+
+void events_free(struct events *ev)
+{
+    if (ev)
+        ev->ops->free(ev);
+}
