@@ -1,0 +1,23 @@
+#pragma once
+/* role/updater.h - turns outcomes into what is kept: polls events, settles them, writes many as one operation.
+ *
+ * An event is acknowledged after its transaction. Applying one twice changes nothing: its fence was used up. */
+#include "base/metrics.h"
+#include "port/events.h"
+#include "port/store.h"
+
+struct updater_setup {
+    struct events *events;
+    struct writer *writer;
+    struct metrics *metrics;
+    uint64_t seed;
+    void (*settled)(void *context, const struct event *e, const struct settlement *s); /* after the commit, each */
+    void *context;
+};
+
+struct updater;
+
+struct updater *updater_new(const struct updater_setup *setup);
+void updater_free(struct updater *u); /* nothing is in flight */
+int64_t updater_step(struct updater *u, int64_t now_ms);
+bool updater_is_idle(const struct updater *u);

@@ -1,0 +1,297 @@
+/* A take's tasks live in one arena, freed when the last of them has ended. Outcomes are borrowed for the call that reports
+ * them, so they are copied into the outbox, which is published at the next step as one batch and kept whole until that
+ * succeeded: a worker that cannot report takes no more work once its slots are full of unpublished outcomes, and drops
+ * nothing. */
+#include "role/worker.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/failpoint.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/map.h"
+
+enum { TAKE_BATCH = 1024, TAKE_ARENA = 128 << 20, OUTBOX_ARENA = 256 << 20, PUBLISH_BATCH = 1024, RETRY_MS = 200 };
+
+struct taken {
+    struct arena arena;
+    size_t references;
+    struct job *jobs;
+};
+
+struct job {
+    struct run run;
+    struct worker *worker;
+    struct taken *taken;
+};
+
+struct outbox {
+    struct arena arena;
+    struct event *v;
+    size_t n, cap;
+};
+
+struct worker {
+    struct worker_setup setup;
+    struct map running; /* id → job */
+    struct outbox outbox;
+    struct outbox spare;                      /* what is being published: the outbox may grow meanwhile */
+    int64_t now_ms, renew_at_ms, retry_at_ms; /* retry: publishing what could not be published */
+    int64_t take_at_ms;                       /* taking, after the queue could not be reached */
+    bool stopped, giving_up;
+};
+
+struct worker *worker_new(const struct worker_setup *setup)
+{
+    assert(setup->slots > 0 && setup->visibility_ms > 0);
+    struct worker *w = xnew(*w);
+    w->setup = *setup;
+    w->renew_at_ms = INT64_MAX;
+    map_init(&w->running, HASH_STABLE);
+    arena_init(&w->outbox.arena, OUTBOX_ARENA);
+    arena_init(&w->spare.arena, OUTBOX_ARENA);
+    metric_set(setup->metrics, METRIC_WORKER_SLOTS, (double)setup->slots);
+    return w;
+}
+
+static void outbox_release(struct outbox *o)
+{
+    arena_release(&o->arena);
+    free(o->v);
+}
+
+void worker_free(struct worker *w)
+{
+    if (!w)
+        return;
+    assert(w->running.n == 0);
+    map_release(&w->running);
+    outbox_release(&w->outbox);
+    outbox_release(&w->spare);
+    free(w);
+}
+
+static struct str id_key(const struct uuid *id)
+{
+    return (struct str){ (const char *)id->b, sizeof id->b };
+}
+
+static void taken_unref(struct taken *t)
+{
+    if (--t->references)
+        return;
+    arena_release(&t->arena);
+    free(t->jobs);
+    free(t);
+}
+
+/* ---- outcomes ---- */
+
+static void keep_text(struct arena *a, struct str *s)
+{
+    if (s->n && !arena_str(a, *s, s))
+        *s = S("");
+}
+
+static void report(struct worker *w, const struct task *t, const struct outcome *o)
+{
+    struct outbox *b = &w->outbox;
+    if (b->n == b->cap) {
+        b->cap = max_of(b->cap * 2, (size_t)256);
+        b->v = xrealloc(b->v, b->cap * sizeof *b->v);
+    }
+    struct event *e = &b->v[b->n++];
+    *e = (struct event){ .task = settle_facts_of(t), .outcome = *o };
+    e->outcome.worker = w->setup.name; /* ours: outlives the event */
+    keep_text(&b->arena, &e->task.retry.rules);
+    keep_text(&b->arena, &e->outcome.error);
+    keep_text(&b->arena, &e->outcome.output);
+    keep_text(&b->arena, &e->outcome.trace_id);
+}
+
+static void job_done(struct run *run, const struct outcome *o)
+{
+    struct job *j = container_of(run, struct job, run);
+    struct worker *w = j->worker;
+    failpoint("after_call");
+    map_remove(&w->running, id_key(&run->task->id));
+    struct outcome given_up =
+        *o; /* aborted by our own deadline: nobody cancelled it, so it runs again elsewhere or later */
+    given_up.kind = OUTCOME_LOST;
+    report(w, run->task, w->giving_up && o->kind == OUTCOME_CANCELLED ? &given_up : o);
+    metric_observe_us(w->setup.metrics, METRIC_EXECUTION_DELAY, o->started_us - run->task->due_ms * 1000);
+    metric_observe_us(w->setup.metrics, METRIC_EXECUTION_TIME, o->completed_us - o->started_us);
+    taken_unref(j->taken);
+}
+
+static bool publish_batch(struct worker *w, struct outbox *b, size_t from, size_t n)
+{
+    struct delivery_id done[PUBLISH_BATCH];
+    struct error e;
+    if (events_publish(w->setup.events, b->v + from, n, &e)) {
+        log_warn("publish_failed", kv_err(&e), kv_i64("outcomes", (int64_t)n));
+        return false;
+    }
+    for (size_t i = 0; i < n; i++)
+        done[i] = (struct delivery_id){ b->v[from + i].task.id, b->v[from + i].task.fence };
+    if (queue_ack(w->setup.queue, done, n, &e)) /* its delivery lapses and is refused by its fence */
+        log_warn("ack_failed", kv_err(&e), kv_i64("deliveries", (int64_t)n));
+    return true;
+}
+
+static void publish(struct worker *w)
+{
+    if (w->spare.n == 0 && w->outbox.n) {
+        struct outbox full = w->outbox;
+        w->outbox = w->spare;
+        w->spare = full;
+    }
+    if (w->spare.n == 0 || w->now_ms < w->retry_at_ms)
+        return;
+    size_t from = 0;
+    while (from < w->spare.n && publish_batch(w, &w->spare, from, min_of(w->spare.n - from, (size_t)PUBLISH_BATCH)))
+        from += min_of(w->spare.n - from, (size_t)PUBLISH_BATCH);
+    if (from < w->spare.n) { /* what went out is out; the rest waits */
+        memmove(w->spare.v, w->spare.v + from, (w->spare.n - from) * sizeof *w->spare.v);
+        w->spare.n -= from;
+        w->retry_at_ms = w->now_ms + RETRY_MS;
+        return;
+    }
+    w->spare.n = 0;
+    arena_reset(&w->spare.arena);
+}
+
+/* ---- taking ---- */
+
+static void start(struct worker *w, struct job *j)
+{
+    const struct task *t = j->run.task;
+    struct runner *r = w->setup.runners[t->target];
+    map_put(&w->running, id_key(&t->id), j);
+    failpoint("before_call");
+    if (r) {
+        runner_start(r, &j->run);
+        return;
+    }
+    struct outcome o = { .kind = OUTCOME_FAILED,
+                         .failure = FAILURE_REFUSED,
+                         .retry_after_ms = -1,
+                         .started_us = w->now_ms * 1000,
+                         .completed_us = w->now_ms * 1000,
+                         .error = S("this release can not run such a target") };
+    job_done(&j->run, &o);
+}
+
+static size_t free_slots(const struct worker *w)
+{
+    size_t used = w->running.n + w->outbox.n + w->spare.n;
+    return w->setup.slots - min_of(used, w->setup.slots);
+}
+
+/* Returns how many were taken. */
+static size_t take_some(struct worker *w)
+{
+    size_t room = min_of(free_slots(w), (size_t)TAKE_BATCH);
+    if (room == 0 || w->stopped || w->now_ms < w->take_at_ms || queue_depth(w->setup.queue) == 0)
+        return 0;
+    struct taken *t = xnew(*t);
+    struct tasks tasks = { 0 };
+    struct error e;
+    struct take ask = {
+        .max = room, .now_ms = w->now_ms, .visibility_ms = w->setup.visibility_ms, .worker = w->setup.id
+    };
+    arena_init(&t->arena, TAKE_ARENA);
+    t->references = 1;
+    if (queue_take(w->setup.queue, &ask, &t->arena, &tasks, &e)) {
+        log_warn("take_failed", kv_err(&e));
+        w->take_at_ms = w->now_ms + RETRY_MS; /* nobody else would call: what waits there was pushed before */
+    }
+    t->jobs = xcalloc(tasks.n, sizeof *t->jobs);
+    t->references += tasks.n;
+    for (size_t i = 0; i < tasks.n; i++) {
+        t->jobs[i] = (struct job){ .run = { .task = &tasks.v[i], .worker = w->setup.name, .done = job_done },
+                                   .worker = w,
+                                   .taken = t };
+        start(w, &t->jobs[i]);
+    }
+    taken_unref(t);
+    return tasks.n;
+}
+
+/* A delivery that is not renewed lapses: who runs it may be dead. */
+static void renew(struct worker *w)
+{
+    if (w->running.n == 0) {
+        w->renew_at_ms = INT64_MAX;
+        return;
+    }
+    if (w->renew_at_ms == INT64_MAX)
+        w->renew_at_ms = w->now_ms + w->setup.visibility_ms / 3;
+    if (w->now_ms < w->renew_at_ms)
+        return;
+    struct delivery_id *ids = xcalloc(w->running.n, sizeof *ids);
+    struct error e;
+    size_t n = 0;
+    map_each (&w->running, slot) {
+        const struct task *t = ((const struct job *)slot->value)->run.task;
+        ids[n++] = (struct delivery_id){ t->id, t->fence };
+    }
+    if (queue_renew(w->setup.queue, ids, n, w->now_ms + w->setup.visibility_ms, &e))
+        log_warn("renew_failed", kv_err(&e));
+    free(ids);
+    w->renew_at_ms = w->now_ms + w->setup.visibility_ms / 3;
+}
+
+int64_t worker_step(struct worker *w, int64_t now_ms)
+{
+    if (now_ms < w->now_ms) /* the clock was set back: whatever waits for a time does not wait for that one */
+        w->renew_at_ms = w->retry_at_ms = w->take_at_ms = now_ms;
+    w->now_ms = now_ms;
+    do
+        publish(w);
+    while (take_some(w) > 0);
+    publish(w);
+    renew(w);
+    metric_set(w->setup.metrics, METRIC_TASKS_RUNNING, (double)w->running.n);
+    metric_set(w->setup.metrics, METRIC_UTILIZATION, (double)w->running.n / (double)w->setup.slots);
+    metric_set(w->setup.metrics, METRIC_QUEUE_DEPTH, (double)queue_depth(w->setup.queue));
+    int64_t wake = min_of(w->renew_at_ms, w->spare.n ? w->retry_at_ms : INT64_MAX);
+    return w->take_at_ms > now_ms ? min_of(wake, w->take_at_ms) : wake;
+}
+
+bool worker_abort(struct worker *w, struct uuid id, int64_t fence)
+{
+    struct job *j = map_get(&w->running, id_key(&id));
+    if (!j || j->run.task->fence != fence)
+        return false;
+    runner_abort(w->setup.runners[j->run.task->target], &j->run);
+    return true;
+}
+
+void worker_stop_taking(struct worker *w)
+{
+    w->stopped = true;
+}
+
+void worker_give_up(struct worker *w)
+{
+    w->giving_up = true;
+    struct job **jobs = xcalloc(w->running.n, sizeof *jobs);
+    size_t n = 0;
+    map_each (&w->running, slot)
+        jobs[n++] = slot->value;
+    for (size_t i = 0; i < n; i++)
+        runner_abort(w->setup.runners[jobs[i]->run.task->target], &jobs[i]->run);
+    free(jobs);
+}
+
+size_t worker_running(const struct worker *w)
+{
+    return w->running.n;
+}
+
+size_t worker_unpublished(const struct worker *w)
+{
+    return w->outbox.n + w->spare.n;
+}

@@ -1,0 +1,38 @@
+#pragma once
+/* role/worker.h - takes deliveries from the queue, runs them, reports their outcomes.
+ *
+ * It takes no more than it has slots for, publishes outcomes in batches and acknowledges a delivery after its outcome was
+ * published: what it held when it died lapses. It needs no clock but for renewing. */
+#include "base/metrics.h"
+#include "port/events.h"
+#include "port/queue.h"
+#include "port/runner.h"
+
+enum { RUNNER_KINDS = 6 /* enum target_kind */ };
+
+struct worker_setup {
+    struct queue *queue;
+    struct events *events;
+    struct runner *runners[RUNNER_KINDS]; /* NULL: this worker cannot run such targets */
+    struct metrics *metrics;
+    struct uuid id;
+    struct str name; /* for the record: host and process */
+    size_t slots;
+    int64_t visibility_ms;
+};
+
+struct worker;
+
+struct worker *worker_new(const struct worker_setup *setup);
+void worker_free(struct worker *w); /* nothing runs */
+
+/* Takes and starts what fits, publishes what ended, renews. Returns when it wants to be called though nothing happened. */
+int64_t worker_step(struct worker *w, int64_t now_ms);
+
+/* Asks a running attempt to end; false when it does not run here (any more). */
+bool worker_abort(struct worker *w, struct uuid id, int64_t fence);
+
+void worker_stop_taking(struct worker *w); /* drain: finish what runs */
+void worker_give_up(struct worker *w);     /* the deadline has passed: what runs is aborted and reported as lost */
+size_t worker_running(const struct worker *w);
+size_t worker_unpublished(const struct worker *w);
