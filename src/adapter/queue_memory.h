@@ -1,0 +1,7 @@
+#pragma once
+/* adapter/queue_memory.h - the queue of a process that runs its own workers.
+ *
+ * It lives as long as the process and has no lock: all calls come from the one loop that drives scheduler and worker. */
+#include "port/queue.h"
+
+struct queue *queue_memory_new(void);

@@ -1,0 +1,125 @@
+#pragma once
+/* adapter/runner_http_impl.h - what the files of the HTTP runner share.
+ *
+ *   runner_http.c        runs, hosts and their queues: who may call now
+ *   runner_http_call.c   one call: its request, its answer, its outcome
+ *   runner_http_poll.c   libcurl's sockets and timer on the loop
+ *   runner_http_names.c  c-ares on the loop
+ *
+ * A run's `done` is only ever called outside of libcurl's callbacks, so what it starts or aborts meets libcurl at rest. */
+#include <curl/curl.h>
+
+#include "adapter/runner_http.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "core/webhook.h"
+
+enum {
+    CALL_TEXT_MAX = 8 << 20,         /* of one request's texts: several times what the API lets in */
+    RESPONSE_HEADERS_MAX = 64 << 10, /* an answer with more is broken off */
+    OWN_HEADERS = 12,
+    HEADER_TEXT = 96,
+    ADDRESSES_TEXT = 512,
+    OWN_ADDRESSES_MAX = 64,
+};
+
+struct names;
+struct poller;
+
+/* Where calls go, by the name in the URL. */
+struct host {
+    char *name; /* lower case, no brackets */
+    bool is_literal;
+    enum { HOST_NEW, HOST_LOOKUP, HOST_READY, HOST_FAILED } state;
+    enum failure failure; /* if HOST_FAILED, and why: */
+    const char *why;
+    int64_t expires_ns;             /* when the name is to be looked up again */
+    char addresses[ADDRESSES_TEXT]; /* of a name: those allowed, as CURLOPT_RESOLVE takes them */
+    size_t running;                 /* calls that libcurl has */
+    struct list waiting;            /* calls, oldest first */
+    struct list ready;              /* in the runner's list: calls wait, and may go */
+    struct runner_http *runner;
+};
+
+struct runner_http {
+    struct runner base;
+    struct clock *clock;
+    struct runner_http_setup setup;
+    struct address_policy policy;
+    struct address_range *allowed;
+    struct address own[OWN_ADDRESSES_MAX];
+    char *user_agent;
+    struct poller *poller;
+    struct names *names;
+    struct map hosts;
+    struct list ready; /* hosts, in turn */
+    struct list spare; /* calls whose handles wait for their next use */
+    size_t spare_count;
+    size_t running; /* calls that libcurl has */
+    size_t open;    /* runs started and not done */
+    bool pumping, closing;
+    struct prng random;
+    uv_timer_t *sweep_timer;
+};
+
+/* One run, and a handle of libcurl that outlives it: most options are set once. */
+struct call {
+    struct list link; /* waiting at its host, or spare */
+    struct runner_http *runner;
+    struct run *run;
+    struct host *host;
+    struct webhook webhook;
+    struct arena texts;
+    CURL *easy;
+    CURLU *url;
+    long port;
+    bool is_started, is_reached, is_blocked, is_capped, is_head_too_long;
+    bool wants_fresh; /* set on the handle: connection not to be shared with earlier calls */
+    int64_t queued_ns, started_us, timeout_ms, connect_ms;
+    struct buf output;
+    size_t response_bytes, header_bytes;
+    char retry_after[64];
+    char trace_id[33];
+    char error[128];
+    struct curl_slist headers[OWN_HEADERS + WEBHOOK_HEADERS_MAX];
+    char own_headers[OWN_HEADERS][HEADER_TEXT];
+    struct curl_slist resolve;
+};
+
+/* runner_http_call.c */
+struct call *call_new(struct runner_http *r);
+void call_free(struct call *c);
+void call_reset(struct call *c);                                                    /* ready for the next run */
+enum err call_read(struct call *c, struct str *ret_host, struct error *e) must_use; /* what the task asks for */
+void call_prepare(struct call *c); /* everything that libcurl must know, just before it gets the call */
+struct outcome call_outcome(struct call *c, CURLcode code);
+struct outcome call_failure(struct call *c, enum failure failure, const char *why); /* before libcurl had it */
+struct outcome call_cancelled(struct call *c);
+
+/* runner_http.c */
+void runner_http_finished(struct call *c, CURLcode code);
+
+/* runner_http_poll.c */
+struct poller *poller_new(uv_loop_t *loop, const struct runner_http_setup *setup);
+void poller_free(struct poller *p);            /* frees itself once the loop has closed its handles */
+void poller_hold(struct poller *p, bool busy); /* whether the loop is to stay alive for it */
+bool poller_add(struct poller *p, struct call *c);
+void poller_remove(struct poller *p, struct call *c);
+void poller_attach(struct poller *p, CURL *easy); /* options that every handle gets */
+
+/* runner_http_names.c */
+struct lookup {
+    const struct sockaddr *addresses[16];
+    size_t count; /* 0: failed, why says how */
+    const char *why;
+    int ttl_s;
+};
+typedef void lookup_done(void *context, const struct lookup *l);
+struct names *names_new(uv_loop_t *loop, const char *servers, struct error *e);
+void names_free(struct names *n); /* as poller_free; lookups under way end with count 0 */
+void names_lookup(struct names *n, const char *name, lookup_done *done, void *context); /* perhaps done at once */
+
+/* An address of the system's kind as one of ours; false for other families. */
+bool address_of_sockaddr(const struct sockaddr *sa, struct address *ret);

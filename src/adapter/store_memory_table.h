@@ -1,0 +1,55 @@
+#pragma once
+/* adapter/store_memory_table.h - the rows of the memory store, and everything by which they are found.
+ *
+ * Rows change by being replaced: table_put makes a new one, moves it through the indexes and drops the old one, so that no index
+ * can be forgotten. What is handed in is copied; what is handed out is borrowed until the next change. */
+#include "adapter/store_memory_order.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "port/store.h"
+
+struct row {
+    struct list link; /* among those its claim holds */
+    struct task task; /* its texts lie behind the row */
+};
+
+/* There while tasks hold it. */
+struct claim {
+    struct uuid id, node;
+    struct list rows;
+};
+
+struct lane_rows {
+    struct lane lane;
+    struct order due; /* what a claim may take, by due_ms */
+    char *key;        /* which ends in the queue's name */
+};
+
+struct table {
+    struct map rows;        /* id → struct row */
+    struct order by_id;     /* struct row */
+    struct map lanes;       /* lane_key → struct lane_rows */
+    struct order recurring; /* SCHEDULED recurring tasks by cursor_ms; struct row */
+    struct map claims;      /* id → struct claim */
+};
+
+void table_init(struct table *t);
+void table_release(struct table *t);
+
+const struct task *table_get(const struct table *t, struct uuid id); /* NULL: none */
+void table_put(struct table *t, const struct task *task);            /* a new one, or in place of the one with its id */
+void table_drop(struct table *t, struct uuid id);                    /* it is there */
+
+const struct lane_rows *table_lane(const struct table *t, struct lane lane); /* NULL: nothing was ever in it */
+const struct claim *table_claim(const struct table *t, struct uuid id);      /* NULL: none */
+void table_open_claim(struct table *t, struct uuid id, struct uuid node); /* rows that say they are its are put next */
+
+static inline const struct task *task_at(const struct order *o, size_t i)
+{
+    return &((const struct row *)order_at(o, i)->value)->task;
+}
+
+static inline struct str uuid_bytes(const struct uuid *u)
+{
+    return (struct str){ (const char *)u->b, sizeof u->b };
+}

@@ -1,0 +1,474 @@
+/* Reading, on a connection of one's own.
+ *
+ * A list walks one index downwards by id and asks each row whether it is wanted, in slices: between them the snapshot is given
+ * up, so that the log can shrink however long a search is, and behind VISIT_MAX rows the page ends, however few were found,
+ * with `more` and where to go on. So no page is slow, whatever is asked for. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "adapter/store_sqlite_impl.h"
+
+#define TASKS "SELECT rid" TASK_COLUMNS(SQL_NAME) " FROM tasks INDEXED BY "
+#define DOWN  " ORDER BY id DESC LIMIT ?3"
+
+/* Of lists: ?1 is what the index goes by, ?2 the id to start below, ?3 how many, ?4 the tenant. */
+enum reader_statement {
+    RD_TASK,
+    RD_LIST,
+    RD_LIST_FAILED,
+    RD_LIST_NAME,
+    RD_LIST_TYPE,
+    RD_LIST_PARENT,
+    RD_EXECUTIONS,
+    RD_IDEMPOTENCY,
+    RD_KEY,
+    RD_COUNTS,
+    RD_DUE,
+    RD_COUNT
+};
+
+static const char *const reader_sql[] = {
+    [RD_TASK] = TASKS "tasks_id WHERE id = ?1",
+    [RD_LIST] = TASKS "tasks_id WHERE ?1 IS NULL AND ?4 AND id < ?2" DOWN,
+    [RD_LIST_FAILED] = TASKS "tasks_failed WHERE state = 5 AND ?1 IS NULL AND tenant_id = ?4 AND id < ?2" DOWN,
+    [RD_LIST_NAME] = TASKS "tasks_name WHERE name = ?1 AND tenant_id = ?4 AND id < ?2" DOWN,
+    [RD_LIST_TYPE] = TASKS "tasks_type WHERE task_type = ?1 AND tenant_id = ?4 AND id < ?2" DOWN,
+    [RD_LIST_PARENT] = TASKS "tasks_parent WHERE parent_id = ?1 AND ?4 AND id < ?2" DOWN,
+    [RD_EXECUTIONS] = "SELECT rowid" EXECUTION_COLUMNS(SQL_NAME) " FROM executions INDEXED BY executions_task "
+                                                                 "WHERE task_id = ?1 AND ?4 AND id < ?2" DOWN,
+    [RD_IDEMPOTENCY] =
+        "SELECT rowid" IDEMPOTENCY_COLUMNS(SQL_NAME) " FROM idempotency WHERE key = ?1 AND tenant_id = ?2",
+    [RD_KEY] = "SELECT rowid" API_KEY_COLUMNS(SQL_NAME) " FROM api_keys WHERE id = ?1",
+    [RD_COUNTS] = "SELECT state, sum(n) FROM counts GROUP BY state",
+    [RD_DUE] = ("SELECT count(*) FROM (SELECT 1 FROM tasks INDEXED BY tasks_due "
+                "WHERE state = 0 AND kind <> 1 AND lane = ?1 AND due_ms <= ?2 AND NOT deleted LIMIT ?3)"),
+};
+static_assert(array_count(reader_sql) == RD_COUNT, "a statement without a text");
+
+enum { SLICE = 4000, VISIT_MAX = 100000, DUE_MAX = 10000 };
+
+struct reader_sqlite {
+    struct reader base;
+    struct conn conn;
+    struct task *tasks; /* of the page being gathered */
+    struct execution *executions;
+};
+
+static struct reader_sqlite *self(struct reader *r)
+{
+    return container_of(r, struct reader_sqlite, base);
+}
+
+static enum err not_found(const char *what, struct error *e)
+{
+    return error_set(e, ERR_NOT_FOUND, "there is no such %s", what);
+}
+
+static enum err no_room(struct error *e)
+{
+    return error_set(e, ERR_LIMIT, "the answer is larger than the memory set aside for it");
+}
+
+/* Reads the one row of a bound statement, or none. */
+static enum err read_one(struct reader_sqlite *r, sqlite3_stmt *st, const struct table *t, struct arena *a, void *row,
+                         bool *ret_found, struct error *e)
+{
+    if (conn_step(&r->conn, st, ret_found, e))
+        return e->code;
+    if (!*ret_found)
+        return ERR_OK;
+    enum err rc = row_read(&r->conn, st, 1, t, a, row, e);
+    sqlite3_reset(st);
+    return rc;
+}
+
+static enum err get(struct reader *base, int32_t tenant, struct uuid id, struct arena *a, struct task *ret,
+                    struct error *e)
+{
+    struct reader_sqlite *r = self(base);
+    sqlite3_stmt *st = r->conn.stmts[RD_TASK];
+    struct task t = { 0 };
+    bool found;
+    sqlite3_bind_blob(st, 1, id.b, sizeof id.b, SQLITE_STATIC);
+    if (read_one(r, st, &table_tasks, a, &t, &found, e))
+        return e->code;
+    if (!found || t.tenant != tenant || t.deleted)
+        return not_found("task", e);
+    *ret = t;
+    return ERR_OK;
+}
+
+/* ---- walking down an index ---- */
+
+struct walk {
+    struct reader_sqlite *r;
+    sqlite3_stmt *st; /* ?1 is bound */
+    int32_t tenant;
+    int id_column;
+    struct uuid before; /* the last one visited */
+    int64_t visited;
+    /* Looks at the row where st stands; sets *stop to end the walk with it. */
+    enum err (*visit)(struct walk *w, bool *stop, struct error *e);
+    void *context;
+    struct arena *arena;
+};
+
+static const struct uuid highest = { { 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
+                                       255 } };
+
+static enum err walk_slice(struct walk *w, int *ret_rows, bool *stop, struct error *e)
+{
+    sqlite3_bind_blob(w->st, 2, w->before.b, sizeof w->before.b, SQLITE_TRANSIENT);
+    sqlite3_bind_int(w->st, 3, SLICE);
+    sqlite3_bind_int(w->st, 4, w->tenant);
+    int rows = 0;
+    enum err rc = ERR_OK;
+    while (!rc && !*stop) {
+        bool row;
+        rc = conn_step(&w->r->conn, w->st, &row, e);
+        if (rc || !row)
+            break;
+        rows++;
+        rc = w->visit(w, stop, e);
+        if (!*stop)
+            w->before = row_uuid(w->st, w->id_column);
+    }
+    sqlite3_reset(w->st);
+    *ret_rows = rows;
+    return rc;
+}
+
+/* Until a visit says stop, nothing is left, or enough was visited (*ret_cut). */
+static enum err walk_down(struct walk *w, bool *ret_cut, struct error *e)
+{
+    bool stop = false;
+    int rows = SLICE;
+    w->before = uuid_is_nil(w->before) ? highest : w->before;
+    while (!stop && rows == SLICE && w->visited < VISIT_MAX) {
+        if (walk_slice(w, &rows, &stop, e))
+            return e->code;
+        w->visited += rows;
+    }
+    *ret_cut = !stop && rows == SLICE;
+    return ERR_OK;
+}
+
+/* ---- tasks ---- */
+
+static struct str text_at(sqlite3_stmt *st, int column)
+{
+    const void *p = sqlite3_column_blob(st, column);
+    return (struct str){ p, p ? (size_t)sqlite3_column_bytes(st, column) : 0 };
+}
+
+static bool is_prefix(struct str name)
+{
+    return name.n && name.p[name.n - 1] == '*';
+}
+
+static bool name_matches(struct str wanted, struct str name)
+{
+    return is_prefix(wanted) ? str_starts(name, str_sub(wanted, 0, wanted.n - 1)) : str_eq(name, wanted);
+}
+
+static bool kind_matches(const struct task_filter *f, sqlite3_stmt *st)
+{
+    int kind = sqlite3_column_int(st, AT_kind);
+    if (uuid_is_nil(f->parent) ? kind == TASK_OCCURRENCE && !f->occurrences
+                               : kind != TASK_OCCURRENCE || !uuid_eq(row_uuid(st, AT_parent_id), f->parent))
+        return false;
+    return !f->by_kind || kind == (f->recurring ? TASK_RECURRING : TASK_ONE_TIME);
+}
+
+static bool due_matches(const struct task_filter *f, sqlite3_stmt *st)
+{
+    int64_t due_ms = sqlite3_column_int64(st, AT_due_ms);
+    return (!f->due_before_ms || due_ms < f->due_before_ms) && (!f->due_after_ms || due_ms >= f->due_after_ms);
+}
+
+static enum err queue_matches(struct reader_sqlite *r, const struct task_filter *f, sqlite3_stmt *st, bool *ret,
+                              struct error *e)
+{
+    const struct lane_row *lane;
+    if (lanes_at(&r->conn, sqlite3_column_int64(st, AT_lane), &lane, e))
+        return e->code;
+    *ret = str_eq(lane->lane.queue, f->queue);
+    return ERR_OK;
+}
+
+/* The same question to the row, column by column, so that what is not wanted is not read. */
+static enum err matches(struct reader_sqlite *r, const struct task_filter *f, sqlite3_stmt *st, bool *ret,
+                        struct error *e)
+{
+    *ret = sqlite3_column_int(st, AT_tenant_id) == f->tenant && !sqlite3_column_int(st, AT_deleted) &&
+           (!f->states || f->states >> sqlite3_column_int(st, AT_state) & 1) && kind_matches(f, st) &&
+           due_matches(f, st) && (!f->name.n || name_matches(f->name, text_at(st, AT_name))) &&
+           (!f->task_type.n || str_eq(f->task_type, text_at(st, AT_task_type)));
+    return *ret && f->queue.n ? queue_matches(r, f, st, ret, e) : ERR_OK;
+}
+
+/* The index that leaves least to visit. */
+static sqlite3_stmt *choose(struct reader_sqlite *r, const struct task_filter *f)
+{
+    sqlite3_stmt *st;
+    if (!uuid_is_nil(f->parent)) {
+        st = r->conn.stmts[RD_LIST_PARENT];
+        (void)bind_uuid(st, 1, &f->parent);
+    } else if (f->name.n && !is_prefix(f->name)) {
+        st = r->conn.stmts[RD_LIST_NAME];
+        (void)bind_str(st, 1, f->name);
+    } else if (f->states == 1u << TASK_FAILED) {
+        st = r->conn.stmts[RD_LIST_FAILED];
+    } else if (f->task_type.n) {
+        st = r->conn.stmts[RD_LIST_TYPE];
+        (void)bind_str(st, 1, f->task_type);
+    } else {
+        st = r->conn.stmts[RD_LIST];
+    }
+    return st;
+}
+
+struct listing {
+    const struct task_filter *filter;
+    size_t skipped, n, max;
+    bool counting;
+    bool more;
+};
+
+static enum err visit_task(struct walk *w, bool *stop, struct error *e)
+{
+    struct listing *l = w->context;
+    bool wanted;
+    if (matches(w->r, l->filter, w->st, &wanted, e))
+        return e->code;
+    if (!wanted)
+        return ERR_OK;
+    if (l->counting) {
+        *stop = ++l->n == l->max;
+        return ERR_OK;
+    }
+    if (l->skipped < l->filter->offset) {
+        l->skipped++;
+        return ERR_OK;
+    }
+    if (l->n == l->max) {
+        l->more = *stop = true;
+        return ERR_OK;
+    }
+    struct task *t = &w->r->tasks[l->n++];
+    *t = (struct task){ 0 };
+    return row_read(&w->r->conn, w->st, 1, &table_tasks, w->arena, t, e);
+}
+
+static enum err list(struct reader *base, const struct task_filter *f, struct arena *a, struct task_page *ret,
+                     struct error *e)
+{
+    struct reader_sqlite *r = self(base);
+    struct listing l = { .filter = f, .max = f->limit };
+    struct walk w = { .r = r,
+                      .st = choose(r, f),
+                      .tenant = f->tenant,
+                      .id_column = AT_id,
+                      .before = f->before,
+                      .visit = visit_task,
+                      .context = &l,
+                      .arena = a };
+    bool cut;
+    r->tasks = xrealloc(r->tasks, f->limit * sizeof *r->tasks);
+    if (walk_down(&w, &cut, e))
+        return e->code;
+    struct task_page page = { .tasks = { arena_alloc(a, l.n * sizeof(struct task)), l.n }, .more = l.more || cut };
+    if (!page.tasks.v)
+        return no_room(e);
+    memcpy(page.tasks.v, r->tasks, l.n * sizeof(struct task));
+    if (page.more)
+        page.next_before = l.more ? page.tasks.v[l.n - 1].id : w.before;
+    *ret = page;
+    return ERR_OK;
+}
+
+static enum err count(struct reader *base, const struct task_filter *f, size_t max, size_t *ret, struct error *e)
+{
+    struct reader_sqlite *r = self(base);
+    struct listing l = { .filter = f, .max = max, .counting = true };
+    struct walk w = { .r = r,
+                      .st = choose(r, f),
+                      .tenant = f->tenant,
+                      .id_column = AT_id,
+                      .before = f->before,
+                      .visit = visit_task,
+                      .context = &l };
+    bool cut;
+    if (max && walk_down(&w, &cut, e))
+        return e->code;
+    *ret = l.n;
+    return ERR_OK;
+}
+
+/* ---- executions ---- */
+
+enum { EXECUTION_ID = 1, EXECUTION_TENANT = 2, EXECUTION_STATUS = 5 }; /* places in RD_EXECUTIONS */
+
+struct history {
+    const struct execution_filter *filter;
+    size_t n;
+    bool more;
+};
+
+static enum err visit_execution(struct walk *w, bool *stop, struct error *e)
+{
+    struct history *h = w->context;
+    const struct execution_filter *f = h->filter;
+    if (sqlite3_column_int(w->st, EXECUTION_TENANT) != f->tenant ||
+        (f->statuses && !(f->statuses >> sqlite3_column_int(w->st, EXECUTION_STATUS) & 1)))
+        return ERR_OK;
+    if (h->n == f->limit) {
+        h->more = *stop = true;
+        return ERR_OK;
+    }
+    struct execution *x = &w->r->executions[h->n++];
+    *x = (struct execution){ 0 };
+    return row_read(&w->r->conn, w->st, 1, &table_executions, w->arena, x, e);
+}
+
+static enum err executions(struct reader *base, const struct execution_filter *f, struct arena *a,
+                           struct execution_page *ret, struct error *e)
+{
+    struct reader_sqlite *r = self(base);
+    struct history h = { .filter = f };
+    struct walk w = { .r = r,
+                      .st = r->conn.stmts[RD_EXECUTIONS],
+                      .tenant = f->tenant,
+                      .id_column = EXECUTION_ID,
+                      .before = f->before,
+                      .visit = visit_execution,
+                      .context = &h,
+                      .arena = a };
+    bool cut;
+    sqlite3_bind_blob(w.st, 1, f->task.b, sizeof f->task.b, SQLITE_STATIC);
+    r->executions = xrealloc(r->executions, f->limit * sizeof *r->executions);
+    if (walk_down(&w, &cut, e))
+        return e->code;
+    struct execution_page page = { .executions = { arena_alloc(a, h.n * sizeof(struct execution)), h.n },
+                                   .more = h.more || cut };
+    if (!page.executions.v)
+        return no_room(e);
+    memcpy(page.executions.v, r->executions, h.n * sizeof(struct execution));
+    if (page.more)
+        page.next_before = h.more ? page.executions.v[h.n - 1].id : w.before;
+    *ret = page;
+    return ERR_OK;
+}
+
+/* ---- the rest ---- */
+
+static enum err idempotency(struct reader *base, int32_t tenant, const uint8_t key[32], struct arena *a,
+                            struct idempotency *ret, struct error *e)
+{
+    struct reader_sqlite *r = self(base);
+    sqlite3_stmt *st = r->conn.stmts[RD_IDEMPOTENCY];
+    struct idempotency record = { 0 };
+    bool found;
+    sqlite3_bind_blob(st, 1, key, 32, SQLITE_STATIC);
+    sqlite3_bind_int(st, 2, tenant);
+    if (read_one(r, st, &table_idempotency, a, &record, &found, e))
+        return e->code;
+    if (!found)
+        return not_found("key", e);
+    *ret = record;
+    return ERR_OK;
+}
+
+static enum err key(struct reader *base, struct str id, struct arena *a, struct api_key *ret, struct error *e)
+{
+    struct reader_sqlite *r = self(base);
+    sqlite3_stmt *st = r->conn.stmts[RD_KEY];
+    struct api_key k = { 0 };
+    bool found;
+    (void)bind_str(st, 1, id);
+    if (read_one(r, st, &table_api_keys, a, &k, &found, e))
+        return e->code;
+    if (!found)
+        return not_found("key", e);
+    *ret = k;
+    return ERR_OK;
+}
+
+static enum err lanes(struct reader *base, struct arena *a, struct lane **ret, size_t *ret_count, struct error *e)
+{
+    struct conn *c = &self(base)->conn;
+    if (lanes_load(c, e))
+        return e->code;
+    struct lane *v = arena_alloc(a, c->lanes.count * sizeof *v);
+    size_t n = 0;
+    if (!v)
+        return no_room(e);
+    for (size_t i = 0; i < c->lanes.count; i++) {
+        if (c->lanes.by_number[i]->pool != POOL_DISPATCHED)
+            continue;
+        v[n] = c->lanes.by_number[i]->lane;
+        if (!arena_str(a, v[n].queue, &v[n].queue))
+            return no_room(e);
+        n++;
+    }
+    *ret = v;
+    *ret_count = n;
+    return ERR_OK;
+}
+
+static enum err count_states(struct conn *c, struct store_counts *ret, struct error *e)
+{
+    sqlite3_stmt *st = c->stmts[RD_COUNTS];
+    for (bool row;;) {
+        if (conn_step(c, st, &row, e))
+            return e->code;
+        if (!row)
+            return ERR_OK;
+        int state = sqlite3_column_int(st, 0);
+        if (state >= 0 && state <= TASK_EXPIRED)
+            ret->by_state[state] = sqlite3_column_int64(st, 1);
+    }
+}
+
+static enum err counts(struct reader *base, int64_t now_ms, struct store_counts *ret, struct error *e)
+{
+    struct conn *c = &self(base)->conn;
+    struct store_counts counted = { 0 };
+    sqlite3_stmt *st = c->stmts[RD_DUE];
+    if (count_states(c, &counted, e) || lanes_load(c, e))
+        return e->code;
+    for (size_t i = 0; i < c->lanes.count && counted.due < DUE_MAX; i++) {
+        bool row;
+        sqlite3_bind_int64(st, 1, c->lanes.by_number[i]->number);
+        sqlite3_bind_int64(st, 2, now_ms);
+        sqlite3_bind_int64(st, 3, DUE_MAX - counted.due);
+        if (conn_step(c, st, &row, e))
+            return e->code;
+        counted.due += sqlite3_column_int64(st, 0);
+        sqlite3_reset(st);
+    }
+    *ret = counted;
+    return ERR_OK;
+}
+
+static void free_reader(struct reader *base)
+{
+    struct reader_sqlite *r = self(base);
+    conn_release(&r->conn);
+    free(r->tasks);
+    free(r->executions);
+    free(r);
+}
+
+enum err reader_sqlite_open(const char *path, struct reader **ret, struct error *e)
+{
+    static const struct reader_ops ops = { get, list, count, executions, idempotency, key, lanes, counts, free_reader };
+    struct reader_sqlite *r = xnew(*r);
+    r->base.ops = &ops;
+    if (conn_open(&r->conn, path, CONN_READER, e) || conn_prepare(&r->conn, reader_sql, array_count(reader_sql), e)) {
+        free_reader(&r->base);
+        return e->code;
+    }
+    *ret = &r->base;
+    return ERR_OK;
+}
