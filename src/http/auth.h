@@ -1,0 +1,68 @@
+#pragma once
+/* http/auth.h - who asks: API keys, their scopes, and a cache of the keys in use.
+ *
+ * A key is `bf_`, 10 characters that name it, 30 random ones (178 bits), 6 of checksum, all base62: a typo or a truncated
+ * copy is told from a wrong key without asking the store. It is shown once; the store keeps an HMAC of it under the
+ * server's pepper. */
+#include <pthread.h>
+
+#include "port/clock.h"
+#include "port/store.h"
+
+enum {
+    AUTH_ID = 10,
+    AUTH_SECRET = 30,
+    AUTH_CHECK = 6,
+    AUTH_KEY_TEXT = 3 + AUTH_ID + AUTH_SECRET + AUTH_CHECK,
+    AUTH_CACHE_MAX = 1024,
+    AUTH_CACHE_MS = 10000, /* a key that was changed or taken away is noticed by then */
+    TENANT_DEFAULT = 1,
+};
+
+/* What a route asks for. NONE is no scope: a route that has it does not compile. ADMIN may do everything. */
+#define SCOPE_MAP(X)                                                                                                   \
+    X(TASKS_READ, "tasks:read")                                                                                        \
+    X(TASKS_WRITE, "tasks:write")                                                                                      \
+    X(DLQ_READ, "dlq:read")                                                                                            \
+    X(STATUS_READ, "status:read")                                                                                      \
+    X(METRICS_READ, "metrics:read")                                                                                    \
+    X(ADMIN, "admin")
+enum scope {
+    SCOPE_NONE,
+    SCOPE_PUBLIC,
+#define X(id, name) SCOPE_##id,
+    SCOPE_MAP(X)
+#undef X
+};
+const char *scope_name(enum scope s); /* "public" for what asks for none */
+
+struct identity {
+    int32_t tenant;
+    uint32_t scopes; /* bit s */
+    char key_id[AUTH_ID + 1];
+};
+uint32_t scopes_parse(struct str words); /* words that it does not know give nothing */
+bool identity_may(const struct identity *who, enum scope scope);
+
+struct auth;
+
+struct auth *auth_new(struct str pepper, struct clock *clock);
+void auth_free(struct auth *a); /* NULL is fine */
+
+/* From an Authorization header. AUTH_ASK: well formed, but only the store knows: call auth_ask. */
+enum auth_result { AUTH_OK, AUTH_ASK, AUTH_MISSING, AUTH_MALFORMED, AUTH_REFUSED };
+enum auth_result auth_check(struct auth *a, struct str header, struct identity *ret);
+
+/* The same with a reader. ERR_OK and AUTH_OK or AUTH_REFUSED in *ret_result, or the store's failure. */
+enum err auth_ask(struct auth *a, struct str header, struct reader *r, enum auth_result *ret_result,
+                  struct identity *ret, struct error *e) must_use;
+
+/* A new key's text, and the row to be stored for it; id, name and scopes of the row borrow from the arguments. */
+void auth_key_make(struct str pepper, struct str id, int32_t tenant, struct str name, struct str scopes, int64_t now_ms,
+                   char ret_text[AUTH_KEY_TEXT + 1], struct api_key *ret);
+bool auth_key_is_well_formed(struct str text);
+
+/* The first start: makes an admin key of tenant `default` unless there is one. ret_text is empty if there was. Before anyone
+ * else writes to the store. */
+enum err auth_bootstrap(struct store *store, struct str pepper, int64_t now_ms, char ret_text[AUTH_KEY_TEXT + 1],
+                        struct error *e) must_use;

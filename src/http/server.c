@@ -1,0 +1,330 @@
+/* Owns the daemon, the threads and the list of connections. A client that is slower than the limits allow has its socket
+ * shut down by the sweep; the daemon notices and ends the connection. */
+#include "http/server.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "http/exchange.h"
+#include "http/impl.h"
+#include "port/crypto.h"
+
+enum {
+    CONNECTION_MEMORY = 32 * 1024 /* wiped after each request */,
+    BACKLOG = 1024,
+    STOP_MS = 5000,
+    NS_PER_MS = 1000000
+};
+
+static struct http_limits with_defaults(struct http_limits l)
+{
+#define DEFAULT(field, value) l.field = l.field ? l.field : (value)
+    DEFAULT(api_threads, 2);
+    DEFAULT(http_threads, 1);
+    DEFAULT(connections, 4096);
+    DEFAULT(connections_per_address, 1024);
+    DEFAULT(header_ms, 10000);
+    DEFAULT(body_ms, 30000);
+    DEFAULT(idle_ms, 60000);
+    DEFAULT(recall_ms, 500);
+    DEFAULT(body_total, (size_t)512 << 20);
+#undef DEFAULT
+    return l;
+}
+
+/* ---- connections ---- */
+
+void connection_enter(struct http_server *s, struct connection *c, enum connection_phase phase)
+{
+    int64_t now_ns = clock_steady_ns(s->setup.clock);
+    pthread_mutex_lock(&s->lock);
+    c->phase = phase;
+    c->since_ns = now_ns;
+    pthread_mutex_unlock(&s->lock);
+}
+
+static int64_t limit_ms(const struct http_limits *l, enum connection_phase phase)
+{
+    switch (phase) {
+    case CONNECTION_NEW:
+    case CONNECTION_HEAD: return l->header_ms;
+    case CONNECTION_BODY: return l->body_ms;
+    case CONNECTION_IDLE: return l->idle_ms;
+    case CONNECTION_ANSWER: break;
+    }
+    return 10 * l->idle_ms; /* a large answer over a thin line takes its time */
+}
+
+static int64_t sweep_ms(const struct http_limits *l)
+{
+    int64_t least = min_of(l->header_ms, min_of(l->body_ms, l->idle_ms));
+    return min_of(max_of(least / 4, (int64_t)10), (int64_t)1000);
+}
+
+static void sweep(struct timer *timer)
+{
+    struct http_server *s = container_of(timer, struct http_server, sweep);
+    int64_t now_ns = clock_steady_ns(s->setup.clock);
+    pthread_mutex_lock(&s->lock);
+    list_each (&s->connections, link) {
+        struct connection *c = container_of(link, struct connection, link);
+        if (now_ns - c->since_ns >= limit_ms(&s->limits, c->phase) * NS_PER_MS)
+            shutdown(c->fd, SHUT_RDWR);
+    }
+    s->sweeping = !list_empty(&s->connections);
+    if (s->sweeping)
+        timers_add(s->timers, &s->sweep, sweep_ms(&s->limits));
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void *connection_start(struct http_server *s, struct MHD_Connection *connection)
+{
+    struct connection *c = xnew(*c);
+    c->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    c->since_ns = clock_steady_ns(s->setup.clock);
+    pthread_mutex_lock(&s->lock);
+    list_push(&s->connections, &c->link);
+    if (!s->sweeping)
+        timers_add(s->timers, &s->sweep, sweep_ms(&s->limits));
+    s->sweeping = true;
+    pthread_mutex_unlock(&s->lock);
+    return c;
+}
+
+static void notify_connection(void *server, struct MHD_Connection *connection, void **context,
+                              enum MHD_ConnectionNotificationCode code)
+{
+    struct http_server *s = server;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        *context = connection_start(s, connection);
+        return;
+    }
+    struct connection *c = *context;
+    pthread_mutex_lock(&s->lock); /* the sweep must not see a descriptor that is closed */
+    list_remove(&c->link);
+    pthread_mutex_unlock(&s->lock);
+    free(c);
+}
+
+/* ---- what runs ---- */
+
+bool server_begin_run(struct http_server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    bool open = !s->closed;
+    s->running += open;
+    pthread_mutex_unlock(&s->lock);
+    return open;
+}
+
+void server_end_run(struct http_server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->running--;
+    if (s->running == 0)
+        pthread_cond_signal(&s->idle);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- listening ---- */
+
+/* "host:port" or "[v6]:port" → both parts, in out. */
+static enum err split_address(const char *listen, char host[64], char port[8], struct error *e)
+{
+    struct str text = str_from(listen);
+    size_t colon = text.n;
+    while (colon > 0 && text.p[colon - 1] != ':')
+        colon--;
+    struct str h = str_sub(text, 0, colon ? colon - 1 : 0), p = str_sub(text, colon, text.n);
+    if (h.n > 2 && h.p[0] == '[' && h.p[h.n - 1] == ']')
+        h = str_sub(h, 1, h.n - 1);
+    int64_t number;
+    if (colon == 0 || h.n == 0 || h.n >= 64 || !str_to_i64(p, 0, 65535, &number))
+        return error_set(e, ERR_INVALID, "'%s' is no address to listen on, such as 127.0.0.1:8080", listen);
+    snprintf(host, 64, STR_FMT, STR_ARG(h));
+    snprintf(port, 8, "%d", (int)number);
+    return ERR_OK;
+}
+
+static uint16_t port_of(int fd)
+{
+    struct sockaddr_storage bound;
+    socklen_t size = sizeof bound;
+    char port[8];
+    getsockname(fd, (struct sockaddr *)&bound, &size);
+    int64_t number = 0;
+    if (getnameinfo((struct sockaddr *)&bound, size, NULL, 0, port, sizeof port, NI_NUMERICSERV) == 0)
+        (void)str_to_i64(str_from(port), 0, 65535, &number);
+    return (uint16_t)number;
+}
+
+static enum err listen_on(const char *address, int *ret_fd, struct error *e)
+{
+    char host[64], port[8];
+    if (split_address(address, host, port, e))
+        return e->code;
+    struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV }, *found = NULL;
+    hints.ai_family = strcmp(host, "localhost") == 0 ? AF_INET : AF_UNSPEC;
+    int failed = getaddrinfo(host, port, &hints, &found);
+    if (failed)
+        return error_set(e, ERR_INVALID, "listen on '%s': %s", address, gai_strerror(failed));
+    int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1;
+    bool ok = fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) &&
+              !bind(fd, found->ai_addr, found->ai_addrlen) && !listen(fd, BACKLOG);
+    int why = errno;
+    freeaddrinfo(found);
+    if (ok) {
+        *ret_fd = fd;
+        return ERR_OK;
+    }
+    if (fd >= 0)
+        close(fd);
+    char text[128];
+    return error_set(e, ERR_UNAVAILABLE, "listen on '%s': %s%s", address, strerror_r(why, text, sizeof text),
+                     why == EADDRINUSE ? "; is Belfry running already? --listen names another address" : "");
+}
+
+static enum err start_daemon(struct http_server *s, struct error *e)
+{
+    int fd = -1;
+    if (listen_on(s->setup.listen, &fd, e))
+        return e->code;
+    s->port = port_of(fd);
+    struct MHD_OptionItem more[] = { { MHD_OPTION_END, 0, NULL }, { MHD_OPTION_END, 0, NULL } };
+    if (s->limits.http_threads > 1)
+        more[0] = (struct MHD_OptionItem){ MHD_OPTION_THREAD_POOL_SIZE, (intptr_t)s->limits.http_threads, NULL };
+    s->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, exchange_handle, s, /**/
+        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)s->limits.connections, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+        (unsigned)s->limits.connections_per_address, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)(s->limits.idle_ms / 1000 + 1), MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_URI_LOG_CALLBACK,
+        exchange_begin, s, MHD_OPTION_NOTIFY_COMPLETED, exchange_end, s, MHD_OPTION_NOTIFY_CONNECTION,
+        notify_connection, s, MHD_OPTION_ARRAY, more, MHD_OPTION_END);
+    if (s->daemon)
+        return ERR_OK;
+    close(fd);
+    return error_set(e, ERR_UNAVAILABLE, "the HTTP server does not start");
+}
+
+/* ---- life ---- */
+
+static void run_job(struct list *job, struct reader *r)
+{
+    struct request *q = container_of(job, struct request, link);
+    if (q->next(q, r) == HANDLED_DONE)
+        request_answer(q);
+}
+
+static struct http_server *server_alloc(const struct http_setup *setup)
+{
+    struct http_server *s = xnew(*s);
+    s->setup = *setup;
+    s->limits = with_defaults(setup->limits);
+    s->listen_fd = -1;
+    s->sweep.fire = sweep;
+    list_init(&s->connections);
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->idle, NULL);
+    uint64_t seed;
+    crypto_random(&seed, sizeof seed);
+    uuid_gen_init(&s->ids, seed);
+    flights_init(&s->flights);
+    s->auth = auth_new(setup->pepper, setup->clock);
+    return s;
+}
+
+enum err http_server_new(const struct http_setup *setup, struct http_server **ret, struct error *e)
+{
+    assert(setup->store && setup->writer && setup->clock && setup->zones && setup->metrics);
+    struct http_server *s = server_alloc(setup);
+    enum err rc = pool_new(setup->store, s->limits.api_threads, run_job, &s->pool, e);
+    if (rc == ERR_OK) {
+        s->timers = timers_new(setup->clock);
+        rc = start_daemon(s, e);
+    }
+    if (rc) {
+        http_server_free(s);
+        return rc;
+    }
+    *ret = s;
+    return ERR_OK;
+}
+
+uint16_t http_server_port(const struct http_server *s)
+{
+    return s->port;
+}
+
+struct stop_timer {
+    struct timer timer;
+    struct http_server *server;
+    bool over; /* under the server's lock */
+};
+
+static void stop_over(struct timer *timer)
+{
+    struct stop_timer *t = container_of(timer, struct stop_timer, timer);
+    pthread_mutex_lock(&t->server->lock);
+    t->over = true;
+    pthread_cond_signal(&t->server->idle);
+    pthread_mutex_unlock(&t->server->lock);
+}
+
+/* A request that waits for its answer gets it, however long that takes: a suspended connection can not be closed. One whose
+ * client is slow to send or to read has STOP_MS. */
+static void wait_until_idle(struct http_server *s)
+{
+    struct stop_timer limit = { .timer = { .fire = stop_over }, .server = s };
+    timers_add(s->timers, &limit.timer, STOP_MS);
+    pthread_mutex_lock(&s->lock);
+    while (s->running > 0 || (s->busy > 0 && !limit.over))
+        pthread_cond_wait(&s->idle, &s->lock);
+    s->closed = true;
+    bool over = limit.over;
+    pthread_mutex_unlock(&s->lock);
+    if (!over && !timers_cancel(s->timers, &limit.timer)) { /* it fires at this moment: let it */
+        pthread_mutex_lock(&s->lock);
+        while (!limit.over)
+            pthread_cond_wait(&s->idle, &s->lock);
+        pthread_mutex_unlock(&s->lock);
+    }
+}
+
+void http_server_stop(struct http_server *s)
+{
+    if (s->stopped)
+        return;
+    s->stopped = true;
+    if (s->daemon) {
+        s->listen_fd = MHD_quiesce_daemon(s->daemon);
+        pthread_mutex_lock(&s->lock);
+        s->stopping = true;
+        pthread_mutex_unlock(&s->lock);
+        wait_until_idle(s);
+        MHD_stop_daemon(s->daemon);
+        s->daemon = NULL;
+    }
+    pool_free(take(s->pool));
+    timers_free(take(s->timers));
+    if (s->listen_fd >= 0)
+        close(s->listen_fd);
+}
+
+void http_server_free(struct http_server *s)
+{
+    if (!s)
+        return;
+    http_server_stop(s);
+    flights_release(&s->flights);
+    auth_free(s->auth);
+    pthread_cond_destroy(&s->idle);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}

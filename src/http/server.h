@@ -1,0 +1,71 @@
+#pragma once
+/* http/server.h - the API server.
+ *
+ * HTTP threads (libmicrohttpd, epoll) gather requests and send answers; a few API threads, each with a reader of its own,
+ * do what needs one; what changes goes as an operation to the writer, whose `done` finishes the answer and wakes the
+ * connection. No HTTP thread touches a store, and no thread waits for another: a request that waits is suspended.
+ *
+ * Everything in the setup must outlive the server; the writer must be driven until http_server_stop has returned. */
+#include <stdatomic.h>
+
+#include "base/jsonw.h"
+#include "base/metrics.h"
+#include "port/clock.h"
+#include "port/store.h"
+#include "port/zoneinfo.h"
+#include "role/node.h"
+
+/* What became of a RUNNING task that a user wants changed (role/node.h): its owner takes it off the wheel or the queue and
+ * makes the row `replace`, durably, under its fence (RECALL_DONE); or, with `abort`, breaks off its call, and the row is
+ * looked at again until it is settled (RECALL_ABORTING; also for a task that nobody holds any more); or leaves it
+ * (RECALL_RUNNING). The answer may come on any thread, also before `recall` returns, and is given exactly once; the rows that
+ * recall got are there until then. */
+struct recall_answer {
+    void (*done)(struct recall_answer *answer);
+    enum recall_result result;
+    bool known;           /* else its owner has yet to hear of the claim: ask again */
+    atomic_bool given_up; /* the caller was told 409 meanwhile: best leave the task as it is */
+};
+
+/* 0 stands for the default, which is the number behind it. */
+struct http_limits {
+    size_t api_threads;             /* 2: they read, and parse batches */
+    size_t http_threads;            /* 1: they gather and answer, and parse single creates */
+    size_t connections;             /* 4096 */
+    size_t connections_per_address; /* 1024 */
+    int64_t header_ms;              /* 10,000: from the first byte we may expect to the last of the headers */
+    int64_t body_ms;                /* 30,000 */
+    int64_t idle_ms;                /* 60,000: between two requests of a connection */
+    int64_t recall_ms;              /* 500 */
+    size_t body_total;              /* 512 MiB: of all requests under way */
+};
+
+struct http_setup {
+    const char *listen; /* "127.0.0.1:8080", "[::1]:8080", "localhost:0" */
+    struct store *store;
+    struct writer *writer;
+    struct clock *clock;
+    struct zoneinfo *zones;
+    struct metrics *metrics;
+    struct str pepper; /* at least 16 bytes */
+    bool require_idempotency_key;
+    struct http_limits limits;
+
+    /* Each may be NULL. */
+    void *context;
+    void (*nudge)(void *context, const struct task *tasks,
+                  size_t n); /* they were written just now; on the writer's thread */
+    void (*recall)(void *context, const struct task *running, const struct task *replace, bool abort,
+                   struct recall_answer *answer);  /* NULL: whatever runs, stays */
+    void (*status)(void *context, struct jw *w);   /* more members of /v1/scheduler/status */
+    bool (*ready)(void *context, struct error *e); /* false: /ready says 503 and why */
+};
+
+struct http_server;
+
+enum err http_server_new(const struct http_setup *setup, struct http_server **ret, struct error *e) must_use;
+uint16_t http_server_port(const struct http_server *s);
+
+/* Takes no more, finishes what is under way, then returns. Once. */
+void http_server_stop(struct http_server *s);
+void http_server_free(struct http_server *s); /* stops it if need be; NULL is fine */

@@ -1,0 +1,56 @@
+#pragma once
+/* http/task_body.h - a task's body as it was read, before it is judged: the fields of API.md in their own units. */
+#include "http/task_json.h"
+
+struct retry_body {
+    int64_t max_attempts, base_delay_ms, max_delay_ms;
+    int backoff, jitter;
+    json_t *rules;
+    struct {
+        bool max_attempts, max_delay_ms;
+    } has;
+};
+
+struct dst_body {
+    int gap, repeat; /* enum dst_gap, enum dst_repeat */
+};
+
+struct task_body {
+    int type; /* enum task_kind, like the others of its enum */
+    struct str name, task_type, queue;
+    int64_t priority;
+    int64_t run_at_ms, scheduled_at_ms, delay_ms;
+    struct str cron, time_zone;
+    int64_t interval_s;
+    struct dst_body dst;
+    int64_t start_ms, end_ms, max_runs, spread_s;
+    int catch_up, overlap;
+    int64_t catch_up_window_s;
+    int delivery;
+    struct retry_body retry;
+    int64_t max_retries;
+    int64_t timeout_ms;
+    int target;
+    json_t *target_config, *payload, *metadata; /* borrowed from the document */
+    struct str idempotency_key;                 /* the server's business */
+
+    struct { /* named by the body, and not null */
+        bool type, run_at, scheduled_at, delay, cron, interval, time_zone, dst, start, end, max_runs, spread, catch_up,
+            catch_up_window, overlap, max_retries, timeout, target, target_config, payload, metadata;
+    } has;
+    struct { /* as they were written; empty: none */
+        struct str target_config, payload, metadata, rules;
+    } text;
+};
+
+extern const struct task_body task_body_default;
+
+/* Reads a body over what *into holds already: defaults, or the task to be edited. A field that is null gets its default. */
+enum err task_body_read(const struct json_doc *doc, struct task_body *into, struct arena *a, struct error *e) must_use;
+
+/* The words of the API, by their enum. */
+extern const char *const kind_names[], *const gap_names[], *const repeat_names[], *const catch_up_names[],
+                                                                                      *const overlap_names[],
+                                                                                          *const delivery_names[],
+                                                                                              *const backoff_names[],
+                                                                                                  *const jitter_names[];

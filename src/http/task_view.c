@@ -1,0 +1,229 @@
+/* Views. Fields that a task's kind does not have are left out; those that it has, but that are not there yet, are null. */
+#include "http/task_body.h"
+
+static void kv_uuid(struct jw *w, const char *name, struct uuid id)
+{
+    char text[UUID_TEXT + 1];
+    uuid_format(id, text);
+    jw_kv_cstr(w, name, uuid_is_nil(id) ? NULL : text);
+}
+
+static void kv_text(struct jw *w, const char *name, struct str v)
+{
+    jw_key(w, name);
+    if (v.n)
+        jw_str(w, v);
+    else
+        jw_null(w);
+}
+
+/* 0: there is none. */
+static void kv_moment(struct jw *w, const char *name, int64_t ms)
+{
+    jw_key(w, name);
+    if (ms)
+        jw_time(w, ms);
+    else
+        jw_null(w);
+}
+
+static void kv_raw(struct jw *w, const char *name, struct str v)
+{
+    jw_key(w, name);
+    jw_raw(w, v);
+}
+
+/* The next occurrence is a row of its own from some seconds before its time on, and the cursor is past it then: the rule knows
+ * better. */
+static int64_t next_occurrence(const struct task *t, const struct task_context *c)
+{
+    struct recurrence rule;
+    struct occurrence next;
+    cleanup_with(tz_unrefp) struct tz *zone = NULL;
+    bool ahead = c->zones && t->cursor_ms > c->now_ms;
+    if (!ahead || task_rule(t, c->zones, &rule, &zone, NULL) || !recurrence_next(&rule, c->now_ms, &next))
+        return t->cursor_ms;
+    return min_of(next.at_ms, t->cursor_ms);
+}
+
+bool task_next_execution(const struct task *t, const struct task_context *c, int64_t *ret_ms)
+{
+    if (task_is_final(t->state) || t->state == TASK_PAUSED)
+        return false;
+    int64_t at_ms = t->kind == TASK_RECURRING ? next_occurrence(t, c) : t->due_ms;
+    if (at_ms == INT64_MAX)
+        return false;
+    *ret_ms = at_ms;
+    return true;
+}
+
+static void head(struct jw *w, const struct task *t, const struct task_context *c)
+{
+    kv_uuid(w, "id", t->id);
+    jw_kv_cstr(w, "status", task_state_name(task_shown_state(t, c->now_ms)));
+}
+
+static void next_execution(struct jw *w, const struct task *t, const struct task_context *c)
+{
+    int64_t next_ms = 0;
+    bool known = task_next_execution(t, c, &next_ms);
+    jw_key(w, "next_execution");
+    if (known)
+        jw_time(w, next_ms);
+    else
+        jw_null(w);
+}
+
+static void dst_policy(struct jw *w, const struct schedule *s)
+{
+    if (s->gap == DST_GAP_DEFAULT && s->repeat == DST_REPEAT_DEFAULT)
+        return;
+    jw_key(w, "dst_policy");
+    jw_object(w);
+    if (s->gap != DST_GAP_DEFAULT)
+        jw_kv_cstr(w, "gap", gap_names[s->gap]);
+    if (s->repeat != DST_REPEAT_DEFAULT)
+        jw_kv_cstr(w, "overlap", repeat_names[s->repeat]);
+    jw_object_end(w);
+}
+
+static void schedule(struct jw *w, const struct schedule *s)
+{
+    if (s->cron.n)
+        jw_kv_str(w, "cron_expression", s->cron);
+    else
+        jw_kv_i64(w, "interval_seconds", s->interval_ms / 1000);
+    jw_kv_str(w, "time_zone", s->time_zone);
+    dst_policy(w, s);
+    kv_moment(w, "start_time", s->start_ms);
+    kv_moment(w, "end_date", s->end_ms == INT64_MAX ? 0 : s->end_ms);
+    jw_key(w, "max_runs");
+    if (s->max_runs)
+        jw_i64(w, s->max_runs);
+    else
+        jw_null(w);
+    jw_kv_i64(w, "spread_seconds", s->spread_ms / 1000);
+    jw_kv_cstr(w, "catch_up_mode", catch_up_names[s->catch_up]);
+    jw_kv_i64(w, "catch_up_window_seconds", s->catch_up_window_ms / 1000);
+    jw_kv_cstr(w, "overlap_policy", overlap_names[s->overlap]);
+}
+
+static void timing(struct jw *w, const struct task *t, const struct task_context *c)
+{
+    if (t->kind == TASK_RECURRING) {
+        jw_key(w, "run_at");
+        jw_null(w);
+        schedule(w, &t->schedule);
+    } else {
+        jw_kv_time(w, "run_at", t->scheduled_ms);
+    }
+    if (t->kind == TASK_OCCURRENCE) {
+        kv_uuid(w, "parent_id", t->parent);
+        jw_kv_time(w, "scheduled_for", t->scheduled_ms);
+    }
+    next_execution(w, t, c);
+}
+
+static void retry(struct jw *w, const struct retry_policy *r)
+{
+    jw_key(w, "retry");
+    jw_object(w);
+    jw_kv_i64(w, "max_attempts", r->max_attempts);
+    jw_kv_cstr(w, "backoff", backoff_names[r->backoff]);
+    jw_kv_i64(w, "base_delay_ms", r->base_delay_ms);
+    jw_kv_i64(w, "max_delay_ms", r->max_delay_ms);
+    jw_kv_cstr(w, "jitter", jitter_names[r->jitter]);
+    if (r->rules.n)
+        kv_raw(w, "rules", r->rules);
+    jw_object_end(w);
+}
+
+static void target(struct jw *w, const struct task *t)
+{
+    jw_kv_cstr(w, "target_type", target_kind_name(t->target));
+    kv_raw(w, "target_config", t->target_config.n ? t->target_config : S("{}"));
+    if (t->payload.n)
+        kv_raw(w, "payload", t->payload);
+    struct json_part part;
+    if (json_parts(t->extra, &part, 1) && json_part_is(&part, "metadata"))
+        kv_raw(w, "metadata", part.text);
+}
+
+static void progress(struct jw *w, const struct task *t)
+{
+    jw_kv_i64(w, "version", t->version);
+    jw_kv_time(w, "created_at", t->created_ms);
+    jw_kv_time(w, "updated_at", t->updated_ms);
+    kv_moment(w, "started_at", t->started_ms);
+    kv_moment(w, "completed_at", t->completed_ms);
+    jw_kv_i64(w, "attempts", t->attempts);
+    kv_text(w, "last_error", t->last_error);
+    if (t->kind != TASK_RECURRING)
+        return;
+    jw_kv_i64(w, "runs_count", t->runs_count);
+    jw_kv_i64(w, "skipped_count", t->skipped_count);
+    kv_moment(w, "last_run_at", t->last_run_ms);
+}
+
+void task_members(struct jw *w, const struct task *t, const struct task_context *c)
+{
+    head(w, t, c);
+    jw_kv_cstr(w, "type", kind_names[t->kind]);
+    kv_text(w, "name", t->name);
+    kv_text(w, "task_type", t->task_type);
+    jw_kv_str(w, "queue", t->queue);
+    jw_kv_i64(w, "priority", t->priority);
+    timing(w, t, c);
+    jw_kv_cstr(w, "delivery", delivery_names[t->delivery]);
+    jw_kv_i64(w, "timeout_ms", t->timeout_ms);
+    retry(w, &t->retry);
+    target(w, t);
+    progress(w, t);
+}
+
+void task_to_json(struct jw *w, const struct task *t, const struct task_context *c)
+{
+    jw_object(w);
+    task_members(w, t, c);
+    jw_object_end(w);
+}
+
+void task_brief_to_json(struct jw *w, const struct task *t, const struct task_context *c)
+{
+    jw_object(w);
+    head(w, t, c);
+    next_execution(w, t, c);
+    jw_object_end(w);
+}
+
+void execution_to_json(struct jw *w, const struct execution *x)
+{
+    static const char *const statuses[] = {
+        [EXECUTION_COMPLETED] = "COMPLETED", [EXECUTION_FAILED] = "FAILED", [EXECUTION_LOST] = "LOST"
+    };
+    jw_object(w);
+    kv_uuid(w, "id", x->id);
+    kv_uuid(w, "task_id", x->task);
+    kv_uuid(w, "occurrence_id", x->occurrence);
+    jw_kv_time(w, "scheduled_for", x->scheduled_ms);
+    jw_kv_i64(w, "attempt_number", x->attempt);
+    jw_kv_cstr(w, "status", statuses[x->status]);
+    kv_moment(w, "started_at", x->started_us / 1000);
+    kv_moment(w, "completed_at", x->completed_us / 1000);
+    jw_key(w, "delay_ms");
+    if (x->started_us)
+        jw_f64(w, (double)(x->started_us - x->due_ms * 1000) / 1000);
+    else
+        jw_null(w);
+    kv_text(w, "worker", x->worker);
+    jw_key(w, "http_status");
+    if (x->http_status)
+        jw_i64(w, x->http_status);
+    else
+        jw_null(w);
+    kv_text(w, "error_message", x->error);
+    kv_text(w, "output", x->output);
+    kv_text(w, "trace_id", x->trace_id);
+    jw_kv_i64(w, "fence", x->fence);
+    jw_object_end(w);
+}

@@ -1,0 +1,140 @@
+/* One look lists what is claimed and asks for one after the other. A claim may be committed and not yet known to its owner:
+ * then there is another look a moment later. All of it takes at most recall_ms; the change itself is done in any case. */
+#include "http/withdraw.h"
+
+#include "http/impl.h"
+#include "http/recall.h"
+#include "http/task_json.h"
+#include "http/timers.h"
+
+enum { LOOK_AGAIN_MS = 5, NS_PER_MS = 1000000 };
+
+struct withdrawal {
+    struct request *q;
+    const struct task *parent;
+    int64_t deadline_ns;
+    struct tasks claimed;
+    size_t at;
+    struct task replace;
+    bool again;
+    struct timer timer;
+};
+
+static route_handler look;
+
+/* Whether the changed task has this occurrence too. One that a user called for stands outside of any schedule. */
+static bool still_wanted(const struct withdrawal *w, const struct task *t)
+{
+    const struct task *p = w->parent;
+    struct recurrence rule;
+    struct occurrence o;
+    cleanup_with(tz_unrefp) struct tz *zone = NULL;
+    if (p->state != TASK_SCHEDULED || p->deleted)
+        return false;
+    if (!uuid_eq(t->id, occurrence_id(p->id, t->scheduled_ms)))
+        return true;
+    return task_rule(p, w->q->server->setup.zones, &rule, &zone, NULL) == ERR_OK &&
+           recurrence_next(&rule, t->due_ms, &o) && o.scheduled_ms == t->scheduled_ms;
+}
+
+static void take_over(struct task *t, const struct task *p)
+{
+    t->priority = p->priority;
+    t->queue = p->queue;
+    t->name = p->name;
+    t->task_type = p->task_type;
+    t->delivery = p->delivery;
+    t->timeout_ms = p->timeout_ms;
+    t->expires_after_ms = p->expires_after_ms;
+    t->retry = p->retry;
+    t->target = p->target;
+    t->target_config = p->target_config;
+    t->payload = p->payload;
+    t->extra = p->extra;
+}
+
+static struct task replacement(const struct withdrawal *w, const struct task *t)
+{
+    const struct task *p = w->parent;
+    struct task r = *t;
+    r.claim = (struct uuid){ 0 };
+    r.version++;
+    r.updated_ms = w->q->now_ms;
+    if (still_wanted(w, t)) {
+        r.state = TASK_SCHEDULED;
+        take_over(&r, p);
+        return r;
+    }
+    bool paused = p->state == TASK_PAUSED, edited = p->state == TASK_SCHEDULED && !p->deleted;
+    r.state = paused || edited ? TASK_SKIPPED : TASK_CANCELLED;
+    r.completed_ms = w->q->now_ms;
+    r.last_error = paused   ? S("skipped: the task was paused")
+                   : edited ? S("skipped: the schedule was changed")
+                            : S("the recurring task has ended");
+    return r;
+}
+
+static void look_again(struct timer *timer)
+{
+    struct withdrawal *w = container_of(timer, struct withdrawal, timer);
+    request_later(w->q, look);
+}
+
+static int64_t left_ms(const struct withdrawal *w)
+{
+    return (w->deadline_ns - clock_steady_ns(w->q->server->setup.clock)) / NS_PER_MS;
+}
+
+static enum handled ask_next(struct withdrawal *w);
+
+static void recalled(struct request *q, enum recall_result result, bool known)
+{
+    struct withdrawal *w = q->withdrawal;
+    w->again = w->again || (result == RECALL_RUNNING && !known);
+    if (ask_next(w) == HANDLED_DONE)
+        request_answer(q);
+}
+
+static enum handled ask_next(struct withdrawal *w)
+{
+    while (w->at < w->claimed.n) {
+        const struct task *t = &w->claimed.v[w->at++];
+        if (t->attempts || t->losses) /* it has fired before: its retries go on */
+            continue;
+        w->replace = replacement(w, t);
+        if (recall_ask(w->q, t, &w->replace, false, left_ms(w), recalled))
+            return HANDLED_LATER;
+    }
+    if (!w->again || left_ms(w) <= 0)
+        return HANDLED_DONE;
+    w->timer.fire = look_again;
+    timers_add(w->q->server->timers, &w->timer, LOOK_AGAIN_MS);
+    return HANDLED_LATER;
+}
+
+static enum handled look(struct request *q, struct reader *r)
+{
+    struct withdrawal *w = q->withdrawal;
+    struct error e = { 0 };
+    struct task_page page = { 0 };
+    struct task_filter f = {
+        .tenant = w->parent->tenant, .parent = w->parent->id, .states = 1U << TASK_RUNNING, .limit = LIST_MAX
+    };
+    q->now_ms = clock_wall_ms(q->server->setup.clock);
+    if (reader_list(r, &f, &q->arena, &page, &e))
+        return HANDLED_DONE; /* the change is made and is answered as such */
+    w->claimed = page.tasks;
+    w->at = 0;
+    w->again = false;
+    return ask_next(w);
+}
+
+enum handled withdraw_claimed(struct request *q, const struct task *parent)
+{
+    struct http_server *s = q->server;
+    q->withdrawal = arena_new(&q->arena, struct withdrawal);
+    q->withdrawal->q = q;
+    q->withdrawal->parent = parent;
+    q->withdrawal->deadline_ns = clock_steady_ns(s->setup.clock) + s->limits.recall_ms * NS_PER_MS;
+    return request_later(q, look);
+}
