@@ -4,8 +4,9 @@
 
 #include "base/sentence.h"
 #include "cli/commands.h"
+#include "cli/options.h"
 
-enum { HELP_MAX = 64 * 1024, OPTIONS_MAX = 64 };
+enum { HELP_MAX = 64 * 1024 };
 
 const struct command *command_find(struct str name)
 {
@@ -15,23 +16,44 @@ const struct command *command_find(struct str name)
     return NULL;
 }
 
-size_t command_options(const struct command *c, struct option *ret, size_t max)
+static bool has_flag(const struct option *rows, size_t count, const char *flag)
+{
+    for (size_t i = 0; i < count; i++)
+        if (rows[i].flag && strcmp(rows[i].flag, flag) == 0)
+            return true;
+    return false;
+}
+
+static size_t own_options(const struct command *c, struct option *ret, size_t max)
 {
     size_t n = 0;
     for (size_t i = 0; i < c->option_count && n < max; i++)
         ret[n++] = c->options[i];
+    for (size_t i = 0; i < c->shared_count && n < max; i++)
+        ret[n++] = c->shared_options[i];
+    return n;
+}
+
+size_t command_options(const struct command *c, struct option *ret, size_t max)
+{
+    size_t own = own_options(c, ret, max), n = own;
     for (size_t i = 0; i < common_option_count && n < max; i++)
-        ret[n++] = common_options[i];
+        if (!has_flag(ret, own, common_options[i].flag))
+            ret[n++] = common_options[i];
     return n;
 }
 
 void command_help(const struct command *c, struct buf *out)
 {
-    struct option rows[OPTIONS_MAX];
-    size_t n = command_options(c, rows, array_count(rows));
-    buf_printf(out, "belfry %s - %s\n\nUsage: belfry %s [OPTION…] %s\n\nOptions:\n", c->name, c->summary, c->name,
-               c->words);
-    options_help(rows, n, out);
+    struct option rows[COMMAND_OPTIONS_MAX];
+    size_t own = own_options(c, rows, array_count(rows)), n = command_options(c, rows, array_count(rows));
+    buf_printf(out, "belfry %s - %s\n\nUsage: belfry %s [OPTION…]%s%s\n", c->name, c->summary, c->name,
+               c->words[0] ? " " : "", c->words);
+    if (own)
+        buf_text(out, "\nOptions:\n");
+    options_help(rows, own, out);
+    buf_text(out, "\nCommon options:\n");
+    options_help(rows + own, n - own, out);
     if (c->detail)
         buf_printf(out, "\n%s", c->detail);
 }
@@ -113,11 +135,12 @@ static int refuse_usage(struct cli *cli, const struct command *c, const struct e
 
 static int run_command(struct cli *cli, const struct command *c, int argc, char *const *argv)
 {
-    struct option rows[OPTIONS_MAX];
+    struct option rows[COMMAND_OPTIONS_MAX];
     cleanup_with(options_release) struct options o;
     options_init(&o, rows, command_options(c, rows, array_count(rows)));
     struct error e;
-    if (options_parse_flags(&o, argc, argv, &e))
+    cli->command = c;
+    if (options_parse_flags(&o, argc, argv, &e) || options_parse_env(&o, environment, &e))
         return refuse_usage(cli, c, &e);
     if (option_get(&o, "help")->number)
         return check_output(cli, c, print_help(cli, c));
@@ -148,6 +171,7 @@ enum exit_code command_unknown(struct cli *cli, struct str name)
 
 int cli_main(struct cli *cli, int argc, char *const *argv)
 {
+    cli->program = argc > 0 && argv[0][0] ? argv[0] : "belfry";
     if (argc < 2) {
         cleanup_with(buf_release) struct buf out;
         buf_init(&out, HELP_MAX);

@@ -17,7 +17,9 @@ struct cli {
     struct zoneinfo *zones;
     FILE *out, *err;
     bool out_is_terminal;
-    int out_errno; /* why out takes no more; 0: it does */
+    int out_errno;                 /* why out takes no more; 0: it does */
+    const char *program;           /* as it was called: what commands that we propose begin with */
+    const struct command *command; /* the one that runs: several may share a function */
 };
 
 struct command {
@@ -27,13 +29,15 @@ struct command {
     const char *detail;  /* what --help teaches below the options: paragraphs and examples */
     const struct option *options;
     size_t option_count;
+    const struct option *shared_options; /* those it has together with other commands; NULL: none */
+    size_t shared_count;
     enum exit_code (*run)(struct cli *cli, const struct options *o);
     bool hidden; /* from help and completion */
 };
 
 extern const struct command *const commands[]; /* in the order of help; NULL at the end */
 
-/* Options that every command takes. */
+/* Options that every command takes, unless it has its own of that name. */
 extern const struct option common_options[];
 extern const size_t common_option_count;
 
@@ -45,7 +49,8 @@ enum exit_code command_unknown(struct cli *cli, struct str name); /* says so on 
 void command_help(const struct command *c, struct buf *out);
 void commands_help(struct buf *out);
 
-/* A command's own options and then the common ones, into ret; returns how many. */
+/* A command's own options, those it shares, and the common ones, into ret; returns how many. */
+enum { COMMAND_OPTIONS_MAX = 64 };
 size_t command_options(const struct command *c, struct option *ret, size_t max);
 
 /* "belfry next: minute: 60 is not between 0 and 59", on stderr; what would garble a terminal is shown as '?'. Returns code,

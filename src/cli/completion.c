@@ -2,17 +2,17 @@
  * typed), so that they never fall behind the tables. An answer is a line: the candidate, a tab, what it is. */
 #include "cli/commands.h"
 
-enum { OPTIONS_MAX = 64, OUT_MAX = 256 * 1024 };
+enum { OUT_MAX = 256 * 1024 };
 
 static const struct {
     const char *shell, *script;
 } scripts[] = {
-    {"bash",  "_belfry() {\n"
+    { "bash", "_belfry() {\n"
               "    local IFS=$'\\n'\n"
               "    COMPREPLY=($(belfry __complete -- \"${COMP_WORDS[@]:1:COMP_CWORD}\" 2>/dev/null | cut -f1))\n"
               "}\n"
-              "complete -o default -F _belfry belfry\n"            },
-    { "zsh",  "#compdef belfry\n"
+              "complete -o default -F _belfry belfry\n" },
+    { "zsh", "#compdef belfry\n"
              "_belfry() {\n"
              "    local -a lines; local line\n"
              "    for line in ${(f)\"$(belfry __complete -- \"${(@)words[2,CURRENT]}\" 2>/dev/null)\"}; do\n"
@@ -20,9 +20,9 @@ static const struct {
              "    done\n"
              "    (( $#lines )) && _describe belfry lines || _files\n"
              "}\n"
-             "_belfry \"$@\"\n"                                    },
+             "_belfry \"$@\"\n" },
     { "fish", "complete -c belfry -f -a '(set -l words (commandline -opc) (commandline -ct); "
-              "belfry __complete -- $words[2..-1] 2>/dev/null)'\n"},
+              "belfry __complete -- $words[2..-1] 2>/dev/null)'\n" },
 };
 
 static enum exit_code run_completion(struct cli *cli, const struct options *o)
@@ -88,7 +88,7 @@ static const struct option *awaits_value(const struct option *rows, size_t n, st
 static void offer_for_command(struct cli *cli, struct buf *out, const struct command *c, struct str before,
                               struct str typed)
 {
-    struct option rows[OPTIONS_MAX];
+    struct option rows[COMMAND_OPTIONS_MAX];
     size_t n = command_options(c, rows, array_count(rows));
     const struct option *awaiting = awaits_value(rows, n, before);
     if (awaiting && awaiting->choices)

@@ -7,57 +7,58 @@
 #include "base/rfc3339.h"
 #include "cli/commands.h"
 #include "cli/table.h"
+#include "cli/when.h"
 #include "core/recurrence.h"
 
 enum { COUNT_MAX = 100000, OUT_MAX = 4 << 20, FLUSH_AT = 64 * 1024, LOCAL_TEXT = 48, PAGE_CELLS = 3 * 500 };
 
 static const struct option options[] = {
-    {.flag = "tz",                                .type = OPTION_TEXT,                                        .value = "ZONE",                                                  .preset = "UTC", .help = "time zone, such as Europe/Berlin" },
+    { .flag = "tz", .type = OPTION_TEXT, .value = "ZONE", .preset = "UTC", .help = "time zone, such as Europe/Berlin" },
     { .flag = "from",
-     .type = OPTION_TIME,
-     .value = "TIME",
-     .help = "print fires at or after this instant; default: now" },
-    { .flag = "to",                             .type = OPTION_TIME,                                            .value = "TIME",                                                                                                           .help = "and before this one; without --count, all of them" },
+      .type = OPTION_TIME,
+      .value = "TIME",
+      .help = "print fires at or after this instant; default: now" },
+    { .flag = "to", .type = OPTION_TIME, .value = "TIME", .help = "and before this one; without --count, all of them" },
     { .flag = "count",
-     .letter = 'n',
-     .type = OPTION_INT,
-     .value = "N",
-     .preset = "5",
-     .min = 1,
-     .max = COUNT_MAX,
-     .help = "how many fires to print" },
+      .letter = 'n',
+      .type = OPTION_INT,
+      .value = "N",
+      .preset = "5",
+      .min = 1,
+      .max = COUNT_MAX,
+      .help = "how many fires to print" },
     { .flag = "dst-gap",
-     .type = OPTION_CHOICE,
-     .value = "POLICY",
-     .choices = "shift|skip",
-     .help = "when the clock is set forward over a fire: at the first valid instant after it, or not at all" },
+      .type = OPTION_CHOICE,
+      .value = "POLICY",
+      .choices = "shift|skip",
+      .help = "when the clock is set forward over a fire: at the first valid instant after it, or not at all" },
     { .flag = "dst-overlap",
-     .type = OPTION_CHOICE,
-     .value = "POLICY",
-     .choices = "first|last|both",
-     .help = "when the clock is set back and a fire comes twice: which copies fire" },
+      .type = OPTION_CHOICE,
+      .value = "POLICY",
+      .choices = "first|last|both",
+      .help = "when the clock is set back and a fire comes twice: which copies fire" },
     { .flag = "every",
-     .type = OPTION_DURATION,
-     .value = "DURATION",
-     .min = 1,
-     .max = DURATION_MAX_MS,
-     .help = "a fixed interval instead of an expression: 90s, 15m, 1h30m" },
+      .type = OPTION_DURATION,
+      .value = "DURATION",
+      .min = 1,
+      .max = DURATION_MAX_MS,
+      .help = "a fixed interval instead of an expression: 90s, 15m, 1h30m" },
     { .flag = "start",
-     .type = OPTION_TIME,
-     .value = "TIME",
-     .help = "no fire before it; the anchor of --every (default there: --from)" },
-    { .flag = "end",                       .type = OPTION_TIME,                                                                                       .value = "TIME",                                                                                                                                              .help = "no fire after it" },
+      .type = OPTION_TIME,
+      .value = "TIME",
+      .help = "no fire before it; the anchor of --every (default there: --from)" },
+    { .flag = "end", .type = OPTION_TIME, .value = "TIME", .help = "no fire after it" },
     { .flag = "spread",
-     .type = OPTION_DURATION,
-     .value = "DURATION",
-     .max = DURATION_MAX_MS,
-     .help = "fire later by a part of this that --id decides" },
+      .type = OPTION_DURATION,
+      .value = "DURATION",
+      .max = DURATION_MAX_MS,
+      .help = "fire later by a part of this that --id decides" },
     { .flag = "id",
-     .type = OPTION_TEXT,
-     .value = "ID",
-     .preset = "",
-     .help = "the task's id, which decides H and the place within --spread" },
-    { .flag = "skips",                            .type = OPTION_FLAG,                                                                                     .help = "with --json: also what is skipped, as \"skipped\": true"                                                                                                                                                          },
+      .type = OPTION_TEXT,
+      .value = "ID",
+      .preset = "",
+      .help = "the task's id, which decides H and the place within --spread" },
+    { .flag = "skips", .type = OPTION_FLAG, .help = "with --json: also what is skipped, as \"skipped\": true" },
 };
 
 static const char detail[] =
@@ -175,21 +176,13 @@ static void local_text(const struct question *q, int64_t ms, char out[LOCAL_TEXT
              abs(offset_s) % HOUR_S / MINUTE_S);
 }
 
-/* For the eye: Sun 2026-03-29 03:00:00 CEST. What is skipped has no place on the clock, only the time the rule names. */
-static void eye_text(const struct question *q, const struct occurrence *f, char out[LOCAL_TEXT])
+/* What is skipped has no place on the clock, only the time the rule names. */
+static void eye_text(const struct question *q, const struct occurrence *f, char out[WHEN_TEXT])
 {
-    static const char *const weekdays[] = { "Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat" };
-    int64_t second = floor_div(f->at_ms, 1000);
-    struct tz_span span = tz_span_at(q->zone, second);
-    int64_t local = f->fires ? second + span.offset_s : f->nominal_local;
-    int millis = f->fires ? (int)(f->at_ms - second * 1000) : 0;
-    struct civil c = civil_of(local);
-    char fraction[8] = "";
-    if (millis)
-        snprintf(fraction, sizeof fraction, ".%03d", millis);
-    snprintf(out, LOCAL_TEXT, "%s %04d-%02d-%02d %02d:%02d:%02d%s%s%s", weekdays[weekday_of(day_of_second(local))],
-             c.date.year, c.date.month, c.date.day, c.hour, c.minute, c.second, fraction, f->fires ? " " : "",
-             f->fires ? span.abbreviation : "");
+    if (f->fires)
+        when_local(q->zone, f->at_ms, out);
+    else
+        when_wall(f->nominal_local, 0, "", out);
 }
 
 static void add_json(const struct question *q, const struct occurrence *f, const char *note, struct buf *out)
@@ -213,7 +206,7 @@ static void add_line(const struct question *q, const struct occurrence *f, struc
     cleanup_with(buf_release) struct buf note;
     buf_init(&note, 1024);
     occurrence_explain(&q->rule, f, &note);
-    char utc[RFC3339_TEXT + 1], local[LOCAL_TEXT];
+    char utc[RFC3339_TEXT + 1], local[WHEN_TEXT];
     rfc3339_format(f->at_ms, utc);
     if (t) {
         eye_text(q, f, local);

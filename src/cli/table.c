@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { GAP = 2 };
@@ -69,4 +70,24 @@ void table_print(const struct table *t, struct buf *out)
 {
     for (size_t i = 0; i < t->count; i += t->columns)
         print_row(t, t->cells + i, out);
+}
+
+void plain_text(struct str text, size_t width, struct buf *out)
+{
+    for (size_t i = 0, column = 1; i < text.n; column++) {
+        size_t bytes = str_utf8_at(text, i), next = i + max_of(bytes, (size_t)1);
+        bool is_shown = bytes && !is_hidden_char(str_code_point(text, i, bytes));
+        bool is_cut = column == width && next < text.n;
+        buf_add(out, is_cut ? S("…") : is_shown ? str_sub(text, i, next) : S("?"));
+        i = is_cut ? text.n : next;
+    }
+}
+
+const char *cell_text(struct str text, char out[CELL_TEXT])
+{
+    cleanup_with(buf_release) struct buf plain;
+    buf_init(&plain, CELL_TEXT);
+    plain_text(text, CELL_WIDTH, &plain);
+    snprintf(out, CELL_TEXT, "%s", buf_cstr(&plain));
+    return out;
 }

@@ -1,0 +1,103 @@
+/* belfry add - make a task. */
+#include "cli/client.h"
+#include "cli/commands.h"
+#include "cli/task_body.h"
+#include "cli/task_view.h"
+
+/* clang-format off */
+static const struct option options[] = {
+    { .flag = "noop", .type = OPTION_FLAG, .help = "call nothing: a task for trying things out" },
+    { .flag = "quiet", .letter = 'q', .type = OPTION_FLAG, .help = "print the id and nothing else" },
+};
+/* clang-format on */
+
+static const char detail[] =
+    "Without --at, --in, --every or --cron it fires now. URL is called with -X, -H and -d as curl would; an answer of\n"
+    "2xx is success, anything else is tried again. Times are RFC 3339 and name their offset.\n"
+    "\n"
+    "Examples:\n"
+    "  belfry add --in 10m https://example.com/remind -d '{\"user\": 42}'\n"
+    "  belfry add --at 2026-12-24T18:00:00+01:00 --name 'Merry Christmas' https://example.com/greet\n"
+    "  belfry add --cron '0 8 * * MON-FRI' --tz Europe/Berlin --name report https://example.com/report\n"
+    "  belfry add --every 5m -X GET -H 'X-Team: ops' https://example.com/ping\n"
+    "  belfry add --in 5s https://example.com/upload -d @order.json\n"
+    "  id=$(belfry add -q --in 1h --noop) && belfry show $id\n";
+
+static enum err read_url(const struct options *o, struct str *ret, struct error *e)
+{
+    bool noop = option_get(o, "noop")->number;
+    if (noop && o->word_count)
+        return error_field(e, "--noop", "calls nothing, so it takes no URL");
+    if (!noop && !o->word_count)
+        return error_set(e, ERR_INVALID, "a URL is missing: what shall be called? (--noop: nothing)");
+    if (o->word_count > 1)
+        return error_set(e, ERR_INVALID, "one URL is enough, and '%s' is another", o->words[1].p);
+    *ret = noop ? S("") : o->words[0];
+    return ERR_OK;
+}
+
+static enum err write_body(const struct options *o, struct buf *out, struct error *e)
+{
+    struct str url;
+    cleanup_with(target_release) struct target t = { 0 };
+    if (read_url(o, &url, e) || target_read(o, url, &t, e))
+        return e->code;
+    bool noop = option_get(o, "noop")->number;
+    if (noop && t.given)
+        return error_field(e, "--noop", "calls nothing, so -X, -H and -d have no use");
+    struct jw w;
+    jw_init(&w, out);
+    jw_object(&w);
+    if (task_members_write(o, &w, e))
+        return e->code;
+    jw_kv_cstr(&w, "target_type", noop ? "NOOP" : "HTTP_CALLBACK");
+    if (!noop && target_write(o, &t, S(""), &w, e))
+        return e->code;
+    jw_object_end(&w);
+    return out->full ? error_set(e, ERR_LIMIT, "the task is larger than %d bytes", TASK_BODY_MAX * 2) : ERR_OK;
+}
+
+static void print_task(struct cli *cli, const struct options *o, const struct answer *a)
+{
+    cleanup_with(buf_release) struct buf out;
+    buf_init(&out, TASK_BODY_MAX * 2);
+    if (option_get(o, "json")->number) {
+        json_line(&out, buf_str(&a->body));
+    } else {
+        char id[CELL_TEXT];
+        buf_printf(&out, "%s\n", cell_text(json_text_at(a->doc.root, "id"), id));
+        if (!option_get(o, "quiet")->number)
+            next_fire_lines(cli, a->doc.root, &out);
+    }
+    cli_print(cli, &out);
+}
+
+static enum exit_code run_add(struct cli *cli, const struct options *o)
+{
+    cleanup_with(buf_release) struct buf body;
+    buf_init(&body, TASK_BODY_MAX * 2);
+    struct error e;
+    if (write_body(o, &body, &e))
+        return cli_fail(cli, "add", &e, EXIT_USAGE);
+    cleanup_with(client_freep) struct client *client = NULL;
+    cleanup_with(answer_release) struct answer a = { 0 };
+    struct call call = { .method = "POST", .path = "/v1/tasks", .body = buf_str(&body) };
+    enum exit_code code = client_open(cli, o, &client);
+    if (code == EXIT_DONE)
+        code = client_call(client, &call, &a);
+    if (code == EXIT_DONE)
+        print_task(cli, o, &a);
+    return code;
+}
+
+const struct command command_add = {
+    .name = "add",
+    .words = "URL",
+    .summary = "make a task: call a URL later, or again and again",
+    .detail = detail,
+    .options = options,
+    .option_count = array_count(options),
+    .shared_options = task_options,
+    .shared_count = TASK_OPTION_COUNT,
+    .run = run_add,
+};

@@ -1,0 +1,47 @@
+#pragma once
+/* cli/assembly.h - one process of Belfry, put together: store, writer, node, loop and API, in the order they need each other.
+ *
+ * This is the one place that knows which adapter stands behind each port on one machine. `belfry serve` runs it for ever,
+ * `belfry bench` for a scenario. */
+#include "adapter/batcher.h"
+#include "adapter/loop_uv.h"
+#include "base/metrics.h"
+#include "http/server.h"
+#include "port/zoneinfo.h"
+#include "role/node.h"
+
+struct assembly_setup {
+    struct clock *clock;
+    struct zoneinfo *zones;
+    const char *data_dir;
+    const char *listen; /* NULL: no API */
+    size_t slots;       /* attempts under way at once */
+    bool allow_loopback;
+    bool require_idempotency_key;
+    int64_t drain_ms;
+    int64_t retain_tasks_ms, retain_idempotency_ms;
+    void (*observe)(void *context, const struct event *e,
+                    const struct settlement *s); /* NULL, or told what was settled */
+    void *observe_context;
+};
+
+struct assembly;
+
+/* Everything up and listening, nothing claimed yet. On the first start of a data directory *ret_key is its admin key's text
+ * (also left in <data dir>/admin.key, readable by the owner alone), else empty. */
+enum { ASSEMBLY_KEY_TEXT = 64 };
+enum err assembly_new(const struct assembly_setup *setup, char ret_key[ASSEMBLY_KEY_TEXT], struct assembly **ret,
+                      struct error *e) must_use;
+void assembly_free(struct assembly *a); /* NULL is fine */
+
+/* Runs on the caller's thread until it has drained: after SIGTERM or SIGINT, or assembly_stop from any thread. */
+void assembly_run(struct assembly *a);
+void assembly_stop(struct assembly *a);
+
+uint16_t assembly_port(const struct assembly *a);
+struct metrics *assembly_metrics(struct assembly *a);
+struct writer *assembly_writer(struct assembly *a); /* completes on the batcher's thread */
+struct store *assembly_store(struct assembly *a);
+
+/* Tasks were written past the API: the node looks in time for them. From any thread. */
+void assembly_nudge(struct assembly *a, const struct task *tasks, size_t count);

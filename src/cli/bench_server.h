@@ -1,0 +1,45 @@
+#pragma once
+/* cli/bench_server.h - a server of its own for a benchmark: another process on a fresh data directory, whose settled
+ * attempts are seen through shared memory. */
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "cli/cli.h"
+
+enum { BENCH_SAMPLES_MAX = 4000000, BENCH_KEY_TEXT = 64 };
+
+struct bench_sample {
+    int64_t due_ms, started_us, settled_us;
+};
+
+struct bench_shared {
+    atomic_size_t n;
+    struct bench_sample v[BENCH_SAMPLES_MAX];
+};
+
+struct bench_server {
+    pid_t pid;
+    uint16_t port;
+    char key[BENCH_KEY_TEXT];
+    char dir[256];
+    struct bench_shared *shared;
+};
+
+/* dir: where the data directory is made; NULL: /tmp, or $TMPDIR. */
+enum err bench_server_start(struct cli *cli, size_t slots, const char *dir, struct bench_server *ret,
+                            struct error *e) must_use;
+void bench_server_stop(struct bench_server *s); /* SIGTERM, waits, removes its data */
+
+/* A receiver of webhooks in a process of its own, for tasks to call. */
+struct bench_sink {
+    pid_t pid;
+    int stop; /* closing it ends the process */
+    char address[64];
+};
+enum err bench_sink_start(struct cli *cli, struct bench_sink *ret, struct error *e) must_use;
+void bench_sink_stop(struct bench_sink *s);
+
+/* Waits until n samples were seen, or none came for idle_ms. Returns how many there are. */
+size_t bench_server_wait(const struct bench_server *s, size_t n, int64_t idle_ms);
+int64_t bench_server_rss_kib(const struct bench_server *s);
+int64_t bench_server_cpu_us(const struct bench_server *s); /* all its threads, so far */

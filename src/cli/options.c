@@ -1,0 +1,162 @@
+#include "cli/options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/duration.h"
+#include "base/sentence.h"
+
+enum { SECRET_MAX = 4096 };
+
+/* clang-format off */
+const struct option server_options[] = {
+    { .flag = "config", .type = OPTION_TEXT, .value = "FILE",
+      .help = "read settings from this file: key = value, [section] in front of its keys" },
+    { .key = "data_dir", .flag = "data-dir", .type = OPTION_TEXT, .value = "DIR",
+      .help = "where the store, its lock and admin.key live; default: ~/.local/share/belfry" },
+    { .key = "api.listen", .flag = "listen", .type = OPTION_TEXT, .value = "ADDRESS", .preset = "127.0.0.1:8080",
+      .help = "address and port of the API; port 0 takes a free one" },
+    { .key = "api.require_idempotency_key", .type = OPTION_FLAG, .preset = "false",
+      .help = "refuse state-changing requests that have no Idempotency-Key" },
+    { .key = "worker.concurrency", .flag = "concurrency", .type = OPTION_INT, .value = "N", .preset = "1000",
+      .min = 1, .max = 100000, .help = "how many tasks run at once" },
+    { .key = "server.drain_deadline", .flag = "drain-deadline", .type = OPTION_DURATION, .value = "DURATION",
+      .preset = "30s", .max = 3600000, .help = "how long SIGTERM waits for what is running before it is broken off" },
+    { .key = "http.allow_loopback", .flag = "allow-loopback", .type = OPTION_FLAG,
+      .help = "let tasks call addresses of this machine itself; default: only while the API listens on loopback" },
+    { .key = "retention.tasks", .type = OPTION_DURATION, .value = "DURATION", .preset = "7d", .min = 60000,
+      .max = DURATION_MAX_MS, .help = "how long finished tasks stay; their executions stay for good" },
+    { .key = "retention.idempotency_keys", .type = OPTION_DURATION, .value = "DURATION", .preset = "1d", .min = 60000,
+      .max = DURATION_MAX_MS, .help = "how long the answer to an Idempotency-Key is given again" },
+    { .key = "log.level", .flag = "log-level", .type = OPTION_CHOICE, .value = "LEVEL",
+      .choices = "debug|info|warn|error", .preset = "info", .help = "the least that is logged" },
+    { .key = "log.format", .flag = "log-format", .type = OPTION_CHOICE, .value = "FORMAT",
+      .choices = "auto|logfmt|json", .preset = "auto", .help = "how it is logged; auto: logfmt on a terminal, else JSON lines" },
+};
+/* clang-format on */
+
+const char *environment(const char *name)
+{
+    const char *text = getenv(name);
+    return text && text[0] ? text : NULL;
+}
+
+void data_dir(const struct options *o, struct buf *out)
+{
+    const char *share = environment("XDG_DATA_HOME"), *home = environment("HOME");
+    if (option_given(o, "data-dir"))
+        buf_add(out, option_get(o, "data-dir")->text);
+    else if (share && share[0] == '/') /* the standard has relative ones ignored */
+        buf_printf(out, "%s/belfry", share);
+    else if (home)
+        buf_printf(out, "%s/.local/share/belfry", home);
+    else
+        buf_text(out, "/var/lib/belfry");
+}
+
+static void close_file(FILE **f)
+{
+    if (*f)
+        fclose(*f);
+}
+
+enum err config_read(struct options *o, const char *path, struct error *e)
+{
+    cleanup_with(close_file) FILE *f = fopen(path, "re");
+    if (!f)
+        return error_set(e, ERR_INVALID, "%s: %s", path, strerror(errno));
+    cleanup_with(buf_release) struct buf text;
+    buf_init(&text, OPTION_FILE_MAX);
+    char chunk[4096];
+    for (size_t n; (n = fread(chunk, 1, sizeof chunk, f)) > 0;)
+        buf_add(&text, (struct str){ chunk, n });
+    if (ferror(f))
+        return error_set(e, ERR_INVALID, "%s: %s", path, strerror(errno));
+    if (text.full)
+        return error_set(e, ERR_INVALID, "%s is longer than %d bytes", path, OPTION_FILE_MAX);
+    return options_parse_file(o, path, buf_str(&text), e);
+}
+
+/* "`--listen ADDRESS`"; a bar would end the cell. */
+static void write_flag(const struct option *row, struct buf *out)
+{
+    if (!row->flag)
+        return;
+    buf_printf(out, "`--%s", row->flag);
+    if (row->type != OPTION_FLAG)
+        buf_printf(out, " %s", row->value);
+    buf_char(out, '`');
+}
+
+static void write_values(const struct option *row, struct buf *out)
+{
+    struct str rest = row->choices ? str_from(row->choices) : S(""), choice;
+    char text[RANGE_TEXT];
+    if (row->type == OPTION_FLAG)
+        buf_text(out, "`true`, `false`");
+    for (const char *before = ""; str_cut(&rest, '|', &choice); before = ", ")
+        buf_printf(out, "%s`" STR_FMT "`", before, STR_ARG(choice));
+    if (row->type == OPTION_INT || row->type == OPTION_DURATION) {
+        range_short_text((struct range){ .min = row->min,
+                                         .max = row->max,
+                                         .least = INT64_MIN,
+                                         .most = INT64_MAX,
+                                         .is_duration = row->type == OPTION_DURATION },
+                         text);
+        buf_text(out, text);
+    }
+}
+
+void config_reference(struct buf *out)
+{
+    buf_text(out,
+             "| in the file | environment | flag | default | values | what it does |\n|---|---|---|---|---|---|\n");
+    for (size_t i = 0; i < SERVER_OPTION_COUNT; i++) {
+        const struct option *row = &server_options[i];
+        char name[OPTION_ENV_TEXT] = "";
+        if (row->key)
+            option_env_name(row->key, name);
+        const char *tick = row->key ? "`" : "";
+        buf_printf(out, "| %s%s%s | %s%s%s | ", tick, row->key ? row->key : "", tick, tick, name, tick);
+        write_flag(row, out);
+        buf_printf(out, " | %s%s%s | ", row->preset ? "`" : "", row->preset ? row->preset : "", row->preset ? "`" : "");
+        write_values(row, out);
+        buf_printf(out, " | %s |\n", row->help);
+    }
+}
+
+static struct str trim_lines(struct str s)
+{
+    while (s.n && (s.p[s.n - 1] == '\n' || s.p[s.n - 1] == '\r'))
+        s.n--;
+    return str_trim(s);
+}
+
+enum err secret_read_file(const char *path, struct buf *out, struct error *e)
+{
+    cleanup_with(close_file) FILE *f = fopen(path, "re");
+    if (!f)
+        return error_set(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_INVALID, "%s: %s", path, strerror(errno));
+    char text[SECRET_MAX + 1];
+    size_t n = fread(text, 1, sizeof text, f);
+    if (ferror(f))
+        return error_set(e, ERR_INVALID, "%s: %s", path, strerror(errno));
+    struct str secret = trim_lines((struct str){ text, n });
+    if (n > SECRET_MAX || secret.n == 0)
+        return error_set(e, ERR_INVALID, "%s %s", path, secret.n ? "is too long to be a secret" : "is empty");
+    buf_add(out, secret);
+    return ERR_OK;
+}
+
+enum err secret_read(struct str given, const char *field, struct buf *out, struct error *e)
+{
+    if (!str_starts(given, S("file:"))) {
+        buf_add(out, given);
+        return ERR_OK;
+    }
+    struct error why;
+    if (secret_read_file(given.p + 5, out, &why)) /* a NUL stands behind what options hold */
+        return error_field(e, field, "cannot be read: %s", why.text);
+    return ERR_OK;
+}

@@ -1,0 +1,72 @@
+#include "cli/pages.h"
+
+#include "cli/filter.h"
+
+enum { PATH_MAX_BYTES = 16384 };
+
+/* clang-format off */
+const struct option page_options[] = {
+    { .flag = "limit", .letter = 'n', .type = OPTION_INT, .value = "N", .preset = "20", .min = 1, .max = 1000000,
+      .help = "how many at most" },
+    { .flag = "all", .letter = 'a', .type = OPTION_FLAG, .help = "all of them" },
+};
+/* clang-format on */
+
+int64_t pages_limit(const struct options *o)
+{
+    return option_get(o, "all")->number ? INT64_MAX : option_get(o, "limit")->number;
+}
+
+static void page_path(const struct pages *p, int64_t limit, const struct buf *cursor, struct buf *out)
+{
+    char number[24];
+    snprintf(number, sizeof number, "%lld", (long long)min_of(limit, (int64_t)PAGES_LIMIT_MAX));
+    buf_text(out, p->path);
+    query_add(out, "limit", str_from(number));
+    if (cursor->n)
+        query_add(out, "cursor", buf_str(cursor));
+}
+
+/* Hands on the rows of a page; false: enough. */
+static bool hand_on(struct pages *p, const struct answer *a, int64_t *rest)
+{
+    const json_t *items = json_at(a->doc.root, p->member);
+    struct json_cursor texts = { .text = json_member_text(&a->doc, p->member) };
+    struct str text;
+    char at[16];
+    for (size_t i = 0; *rest > 0 && json_next(&texts, NULL, &text); i++, --*rest) {
+        snprintf(at, sizeof at, "[%zu]", i);
+        if (!p->row(p->context, json_at(items, at), text))
+            return false;
+    }
+    return !p->page || p->page(p->context);
+}
+
+static enum exit_code walk_page(struct pages *p, struct buf *cursor, int64_t *rest)
+{
+    cleanup_with(buf_release) struct buf path;
+    buf_init(&path, PATH_MAX_BYTES);
+    page_path(p, *rest, cursor, &path);
+    buf_reset(cursor);
+    cleanup_with(answer_release) struct answer a = { 0 };
+    struct call call = { .method = "GET", .path = buf_cstr(&path), .about = p->about };
+    enum exit_code code = client_call(p->client, &call, &a);
+    if (code)
+        return code;
+    if (hand_on(p, &a, rest))
+        buf_add(cursor, json_text_at(a.doc.root, "pagination.next_cursor"));
+    return EXIT_DONE;
+}
+
+enum exit_code pages_walk(struct pages *p)
+{
+    int64_t rest = p->limit;
+    enum exit_code code;
+    cleanup_with(buf_release) struct buf cursor;
+    buf_init(&cursor, PATH_MAX_BYTES / 2);
+    do
+        code = walk_page(p, &cursor, &rest);
+    while (code == EXIT_DONE && cursor.n && rest > 0);
+    p->has_more = cursor.n > 0;
+    return code;
+}

@@ -1,0 +1,171 @@
+/* belfry serve - the server: everything in one process, with the embedded store. */
+#include <stdlib.h>
+
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "cli/assembly.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+
+enum { TEXT_MAX = 16384 };
+
+static int64_t log_clock(void *context)
+{
+    return clock_wall_ms(context);
+}
+
+/* Whoever can reach the API can have us call any address it allows: on loopback that is somebody on this machine already. */
+static bool is_loopback(struct str listen)
+{
+    return str_starts(listen, S("127.")) || str_starts(listen, S("localhost:")) || str_starts(listen, S("[::1]"));
+}
+
+/* A word as a shell takes it. */
+static void add_word(struct buf *out, struct str word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:@%+=,-";
+    bool is_plain = word.n > 0;
+    for (size_t i = 0; i < word.n; i++)
+        is_plain = is_plain && word.p[i] && strchr(plain, word.p[i]);
+    if (is_plain) {
+        buf_add(out, word);
+        return;
+    }
+    buf_char(out, '\'');
+    for (size_t i = 0; i < word.n; i++) {
+        if (word.p[i] == '\'')
+            buf_text(out, "'\\'");
+        buf_char(out, word.p[i]);
+    }
+    buf_char(out, '\'');
+}
+
+/* Where it listens; for a client an address that can be called, which those that stand for all can not. */
+static void add_url(struct buf *out, struct str listen, unsigned port, bool for_client)
+{
+    size_t colon = listen.n;
+    while (colon > 0 && listen.p[colon - 1] != ':')
+        colon--;
+    struct str host = str_sub(listen, 0, colon ? colon - 1 : 0);
+    if (for_client && (str_eq(host, S("0.0.0.0")) || str_eq(host, S("[::]"))))
+        host = S("127.0.0.1");
+    buf_printf(out, "http://" STR_FMT ":%u", STR_ARG(host), port);
+}
+
+/* What to type in another terminal, word for word: this program, and what it would not find by itself. */
+static void add_examples(struct cli *cli, const struct options *o, unsigned port, struct buf *out)
+{
+    static const char *const examples[] = {
+        " add --in 5s --noop --name hello",
+        " add --cron '* * * * *' --noop --name tick",
+        " list",
+    };
+    cleanup_with(buf_release) struct buf where, url;
+    buf_init(&where, TEXT_MAX);
+    buf_init(&url, TEXT_MAX);
+    add_url(&url, option_get(o, "listen")->text, port, true);
+    if (!str_eq(buf_str(&url), S("http://127.0.0.1:8080"))) {
+        buf_text(&where, " --server ");
+        add_word(&where, buf_str(&url));
+    }
+    if (option_given(o, "data-dir")) {
+        const char *given = option_get(o, "data-dir")->text.p;
+        cleanup_with(free_charp) char *whole = realpath(given, NULL); /* the other terminal may stand elsewhere */
+        buf_text(&where, " --data-dir ");
+        add_word(&where, str_from(whole ? whole : given));
+    }
+    buf_text(out, "Try, in another terminal:\n");
+    for (size_t i = 0; i < array_count(examples); i++) {
+        buf_text(out, "  ");
+        add_word(out, str_from(cli->program));
+        buf_printf(out, "%s%s\n", examples[i], buf_cstr(&where));
+    }
+}
+
+static void greet(struct cli *cli, const struct options *o, unsigned port, const char *dir, const char *key,
+                  bool allow_loopback)
+{
+    cleanup_with(buf_release) struct buf out;
+    buf_init(&out, 4 * TEXT_MAX);
+    buf_text(&out, "Belfry " BELFRY_VERSION " listens on ");
+    add_url(&out, option_get(o, "listen")->text, port, false);
+    buf_printf(&out, ", data in %s\n", dir);
+    if (allow_loopback)
+        buf_text(&out, "Tasks may call addresses of this machine itself (http.allow_loopback).\n");
+    if (key[0])
+        buf_printf(&out, "This is the first start. The admin key, shown once and kept in %s/admin.key:\n  %s\n", dir,
+                   key);
+    else
+        buf_printf(&out, "The admin key is in %s/admin.key.\n", dir);
+    add_examples(cli, o, port, &out);
+    fputs(buf_cstr(&out), cli->err);
+    fflush(cli->err);
+}
+
+static enum exit_code serve(struct cli *cli, const struct options *o, const char *dir)
+{
+    struct str listen = option_get(o, "listen")->text;
+    bool loopback = option_given(o, "allow-loopback") ? option_get(o, "allow-loopback")->number : is_loopback(listen);
+    struct assembly_setup setup = {
+        .clock = cli->clock,
+        .zones = cli->zones,
+        .data_dir = dir,
+        .listen = listen.p,
+        .slots = (size_t)option_get(o, "concurrency")->number,
+        .allow_loopback = loopback,
+        .require_idempotency_key = option_get(o, "api.require_idempotency_key")->number,
+        .drain_ms = option_get(o, "drain-deadline")->number,
+        .retain_tasks_ms = option_get(o, "retention.tasks")->number,
+        .retain_idempotency_ms = option_get(o, "retention.idempotency_keys")->number,
+    };
+    char key[ASSEMBLY_KEY_TEXT];
+    struct assembly *a = NULL;
+    struct error e;
+    if (assembly_new(&setup, key, &a, &e))
+        return cli_fail(cli, "serve", &e, EXIT_REFUSED);
+    greet(cli, o, assembly_port(a), dir, key, loopback);
+    assembly_run(a);
+    assembly_free(a);
+    log_info("stopped");
+    return EXIT_DONE;
+}
+
+static enum exit_code run_serve(struct cli *cli, const struct options *given)
+{
+    cleanup_with(buf_release) struct buf dir;
+    buf_init(&dir, TEXT_MAX);
+    union {
+        const struct options *in;
+        struct options *out;
+    } values = { given }; /* the rows are ours: the file is read here */
+    struct options *o = values.out;
+    struct error e;
+    const char *fail = environment("BELFRY_FAILPOINT");
+    if ((option_given(o, "config") && config_read(o, option_get(o, "config")->text.p, &e)) ||
+        (fail && failpoint_arm(str_from(fail), &e)))
+        return cli_fail(cli, "serve", &e, EXIT_USAGE);
+    data_dir(o, &dir);
+    log_open(&(struct log_setup){ .fd = 2,
+                                  .format = (enum log_format)option_get(o, "log-format")->number,
+                                  .level = (enum log_level)option_get(o, "log-level")->number,
+                                  .now_ms = log_clock,
+                                  .context = cli->clock });
+    return serve(cli, o, buf_cstr(&dir));
+}
+
+const struct command command_serve = {
+    .name = "serve",
+    .words = "",
+    .summary = "run the server",
+    .detail =
+        "Settings come from flags, the environment (BELFRY_API_LISTEN), the file of --config and defaults, in this order;\n"
+        "docs/CONFIGURATION.md lists them. SIGTERM and SIGINT drain: what runs finishes, what has not fired is handed\n"
+        "back; a second one does not wait.\n"
+        "\n"
+        "Examples:\n"
+        "  belfry serve\n"
+        "  belfry serve --listen 127.0.0.1:0 --data-dir /tmp/try\n",
+    .options = server_options,
+    .option_count = SERVER_OPTION_COUNT,
+    .run = run_serve,
+};

@@ -1,0 +1,255 @@
+#include "cli/task_body.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/duration.h"
+#include "base/json.h"
+#include "base/sentence.h"
+
+/* clang-format off */
+const struct option task_options[] = {
+    { .flag = "at", .type = OPTION_TIME, .value = "TIME", .help = "fire once, at this instant: 2026-02-10T08:00:00Z" },
+    { .flag = "in", .type = OPTION_DURATION, .value = "DURATION", .max = DURATION_MAX_MS,
+      .help = "fire once, so long from now: 90s, 15m, 1h30m, 7d" },
+    { .flag = "every", .type = OPTION_DURATION, .value = "DURATION", .min = 1000, .max = DURATION_MAX_MS,
+      .help = "fire again and again, so long apart" },
+    { .flag = "cron", .type = OPTION_TEXT, .value = "EXPR",
+      .help = "fire by a cron expression: '0 8 * * MON-FRI'; 'belfry next' tries one out" },
+    { .flag = "tz", .type = OPTION_TEXT, .value = "ZONE", .help = "time zone of --cron, such as Europe/Berlin; default: UTC" },
+    { .flag = "start", .type = OPTION_TIME, .value = "TIME", .help = "of --every or --cron: no fire before it" },
+    { .flag = "end", .type = OPTION_TIME, .value = "TIME", .help = "of --every or --cron: no fire after it" },
+    { .flag = "max-runs", .type = OPTION_INT, .value = "N", .min = 1, .max = INT64_MAX,
+      .help = "of --every or --cron: fire so many times, then be done" },
+    { .flag = "spread", .type = OPTION_DURATION, .value = "DURATION", .max = DURATION_MAX_MS,
+      .help = "of --every or --cron: fire later by a part of this that the task's id decides" },
+    { .flag = "catch-up", .type = OPTION_CHOICE, .value = "MODE", .choices = "one|all|skip",
+      .help = "of --every or --cron: what becomes of fires missed while the server was down" },
+    { .flag = "name", .type = OPTION_TEXT, .value = "NAME", .help = "what to call it" },
+    { .flag = "queue", .type = OPTION_TEXT, .value = "QUEUE", .help = "the queue it goes to" },
+    { .flag = "priority", .type = OPTION_INT, .value = "P", .min = 0, .max = 9, .help = "higher goes first when much is due" },
+    { .flag = "type", .type = OPTION_TEXT, .value = "TYPE", .help = "task type, such as report.daily" },
+    { .flag = "timeout", .type = OPTION_DURATION, .value = "DURATION", .min = 1, .max = DURATION_MAX_MS,
+      .help = "how long one attempt may take" },
+    { .flag = "max-attempts", .type = OPTION_INT, .value = "N", .min = 1, .max = 1000,
+      .help = "how often to try before it is FAILED; 1: never again" },
+    { .flag = "expires", .type = OPTION_DURATION, .value = "DURATION", .min = 1000, .max = DURATION_MAX_MS,
+      .help = "do not fire later than so long after its time" },
+    { .flag = "delivery", .type = OPTION_CHOICE, .value = "MODE", .choices = "at-least-once|at-most-once",
+      .help = "what to prefer when a crash leaves an outcome unknown" },
+    { .flag = "method", .letter = 'X', .type = OPTION_TEXT, .value = "METHOD", .help = "HTTP method; default: POST" },
+    { .flag = "header", .letter = 'H', .type = OPTION_LIST, .value = "HEADER", .help = "a header to send: 'X-Team: a'" },
+    { .flag = "data", .letter = 'd', .type = OPTION_TEXT, .value = "BODY",
+      .help = "what to send: JSON or any text; @FILE reads it from a file, - from stdin" },
+};
+/* clang-format on */
+
+/* How an option's value is written. */
+enum as { AS_TEXT, AS_NUMBER, AS_SECONDS, AS_TIME, AS_NAME };
+
+static const char *const catch_up_names[] = { "RUN_ONE_NOW", "RUN_ALL_MISSED", "SKIP_MISSED" };
+static const char *const delivery_names[] = { "AT_LEAST_ONCE", "AT_MOST_ONCE" };
+
+static const struct field {
+    const char *flag, *member;
+    enum as as;
+    const char *const *names; /* AS_NAME: of a choice's index */
+} fields[] = {
+    { "at", "run_at", AS_TIME, NULL },
+    { "in", "delay", AS_TEXT, NULL },
+    { "every", "interval_seconds", AS_SECONDS, NULL },
+    { "cron", "cron_expression", AS_TEXT, NULL },
+    { "tz", "time_zone", AS_TEXT, NULL },
+    { "start", "start_time", AS_TIME, NULL },
+    { "end", "end_date", AS_TIME, NULL },
+    { "max-runs", "max_runs", AS_NUMBER, NULL },
+    { "spread", "spread_seconds", AS_SECONDS, NULL },
+    { "catch-up", "catch_up_mode", AS_NAME, catch_up_names },
+    { "name", "name", AS_TEXT, NULL },
+    { "queue", "queue", AS_TEXT, NULL },
+    { "priority", "priority", AS_NUMBER, NULL },
+    { "type", "task_type", AS_TEXT, NULL },
+    { "timeout", "timeout_ms", AS_NUMBER, NULL },
+    { "expires", "expires_after_seconds", AS_SECONDS, NULL },
+    { "delivery", "delivery", AS_NAME, delivery_names },
+};
+enum { SCHEDULE_COUNT = 4 }; /* of the fields above, those that exclude each other */
+
+static enum err check_schedules(const struct options *o, struct error *e)
+{
+    const char *first = NULL;
+    for (size_t i = 0; i < SCHEDULE_COUNT; i++) {
+        if (!option_given(o, fields[i].flag))
+            continue;
+        char name[16];
+        snprintf(name, sizeof name, "--%s", fields[i].flag);
+        if (first)
+            return error_field(e, name, "and --%s exclude each other; give one of them", first);
+        first = fields[i].flag;
+    }
+    return ERR_OK;
+}
+
+static enum err write_seconds(const struct field *f, int64_t ms, struct jw *w, struct error *e)
+{
+    char name[24];
+    snprintf(name, sizeof name, "--%s", f->flag);
+    if (ms % 1000)
+        return error_field(e, name, "must be whole seconds");
+    jw_kv_i64(w, f->member, ms / 1000);
+    return ERR_OK;
+}
+
+static enum err write_field(const struct field *f, const struct option_value *v, struct jw *w, struct error *e)
+{
+    switch (f->as) {
+    case AS_TEXT: jw_kv_str(w, f->member, v->text); break;
+    case AS_NUMBER: jw_kv_i64(w, f->member, v->number); break;
+    case AS_TIME: jw_kv_time(w, f->member, v->number); break;
+    case AS_NAME: jw_kv_cstr(w, f->member, f->names[v->number]); break;
+    case AS_SECONDS: return write_seconds(f, v->number, w, e);
+    }
+    return ERR_OK;
+}
+
+enum err task_members_write(const struct options *o, struct jw *w, struct error *e)
+{
+    enum err rc = check_schedules(o, e);
+    for (size_t i = 0; rc == ERR_OK && i < array_count(fields); i++)
+        if (option_given(o, fields[i].flag))
+            rc = write_field(&fields[i], option_get(o, fields[i].flag), w, e);
+    if (rc == ERR_OK && option_given(o, "max-attempts")) {
+        jw_key(w, "retry");
+        jw_object(w);
+        jw_kv_i64(w, "max_attempts", option_get(o, "max-attempts")->number);
+        jw_object_end(w);
+    }
+    return rc;
+}
+
+/* ---- the target ---- */
+
+void target_release(struct target *t)
+{
+    buf_release(&t->body);
+}
+
+static enum err read_stream(FILE *f, const char *name, struct buf *out, struct error *e)
+{
+    char chunk[65536];
+    size_t n;
+    while (!out->full && (n = fread(chunk, 1, sizeof chunk, f)) > 0)
+        buf_add(out, (struct str){ chunk, n });
+    if (ferror(f))
+        return error_field(e, "--data", "cannot be read from %s: %s", name, strerror(errno));
+    if (out->full)
+        return error_field(e, "--data", "%s holds more than %d bytes", name, TASK_BODY_MAX);
+    return ERR_OK;
+}
+
+/* BODY, @FILE, @- or -. */
+static enum err read_data(struct str given, struct buf *out, struct error *e)
+{
+    if (str_eq(given, S("-")) || str_eq(given, S("@-")))
+        return read_stream(stdin, "stdin", out, e);
+    if (!str_starts(given, S("@"))) {
+        buf_add(out, given);
+        return out->full ? error_field(e, "--data", "is longer than %d bytes", TASK_BODY_MAX) : ERR_OK;
+    }
+    FILE *f = fopen(given.p + 1, "re");
+    if (!f)
+        return error_field(e, "--data", "cannot be read from %s: %s", given.p + 1, strerror(errno));
+    enum err rc = read_stream(f, given.p + 1, out, e);
+    fclose(f);
+    return rc;
+}
+
+/* JSON stays as it was written; any other text becomes a string. */
+static enum err read_body(struct str given, struct buf *ret, struct error *e)
+{
+    cleanup_with(buf_release) struct buf raw;
+    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    buf_init(&raw, TASK_BODY_MAX);
+    if (read_data(given, &raw, e))
+        return e->code;
+    struct error ignored;
+    struct jw w;
+    jw_init(&w, ret);
+    if (json_parse(buf_str(&raw), &doc, &ignored) == ERR_OK)
+        jw_raw(&w, str_trim(buf_str(&raw)));
+    else if (str_is_utf8(buf_str(&raw)))
+        jw_str(&w, buf_str(&raw));
+    else
+        return error_field(e, "--data", "is neither JSON nor UTF-8 text");
+    return ERR_OK;
+}
+
+enum err target_read(const struct options *o, struct str url, struct target *ret, struct error *e)
+{
+    struct target t = { .url = url };
+    buf_init(&t.body, 2 * TASK_BODY_MAX);
+    t.given = url.n || option_given(o, "method") || option_given(o, "header") || option_given(o, "data");
+    if (option_given(o, "data") && read_body(option_get(o, "data")->text, &t.body, e)) {
+        target_release(&t);
+        return e->code;
+    }
+    *ret = t;
+    return ERR_OK;
+}
+
+static enum err write_headers(const struct options *o, struct jw *w, struct error *e)
+{
+    const struct option_value *v = option_get(o, "header");
+    jw_key(w, "headers");
+    jw_object(w);
+    for (size_t i = 0; i < v->list_count; i++) {
+        struct str line = v->list[i];
+        size_t colon = str_find(line, ':', 0);
+        char name[256], shown[QUOTE_TEXT];
+        quote_text(line, shown);
+        if (colon == line.n || colon == 0 || colon >= sizeof name)
+            return error_field(e, "--header", "must look like 'Name: value', not %s", shown);
+        snprintf(name, sizeof name, STR_FMT, STR_ARG(str_sub(line, 0, colon)));
+        jw_kv_str(w, name, str_trim(str_sub(line, colon + 1, line.n)));
+    }
+    jw_object_end(w);
+    return ERR_OK;
+}
+
+/* What the target has now and no option speaks of. */
+static void write_kept(const struct options *o, const struct target *t, struct str current, struct jw *w)
+{
+    struct json_cursor c = { .text = current };
+    struct str name, value;
+    while (json_next(&c, &name, &value)) {
+        bool replaced = (str_eq(name, S("url")) && t->url.n) || (str_eq(name, S("body")) && t->body.n) ||
+                        (str_eq(name, S("method")) && option_given(o, "method")) ||
+                        (str_eq(name, S("headers")) && option_given(o, "header"));
+        char key[256];
+        snprintf(key, sizeof key, STR_FMT, STR_ARG(name));
+        if (replaced)
+            continue;
+        jw_key(w, key);
+        jw_raw(w, value);
+    }
+}
+
+enum err target_write(const struct options *o, const struct target *t, struct str current, struct jw *w,
+                      struct error *e)
+{
+    jw_key(w, "target_config");
+    jw_object(w);
+    if (t->url.n)
+        jw_kv_str(w, "url", t->url);
+    write_kept(o, t, current, w);
+    if (option_given(o, "method"))
+        jw_kv_str(w, "method", option_get(o, "method")->text);
+    if (option_given(o, "header") && write_headers(o, w, e))
+        return e->code;
+    if (t->body.n) {
+        jw_key(w, "body");
+        jw_raw(w, buf_str(&t->body));
+    }
+    jw_object_end(w);
+    return ERR_OK;
+}

@@ -1,0 +1,21 @@
+#pragma once
+/* cli/task_view.h - a task or an execution, as the API describes it, in words for a person. */
+#include "cli/cli.h"
+#include "cli/client.h"
+#include "cli/table.h"
+
+/* "0 8 * * MON-FRI Europe/Berlin", "every 5m", "once". */
+void schedule_text(const json_t *task, char out[CELL_TEXT]);
+
+/* "POST https://example.com/x", "NOOP". */
+void target_text(const json_t *task, char out[CELL_TEXT]);
+
+/* "in 5m, 2026-02-10 08:00:00Z"; "-" where there is no such time. */
+void moment_text(const json_t *object, const char *path, int64_t now_ms, char out[CELL_TEXT]);
+
+/* "Fires in 5m: Tue 2026-02-10 09:00:00 CET (2026-02-10 08:00:00Z)", and of a cron expression what it means, a line each. */
+void next_fire_lines(struct cli *cli, const json_t *task, struct buf *out);
+
+void execution_header(struct table *t); /* which must have EXECUTION_COLUMNS */
+void execution_row(struct table *t, const json_t *x);
+enum { EXECUTION_COLUMNS = 7 };

@@ -1,0 +1,19 @@
+#pragma once
+/* cli/when.h - moments and spans as a person reads them: "in 5m", "3s ago", "2026-02-10 08:00:00Z", "Tue … CET". */
+#include "base/buf.h"
+#include "core/tz.h"
+
+enum { WHEN_TEXT = 64 };
+
+/* "in 5m", "in 1h20m", "in 3d4h", "3s ago", "now" (within half a second): the two largest units that matter. */
+void when_relative(int64_t at_ms, int64_t now_ms, char out[WHEN_TEXT]);
+
+/* "2026-02-10 08:00:00Z", with milliseconds where there are any. */
+void when_utc(int64_t ms, char out[WHEN_TEXT]);
+
+/* "Tue 2026-02-10 09:00:00 CET"; local counts seconds as the clock on the wall does. zone may be "". */
+void when_wall(int64_t local, int millis, const char *zone, char out[WHEN_TEXT]);
+void when_local(const struct tz *zone, int64_t ms, char out[WHEN_TEXT]);
+
+/* "850ms", "1.2s", "2m5s". */
+void when_took(int64_t ms, char out[WHEN_TEXT]);
