@@ -114,14 +114,14 @@ run_pytest() {
 
 layout() { find src tests -name '*.[ch]' -print0 | xargs -0 clang-format --dry-run --Werror; }
 
-# clang-tidy over what meson compiles, but only over what has changed since it was last found clean: a stamp bears the
-# hash of the file and of everything else that has a say.
+# clang-tidy over the product (the tests run under sanitizers instead), but only over what has changed since it was last
+# found clean: a stamp bears the hash of the file and of everything else that has a say.
 clang_tidy() {
     local stamps=build-clang/tidy-stamps common hash file stamp
     local -a sources=() todo=()
     mkdir -p "$stamps"
-    mapfile -t sources < <(grep -o '"file": "[^"]*"' build-clang/compile_commands.json | cut -d'"' -f4 | sed 's|^\.\./||' | sort -u)
-    common=$({ clang-tidy --version && cat .clang-tidy tests/.clang-tidy meson.build && find src tests -name '*.h' -print0 | sort -z | xargs -0 cat; } |
+    mapfile -t sources < <(grep -o '"file": "[^"]*"' build-clang/compile_commands.json | cut -d'"' -f4 | sed 's|^\.\./||' | grep '^src/' | sort -u)
+    common=$({ clang-tidy --version && cat .clang-tidy meson.build && find src -name '*.h' -print0 | sort -z | xargs -0 cat; } |
         sha256sum | cut -c1-16)
     while read -r hash file; do
         stamp=$stamps/${file//\//_}.${hash:0:16}.$common
@@ -174,6 +174,24 @@ part_conformance() {
     needs "build with sanitizers" build_tests || return
     has_suite conformance build-test || { none_yet "no port has a suite in tests/conformance" && return; }
     run_suite build-test conformance "$@"
+}
+
+# Seeds are numbers, so that a run can be told again: ./test sim 731 -v
+part_sim() {
+    local sim=build-test/tests/sim/sim line seeds=2000
+    local -a arguments=("$@")
+    needs "build with sanitizers" build_tests || return
+    [[ -n ${BELFRY_TEST_LONG:-} ]] && seeds=20000
+    [[ $# -gt 0 ]] || arguments=(--tap "1-$seeds")
+    while read -r line; do
+        case $line in
+        "ok "*) record passed "sim: ${line#* - }" ;;
+        "not ok "*) record failed "sim: ${line#* - }" && echo "  FAILED  ${line#* - }" ;;
+        1..*) ;;
+        *) echo "  $line" ;;
+        esac
+    done < <("$sim" "${arguments[@]}" 2>&1 && echo "ok - $sim ${arguments[*]}" || echo "not ok - $sim ${arguments[*]}")
+    ! grep -q ^failed "$results/$part"
 }
 
 # The tests find the binaries in $BELFRY_BUILD.

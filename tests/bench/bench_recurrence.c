@@ -14,16 +14,16 @@ static const int64_t ROUND_NS = 200000000;
 static const struct {
     const char *expression, *zone;
 } rows[] = {
-    {"* * * * *",        "UTC"              },
-    { "*/5 * * * *",     "Europe/Berlin"    },
-    { "0 8 * * MON-FRI", "Europe/Berlin"    },
-    { "30 2 * * *",      "America/New_York" },
-    { "0 0 1 * *",       "Asia/Tokyo"       },
-    { "0 9 LW * *",      "Europe/Berlin"    },
-    { "0 12 * * FRI#2",  "America/Sao_Paulo"},
-    { "15 10 29 2 *",    "Europe/Berlin"    },
-    { "0 0 29 2 MON",    "Europe/Berlin"    },
-    { "0 0 31 */2 *",    "Europe/Berlin"    },
+    { "* * * * *", "UTC" },
+    { "*/5 * * * *", "Europe/Berlin" },
+    { "0 8 * * MON-FRI", "Europe/Berlin" },
+    { "30 2 * * *", "America/New_York" },
+    { "0 0 1 * *", "Asia/Tokyo" },
+    { "0 9 LW * *", "Europe/Berlin" },
+    { "0 12 * * FRI#2", "America/Sao_Paulo" },
+    { "15 10 29 2 *", "Europe/Berlin" },
+    { "0 0 29 2 MON", "Europe/Berlin" },
+    { "0 0 31 */2 *", "Europe/Berlin" },
 };
 
 static int64_t start_of(int64_t i)

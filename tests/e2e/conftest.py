@@ -77,3 +77,66 @@ def build():
 def belfry(build):
     """belfry(*args, stdin=None, tty=False, env=None, cwd=None): code, out, err."""
     return run
+
+
+@pytest.fixture
+def make_server(build, tmp_path):
+    """make_server(*arguments, env=None): a server on a data directory of its own, started; killed after the test."""
+    from server import Server  # which itself asks us where the build is
+
+    made = []
+
+    def make(*arguments, start=True, **more):
+        server = Server(tmp_path / f"data{len(made)}", *arguments, **more)
+        made.append(server)
+        return server.start() if start else server
+
+    yield make
+    for server in made:
+        server.close()
+
+
+@pytest.fixture
+def server(make_server):
+    return make_server()
+
+
+@pytest.fixture
+def client(server):
+    client = server.client()
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def receiver():
+    from server import Receiver
+
+    receiver = Receiver()
+    yield receiver
+    receiver.close()
+
+
+@pytest.fixture
+def clock(build, tmp_path):
+    """A wall clock to set, for make_server(env=clock.env)."""
+    from clock import SHIM, Clock
+
+    if not SHIM.is_file():
+        pytest.skip(f"jumped clock: this build has no {SHIM.name}")
+    return Clock(tmp_path / "clock")
+
+
+@pytest.fixture
+def counts(record_property):
+    """counts(text): a line of figures that is shown at the end, whether the test passed or not."""
+    return lambda text: record_property("counts", str(text))
+
+
+def pytest_terminal_summary(terminalreporter):
+    lines = [text for reports in terminalreporter.stats.values() for report in reports if getattr(report, "when", "") == "call"
+             for name, text in report.user_properties if name == "counts"]
+    if lines:
+        terminalreporter.section("counts")
+    for line in sorted(lines):
+        terminalreporter.write_line(line)

@@ -75,6 +75,19 @@ static void compare_members(const struct json_doc *d)
         json_doc_release(&part);
     }
     check(json_object_get(d->root, "absent") || !json_member_text(d, "absent").p);
+    struct json_part parts[64];
+    size_t n = json_parts(d->text, parts, array_count(parts));
+    check(n == min_of(json_object_size(d->root) + json_array_size(d->root), array_count(parts)));
+    for (size_t i = 0; i < n; i++) {
+        struct json_doc part;
+        check(json_parse(parts[i].text, &part, NULL) == ERR_OK);
+        if (json_is_array(d->root))
+            check(json_equal(part.root, json_array_get(d->root, i)));
+        else
+            check(json_part_is(&parts[i], "") || str_eq(json_member_text(d, "x"), parts[i].text) ||
+                  !json_part_is(&parts[i], "x"));
+        json_doc_release(&part);
+    }
 }
 
 struct inner {
@@ -95,41 +108,41 @@ struct all {
 
 static const struct json_field element = { .kind = JSON_KIND_STR, .min = 1, .max = 8, .nullable = true };
 static const struct json_field inner_fields[] = {
-    {.name = "on",
-     .kind = JSON_KIND_ARRAY,
-     .offset = offsetof(struct inner,            on),
-     .fields = &element,
-     .count = 1,
-     .size = sizeof(struct str) },
-    { .name = "w", .kind = JSON_KIND_DURATION, .offset = offsetof(struct inner, wait_ms), .required = true},
+    { .name = "on",
+      .kind = JSON_KIND_ARRAY,
+      .offset = offsetof(struct inner, on),
+      .fields = &element,
+      .count = 1,
+      .size = sizeof(struct str) },
+    { .name = "w", .kind = JSON_KIND_DURATION, .offset = offsetof(struct inner, wait_ms), .required = true },
 };
 static const struct json_field inner_field = { .kind = JSON_KIND_OBJECT, .fields = inner_fields, .count = 2 };
 static const char *const colors[] = { "RED", "", "BLUE", NULL };
 #define AT(member) .offset = offsetof(struct all, member)
 static const struct json_field fields[] = {
-    {.name = "b",             .kind = JSON_KIND_BOOL,       AT(yes)},
+    { .name = "b", .kind = JSON_KIND_BOOL, AT(yes) },
     { .name = "n",
-     .kind = JSON_KIND_I64,
-     AT(count),
-     .seen_offset = offsetof(struct all, seen),
-     .min = 1,
-     .max = 10,
-     .nullable = true },
-    { .name = "i",                  .kind = JSON_KIND_I64,                                              AT(any)},
-    { .name = "f",                      .kind = JSON_KIND_F64,                                       AT(ratio),.min = -1, .max = 1 },
-    { .name = "s",                      .kind = JSON_KIND_STR,                                       AT(name)},
-    { .name = "e",              .kind = JSON_KIND_ENUM,                                  AT(color),                                 .names = colors },
-    { .name = "t",.kind = JSON_KIND_TIME,AT(at_ms)},
-    { .name = "d",.kind = JSON_KIND_DURATION,AT(wait_ms),.min = 1000, .max = 60000 },
-    { .name = "o",            .kind = JSON_KIND_OBJECT,                                      AT(one), .fields = inner_fields, .count = 2 },
+      .kind = JSON_KIND_I64,
+      AT(count),
+      .seen_offset = offsetof(struct all, seen),
+      .min = 1,
+      .max = 10,
+      .nullable = true },
+    { .name = "i", .kind = JSON_KIND_I64, AT(any) },
+    { .name = "f", .kind = JSON_KIND_F64, AT(ratio), .min = -1, .max = 1 },
+    { .name = "s", .kind = JSON_KIND_STR, AT(name) },
+    { .name = "e", .kind = JSON_KIND_ENUM, AT(color), .names = colors },
+    { .name = "t", .kind = JSON_KIND_TIME, AT(at_ms) },
+    { .name = "d", .kind = JSON_KIND_DURATION, AT(wait_ms), .min = 1000, .max = 60000 },
+    { .name = "o", .kind = JSON_KIND_OBJECT, AT(one), .fields = inner_fields, .count = 2 },
     { .name = "a",
-     .kind = JSON_KIND_ARRAY,
-     AT(many),
-     .fields = &inner_field,
-     .count = 1,
-     .size = sizeof(struct inner),
-     .max = 4 },
-    { .name = "r",           .kind = JSON_KIND_RAW,                                      AT(raw)},
+      .kind = JSON_KIND_ARRAY,
+      AT(many),
+      .fields = &inner_field,
+      .count = 1,
+      .size = sizeof(struct inner),
+      .max = 4 },
+    { .name = "r", .kind = JSON_KIND_RAW, AT(raw) },
 };
 
 static void read_by_table(json_t *v)

@@ -8,15 +8,15 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const struct option rows[] = {
-    {.key = "text",          .type = OPTION_TEXT,                   .preset = "x" },
-    { .key = "on",                     .type = OPTION_FLAG                                              },
-    { .key = "n",                     .type = OPTION_INT,   .min = -5, .max = 5 },
-    { .key = "any",             .type = OPTION_INT                                       },
-    { .key = "api.d",          .type = OPTION_DURATION,                 .min = 1000, .max = 60000 },
-    { .key = "api.t",        .type = OPTION_TIME            },
-    { .key = "api.c",          .type = OPTION_CHOICE,                                              .choices = "shift|skip|both" },
-    { .key = "api.l-1",.type = OPTION_LIST                    },
-    { .flag = "flag",.type = OPTION_TEXT},
+    { .key = "text", .type = OPTION_TEXT, .preset = "x" },
+    { .key = "on", .type = OPTION_FLAG },
+    { .key = "n", .type = OPTION_INT, .min = -5, .max = 5 },
+    { .key = "any", .type = OPTION_INT },
+    { .key = "api.d", .type = OPTION_DURATION, .min = 1000, .max = 60000 },
+    { .key = "api.t", .type = OPTION_TIME },
+    { .key = "api.c", .type = OPTION_CHOICE, .choices = "shift|skip|both" },
+    { .key = "api.l-1", .type = OPTION_LIST },
+    { .flag = "flag", .type = OPTION_TEXT },
 };
 
 static void check(bool holds)

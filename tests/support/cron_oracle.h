@@ -28,9 +28,9 @@ static const int oracle_min[6] = { 0, 0, 0, 1, 1, 0 }, oracle_max[6] = { 59, 59,
 static inline int oracle_value(const char **p, int field)
 {
     static const char *const names[2][12] = {
-        {"January",    "February", "March",   "April", "May", "June", "July", "August", "September", "October", "November",
-         "December" },
-        { "Sunday", "Monday",  "Tuesday", "Wednesday",                                   "Thursday",                                       "Friday",                                     "Saturday"                                  },
+        { "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+          "December" },
+        { "Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday" },
     };
     if (isdigit((unsigned char)**p))
         return (int)strtol(*p, (char **)(uintptr_t)p, 10);

@@ -10,14 +10,9 @@ static void day_numbers_count_from_1970(void **state)
         int64_t day;
         int weekday;
     } rows[] = {
-        {{ 1970, 1, 1 },    0,       4},
-        { { 1969, 12, 31 }, -1,      3},
-        { { 2000, 2, 29 },  11016,   2},
-        { { 1900, 3, 1 },   -25508,  4},
-        { { 2100, 3, 1 },   47541,   1},
-        { { 2026, 11, 15 }, 20772,   0},
-        { { 0, 1, 1 },      -719528, 6},
-        { { 9999, 12, 31 }, 2932896, 5},
+        { { 1970, 1, 1 }, 0, 4 },      { { 1969, 12, 31 }, -1, 3 },      { { 2000, 2, 29 }, 11016, 2 },
+        { { 1900, 3, 1 }, -25508, 4 }, { { 2100, 3, 1 }, 47541, 1 },     { { 2026, 11, 15 }, 20772, 0 },
+        { { 0, 1, 1 }, -719528, 6 },   { { 9999, 12, 31 }, 2932896, 5 },
     };
     for (size_t i = 0; i < array_count(rows); i++) {
         assert_int_equal(day_number(rows[i].date), rows[i].day);
@@ -46,16 +41,8 @@ static void every_day_of_ten_thousand_years_goes_there_and_back(void **state)
 static void impossible_dates_are_not_valid(void **state)
 {
     (void)state;
-    static const struct date rows[] = {
-        {2026,   2,  29},
-        { 2100,  2,  29},
-        { 2026,  4,  31},
-        { 2026,  0,  1 },
-        { 2026,  13, 1 },
-        { 2026,  1,  0 },
-        { -1,    1,  1 },
-        { 10000, 1,  1 }
-    };
+    static const struct date rows[] = { { 2026, 2, 29 }, { 2100, 2, 29 }, { 2026, 4, 31 }, { 2026, 0, 1 },
+                                        { 2026, 13, 1 }, { 2026, 1, 0 },  { -1, 1, 1 },    { 10000, 1, 1 } };
     for (size_t i = 0; i < array_count(rows); i++)
         assert_false(date_is_valid(rows[i]));
     assert_true(date_is_valid((struct date){ 2000, 2, 29 }));

@@ -27,24 +27,24 @@ static void broken_texts_are_refused_with_place_and_path(void **state)
     static const struct {
         const char *text, *field, *says;
     } rows[] = {
-        {"",                                          "",                     "is empty"                                                       },
-        { " \n\t",                                    "",                     "is empty"                                                       },
-        { "{\"a\":}",                                 "a",                    "is not valid JSON: unexpected token near '}' (line 1, column 6)"},
-        { "{\n  \"a\": 1,\n  \"b\": tru\n}",          "b",                    "invalid token near 'tru' (line 3, column 10)"                   },
-        { "{\"ü\": x}",                              "ü",                   "(line 1, column 7)"                                             },
-        { "{\"retry\":{\"rules\":[1,{\"on\":[,]}]}}", "retry.rules[1].on[0]", "unexpected token near ','"                                      },
-        { "[1, 2",                                    "[1]",                  "near end of file (line 1, column 5)"                            },
-        { "{\"a\"",                                   "",                     "near end of file"                                               },
-        { "{} {}",                                    "",                     "end of file expected near '{' (line 1, column 4)"               },
-        { "[1]]",                                     "",                     "end of file expected"                                           },
-        { "]",                                        "",                     "unexpected token near ']' (line 1, column 1)"                   },
-        { "{'a':1}",                                  "",                     "near '''"                                                       },
-        { "[\"\\ud800\"]",                            "[0]",                  "is not valid JSON"                                              },
-        { "[\"a\nb\"]",                               "[0]",                  "is not valid JSON"                                              },
-        { "{\"n\": 9223372036854775808}",             "n",                    "has a number too large to hold (line 1, column 25)"             },
-        { "{\"a\":[1e400]}",                          "a[0]",                 "has a number too large to hold"                                 },
-        { "{\"\\u0000\": 1}",                         "",                     "NUL byte"                                                       },
-        { "\xef\xbb\xbf{}",                           "",                     "is not valid JSON"                                              },
+        { "", "", "is empty" },
+        { " \n\t", "", "is empty" },
+        { "{\"a\":}", "a", "is not valid JSON: unexpected token near '}' (line 1, column 6)" },
+        { "{\n  \"a\": 1,\n  \"b\": tru\n}", "b", "invalid token near 'tru' (line 3, column 10)" },
+        { "{\"ü\": x}", "ü", "(line 1, column 7)" },
+        { "{\"retry\":{\"rules\":[1,{\"on\":[,]}]}}", "retry.rules[1].on[0]", "unexpected token near ','" },
+        { "[1, 2", "[1]", "near end of file (line 1, column 5)" },
+        { "{\"a\"", "", "near end of file" },
+        { "{} {}", "", "end of file expected near '{' (line 1, column 4)" },
+        { "[1]]", "", "end of file expected" },
+        { "]", "", "unexpected token near ']' (line 1, column 1)" },
+        { "{'a':1}", "", "near '''" },
+        { "[\"\\ud800\"]", "[0]", "is not valid JSON" },
+        { "[\"a\nb\"]", "[0]", "is not valid JSON" },
+        { "{\"n\": 9223372036854775808}", "n", "has a number too large to hold (line 1, column 25)" },
+        { "{\"a\":[1e400]}", "a[0]", "has a number too large to hold" },
+        { "{\"\\u0000\": 1}", "", "NUL byte" },
+        { "\xef\xbb\xbf{}", "", "is not valid JSON" },
     };
     for (size_t i = 0; i < array_count(rows); i++) {
         struct json_doc d = { 0 };
@@ -62,11 +62,11 @@ static void a_duplicate_key_is_named_with_its_path(void **state)
     static const struct {
         const char *text, *field, *place;
     } rows[] = {
-        {"{\"a\":1,\"a\":2}",                                     "a",          "(line 1, column 10)"},
-        { "{\"a\":1,\"\\u0061\":2}",                              "\\u0061",    ""                   },
-        { "{\"x\":[],\"retry\":{\"b\":{},\n\"b\" :3}}",           "retry.b",    "(line 2, column 3)" },
-        { "{\"l\":[{\"}\":\"]{\"},{\"k\\\"\":[1],\"k\\\"\":0}]}", "l[1].k\\\"", ""                   },
-        { "[[],[0,{\"a\":{\"a\":1},\"b\":\"a\",\"a\":1}]]",       "[1][1].a",   ""                   },
+        { "{\"a\":1,\"a\":2}", "a", "(line 1, column 10)" },
+        { "{\"a\":1,\"\\u0061\":2}", "\\u0061", "" },
+        { "{\"x\":[],\"retry\":{\"b\":{},\n\"b\" :3}}", "retry.b", "(line 2, column 3)" },
+        { "{\"l\":[{\"}\":\"]{\"},{\"k\\\"\":[1],\"k\\\"\":0}]}", "l[1].k\\\"", "" },
+        { "[[],[0,{\"a\":{\"a\":1},\"b\":\"a\",\"a\":1}]]", "[1][1].a", "" },
     };
     for (size_t i = 0; i < array_count(rows); i++) {
         struct json_doc d;
@@ -163,16 +163,16 @@ static void a_members_text_comes_as_it_was_written(void **state)
     static const struct {
         const char *name, *value;
     } rows[] = {
-        {"payload",    "[1.50, {\"a\" :\"],}\\\\\"}]"       },
-        { "x",         "{\"payload\": 0, \"s\": \"}\\\"{\"}"},
-        { "n",         "1e2"                                },
-        { "key",       "\"\\u00e9,\""                       },
-        { "q\"",       "true"                               },
-        { "",          "null"                               },
-        { "last",      "-0.0"                               },
-        { "s",         NULL                                 },
-        { "k\\u0065y", NULL                                 },
-        { "a",         NULL                                 },
+        { "payload", "[1.50, {\"a\" :\"],}\\\\\"}]" },
+        { "x", "{\"payload\": 0, \"s\": \"}\\\"{\"}" },
+        { "n", "1e2" },
+        { "key", "\"\\u00e9,\"" },
+        { "q\"", "true" },
+        { "", "null" },
+        { "last", "-0.0" },
+        { "s", NULL },
+        { "k\\u0065y", NULL },
+        { "a", NULL },
     };
     struct json_doc d;
     struct error e;
@@ -223,66 +223,66 @@ struct sample {
 static const char *const colors[] = { "RED", "", "BLUE", NULL };
 static const struct json_field on_field = { .kind = JSON_KIND_STR, .min = 1, .max = 8 };
 static const struct json_field rule_fields[] = {
-    {.name = "on",
-     .kind = JSON_KIND_ARRAY,
-     .offset = offsetof(struct rule, on),
-     .fields = &on_field,
-     .count = 1,
-     .size = sizeof(struct str),
-     .required = true },
-    { .name = "after",   .kind = JSON_KIND_DURATION, .offset = offsetof(struct rule,               after_ms)                },
+    { .name = "on",
+      .kind = JSON_KIND_ARRAY,
+      .offset = offsetof(struct rule, on),
+      .fields = &on_field,
+      .count = 1,
+      .size = sizeof(struct str),
+      .required = true },
+    { .name = "after", .kind = JSON_KIND_DURATION, .offset = offsetof(struct rule, after_ms) },
 };
 static const struct json_field rule_field = { .kind = JSON_KIND_OBJECT, .fields = rule_fields, .count = 2 };
 static const struct json_field retry_fields[] = {
-    {.name = "rules",
-     .kind = JSON_KIND_ARRAY,
-     .offset = offsetof(struct sample, retry.rules) - offsetof(struct sample, retry),
-     .fields = &rule_field,
-     .count = 1,
-     .size = sizeof(struct rule),
-     .min = 0,
-     .max = 3 },
+    { .name = "rules",
+      .kind = JSON_KIND_ARRAY,
+      .offset = offsetof(struct sample, retry.rules) - offsetof(struct sample, retry),
+      .fields = &rule_field,
+      .count = 1,
+      .size = sizeof(struct rule),
+      .min = 0,
+      .max = 3 },
     { .name = "max",
-     .kind = JSON_KIND_I64,
-     .offset = offsetof(struct sample,       retry.max) - offsetof(struct sample,                                                   retry),
-     .min = 1,
-     .max = 10,
-     .required = true                   },
+      .kind = JSON_KIND_I64,
+      .offset = offsetof(struct sample, retry.max) - offsetof(struct sample, retry),
+      .min = 1,
+      .max = 10,
+      .required = true },
 };
 static const struct json_field number_field = { .kind = JSON_KIND_I64, .nullable = true };
 #define AT(member) .offset = offsetof(struct sample, member)
 static const struct json_field fields[] = {
-    {.name = "yes",               .kind = JSON_KIND_BOOL,               AT(yes)                                                 },
-    {.name = "count",
-     .kind = JSON_KIND_I64,
-     AT(count),
-     .seen_offset = offsetof(struct sample, saw_count),
-     .min = 1,
-     .max = 10,
-     .nullable = true },
-    {.name = "any",                   .kind = JSON_KIND_I64,                                                  AT(any)                                                                                                        },
-    {                .name = "least",                    .kind = JSON_KIND_I64,      AT(least),.min = 5, .max = INT64_MAX },
-    {.name = "ratio",                   .kind = JSON_KIND_F64,                                       AT(ratio),                                                                                                                                                       .min = 0, .max = 1 },
-    {                                                                                                                                                                                                                                                        .name = "free_ratio",                  .kind = JSON_KIND_F64,        AT(free_ratio)},
-    {.name = "name",
-     .kind = JSON_KIND_STR,
-     AT(name),
-     .seen_offset = offsetof(struct sample, saw_name),
-     .min = 1,
-     .max = 5 },
-    {                                                                                                                                                                                                                                             .name = "note",                    .kind = JSON_KIND_STR,                             AT(note)                                                                           },
-    {.name = "color",                          .kind = JSON_KIND_ENUM,                                                AT(color),                                                                .names = colors },
-    {.name = "at",            .kind = JSON_KIND_TIME, AT(at_ms)},
-    {.name = "wait",               .kind = JSON_KIND_DURATION,                  AT(wait_ms),                                                                 .min = 1000, .max = 3600000 },
-    {                                                                                                                                                                                                                                                                                  .name = "retry",.kind = JSON_KIND_OBJECT,AT(retry),.fields = retry_fields, .count = 2 },
-    {.name = "numbers",
-     .kind = JSON_KIND_ARRAY,
-     AT(numbers),
-     .fields = &number_field,
-     .count = 1,
-     .size = sizeof(int64_t) },
-    {.name = "payload",                          .kind = JSON_KIND_RAW,                                             AT(payload)                                                                                                    },
-    {.name = "extra",                  .kind = JSON_KIND_RAW,                                           AT(extra),                                                                                                  .nullable = true },
+    { .name = "yes", .kind = JSON_KIND_BOOL, AT(yes) },
+    { .name = "count",
+      .kind = JSON_KIND_I64,
+      AT(count),
+      .seen_offset = offsetof(struct sample, saw_count),
+      .min = 1,
+      .max = 10,
+      .nullable = true },
+    { .name = "any", .kind = JSON_KIND_I64, AT(any) },
+    { .name = "least", .kind = JSON_KIND_I64, AT(least), .min = 5, .max = INT64_MAX },
+    { .name = "ratio", .kind = JSON_KIND_F64, AT(ratio), .min = 0, .max = 1 },
+    { .name = "free_ratio", .kind = JSON_KIND_F64, AT(free_ratio) },
+    { .name = "name",
+      .kind = JSON_KIND_STR,
+      AT(name),
+      .seen_offset = offsetof(struct sample, saw_name),
+      .min = 1,
+      .max = 5 },
+    { .name = "note", .kind = JSON_KIND_STR, AT(note) },
+    { .name = "color", .kind = JSON_KIND_ENUM, AT(color), .names = colors },
+    { .name = "at", .kind = JSON_KIND_TIME, AT(at_ms) },
+    { .name = "wait", .kind = JSON_KIND_DURATION, AT(wait_ms), .min = 1000, .max = 3600000 },
+    { .name = "retry", .kind = JSON_KIND_OBJECT, AT(retry), .fields = retry_fields, .count = 2 },
+    { .name = "numbers",
+      .kind = JSON_KIND_ARRAY,
+      AT(numbers),
+      .fields = &number_field,
+      .count = 1,
+      .size = sizeof(int64_t) },
+    { .name = "payload", .kind = JSON_KIND_RAW, AT(payload) },
+    { .name = "extra", .kind = JSON_KIND_RAW, AT(extra), .nullable = true },
 };
 
 static enum err read_text(const char *text, struct sample *into, struct arena *a, struct error *e)
@@ -362,48 +362,48 @@ static void every_refusal_names_the_path_and_the_rule(void **state)
     static const struct {
         const char *text, *field, *says;
     } rows[] = {
-        {"[]",                                                                              "",                     "must be an object, not an array"                     },
-        { "{\"cuont\":1}",                                                                  "cuont",                "is unknown, did you mean 'count'?"                   },
-        { "{\"zebra\":1}",                                                                  "zebra",                "is unknown"                                          },
-        { "{\"retry\":{\"max\":1,\"rule\":[]}}",                                            "retry.rule",           "is unknown, did you mean 'rules'?"                   },
-        { "{\"retry\":{}}",                                                                 "retry.max",            "is required"                                         },
-        { "{\"retry\":null}",                                                               "retry",                "must be an object, not null"                         },
-        { "{\"yes\":1}",                                                                    "yes",                  "must be true or false, not a number"                 },
-        { "{\"yes\":\"true\"}",                                                             "yes",                  "must be true or false, not a string"                 },
-        { "{\"count\":\"1\"}",                                                              "count",                "must be a number, not a string"                      },
-        { "{\"count\":true}",                                                               "count",                "must be a number, not a boolean"                     },
-        { "{\"count\":false}",                                                              "count",                "must be a number, not a boolean"                     },
-        { "{\"count\":1.0}",                                                                "count",                "must be a whole number, without fraction or exponent"},
-        { "{\"count\":0}",                                                                  "count",                "must be between 1 and 10, not 0"                     },
-        { "{\"count\":11}",                                                                 "count",                "must be between 1 and 10, not 11"                    },
-        { "{\"least\":4}",                                                                  "least",                "must be at least 5, not 4"                           },
-        { "{\"any\":null}",                                                                 "any",                  "must be a number, not null"                          },
-        { "{\"ratio\":1.5}",                                                                "ratio",                "must be between 0 and 1, not 1.5"                    },
-        { "{\"ratio\":-1}",                                                                 "ratio",                "must be between 0 and 1, not -1"                     },
-        { "{\"ratio\":[]}",                                                                 "ratio",                "must be a number, not an array"                      },
-        { "{\"name\":1}",                                                                   "name",                 "must be a string, not a number"                      },
-        { "{\"name\":\"\"}",                                                                "name",                 "must not be empty"                                   },
-        { "{\"name\":\"123456\"}",                                                          "name",                 "must be between 1 and 5 bytes long, not 6"           },
-        { "{\"name\":\"a\\u0000b\"}",                                                       "name",                 "must not contain a NUL character"                    },
-        { "{\"color\":\"GREEN\"}",                                                          "color",                "must be one of RED, BLUE, not 'GREEN'"               },
-        { "{\"color\":\"red\"}",                                                            "color",                "must be one of RED, BLUE, not 'red'"                 },
-        { "{\"color\":\"\"}",                                                               "color",                "must be one of RED, BLUE, not ''"                    },
-        { "{\"color\":\"RED\\u0000\"}",                                                     "color",                "must be one of RED, BLUE, not 'RED?'"                },
-        { "{\"color\":{}}",                                                                 "color",                "must be a string, not an object"                     },
-        { "{\"at\":\"2026-02-30T00:00:00Z\"}",                                              "at",                   "day 30 does not exist in February"                   },
-        { "{\"at\":0}",                                                                     "at",                   "must be a string, not a number"                      },
-        { "{\"wait\":\"1.5h\"}",                                                            "wait",                 "takes whole numbers only"                            },
-        { "{\"wait\":\"2h\"}",                                                              "wait",                 "must be between 1s and 1h, not '2h'"                 },
-        { "{\"wait\":\"999ms\"}",                                                           "wait",                 "must be between 1s and 1h, not '999ms'"              },
-        { "{\"wait\":60}",                                                                  "wait",                 "must be a string, not a number"                      },
-        { "{\"numbers\":{}}",                                                               "numbers",              "must be an array, not an object"                     },
-        { "{\"numbers\":[1,\"2\"]}",                                                        "numbers[1]",           "must be a number, not a string"                      },
-        { "{\"retry\":{\"max\":1,\"rules\":[{},{}]}}",                                      "retry.rules[0].on",    "is required"                                         },
+        { "[]", "", "must be an object, not an array" },
+        { "{\"cuont\":1}", "cuont", "is unknown, did you mean 'count'?" },
+        { "{\"zebra\":1}", "zebra", "is unknown" },
+        { "{\"retry\":{\"max\":1,\"rule\":[]}}", "retry.rule", "is unknown, did you mean 'rules'?" },
+        { "{\"retry\":{}}", "retry.max", "is required" },
+        { "{\"retry\":null}", "retry", "must be an object, not null" },
+        { "{\"yes\":1}", "yes", "must be true or false, not a number" },
+        { "{\"yes\":\"true\"}", "yes", "must be true or false, not a string" },
+        { "{\"count\":\"1\"}", "count", "must be a number, not a string" },
+        { "{\"count\":true}", "count", "must be a number, not a boolean" },
+        { "{\"count\":false}", "count", "must be a number, not a boolean" },
+        { "{\"count\":1.0}", "count", "must be a whole number, without fraction or exponent" },
+        { "{\"count\":0}", "count", "must be between 1 and 10, not 0" },
+        { "{\"count\":11}", "count", "must be between 1 and 10, not 11" },
+        { "{\"least\":4}", "least", "must be at least 5, not 4" },
+        { "{\"any\":null}", "any", "must be a number, not null" },
+        { "{\"ratio\":1.5}", "ratio", "must be between 0 and 1, not 1.5" },
+        { "{\"ratio\":-1}", "ratio", "must be between 0 and 1, not -1" },
+        { "{\"ratio\":[]}", "ratio", "must be a number, not an array" },
+        { "{\"name\":1}", "name", "must be a string, not a number" },
+        { "{\"name\":\"\"}", "name", "must not be empty" },
+        { "{\"name\":\"123456\"}", "name", "must be between 1 and 5 bytes long, not 6" },
+        { "{\"name\":\"a\\u0000b\"}", "name", "must not contain a NUL character" },
+        { "{\"color\":\"GREEN\"}", "color", "must be one of RED, BLUE, not 'GREEN'" },
+        { "{\"color\":\"red\"}", "color", "must be one of RED, BLUE, not 'red'" },
+        { "{\"color\":\"\"}", "color", "must be one of RED, BLUE, not ''" },
+        { "{\"color\":\"RED\\u0000\"}", "color", "must be one of RED, BLUE, not 'RED?'" },
+        { "{\"color\":{}}", "color", "must be a string, not an object" },
+        { "{\"at\":\"2026-02-30T00:00:00Z\"}", "at", "day 30 does not exist in February" },
+        { "{\"at\":0}", "at", "must be a string, not a number" },
+        { "{\"wait\":\"1.5h\"}", "wait", "takes whole numbers only" },
+        { "{\"wait\":\"2h\"}", "wait", "must be between 1s and 1h, not '2h'" },
+        { "{\"wait\":\"999ms\"}", "wait", "must be between 1s and 1h, not '999ms'" },
+        { "{\"wait\":60}", "wait", "must be a string, not a number" },
+        { "{\"numbers\":{}}", "numbers", "must be an array, not an object" },
+        { "{\"numbers\":[1,\"2\"]}", "numbers[1]", "must be a number, not a string" },
+        { "{\"retry\":{\"max\":1,\"rules\":[{},{}]}}", "retry.rules[0].on", "is required" },
         { "{\"retry\":{\"max\":1,\"rules\":[{\"on\":[]},{\"on\":[]},{\"on\":[\"a\",0]}]}}", "retry.rules[2].on[1]",
-         "must be a string, not a number"                                                                                                                                 },
-        { "{\"retry\":{\"max\":1,\"rules\":[{\"on\":[\"\"]}]}}",                            "retry.rules[0].on[0]", "must not be empty"                                   },
-        { "{\"retry\":{\"max\":1,\"rules\":[{\"on\":[],\"x\":1}]}}",                        "retry.rules[0].x",     "is unknown"                                          },
-        { "{\"retry\":{\"max\":1,\"rules\":[1,1,1,1]}}",                                    "retry.rules",          "must have at most 3 elements, not 4"                 },
+          "must be a string, not a number" },
+        { "{\"retry\":{\"max\":1,\"rules\":[{\"on\":[\"\"]}]}}", "retry.rules[0].on[0]", "must not be empty" },
+        { "{\"retry\":{\"max\":1,\"rules\":[{\"on\":[],\"x\":1}]}}", "retry.rules[0].x", "is unknown" },
+        { "{\"retry\":{\"max\":1,\"rules\":[1,1,1,1]}}", "retry.rules", "must have at most 3 elements, not 4" },
     };
     for (size_t i = 0; i < array_count(rows); i++) {
         struct arena a;
@@ -484,9 +484,9 @@ static void what_outgrows_the_arena_is_a_limit(void **state)
 {
     (void)state;
     static const char *const rows[][2] = {
-        {"{\"note\":\"0123456789012345678901234567890123456789\"}", "note"                },
-        { "{\"numbers\":[1,2,3,4,5,6]}",                            "numbers"             },
-        { "{\"retry\":{\"max\":1,\"rules\":[{\"on\":[\"a\"]}]}}",   "retry.rules[0].on[0]"},
+        { "{\"note\":\"0123456789012345678901234567890123456789\"}", "note" },
+        { "{\"numbers\":[1,2,3,4,5,6]}", "numbers" },
+        { "{\"retry\":{\"max\":1,\"rules\":[{\"on\":[\"a\"]}]}}", "retry.rules[0].on[0]" },
     };
     for (size_t i = 0; i < array_count(rows); i++) {
         struct arena a;
@@ -548,6 +548,32 @@ static void random_texts_never_get_through_half(void **state)
     }
 }
 
+static void the_parts_of_a_text_are_found_in_one_walk(void **state)
+{
+    (void)state;
+    struct json_part parts[8];
+    struct str text = S(" {\"a\" : 1.50 ,\"\\u0062\":{ \"x\":[1,\"]}\"] },\n\"c\":\"q\\\"}\",\"d\" :null,\"\":[]} ");
+    assert_int_equal(json_parts(text, parts, 8), 5);
+    assert_str(parts[0].key, "a");
+    assert_str(parts[0].text, "1.50");
+    assert_str(parts[1].key, "\\u0062");
+    assert_true(json_part_is(&parts[1], "b") && !json_part_is(&parts[1], "a"));
+    assert_str(parts[1].text, "{ \"x\":[1,\"]}\"] }");
+    assert_str(parts[2].text, "\"q\\\"}\"");
+    assert_str(parts[3].text, "null");
+    assert_str(parts[4].key, "");
+    assert_str(parts[4].text, "[]");
+    assert_int_equal(json_parts(text, parts, 2), 2);
+    assert_int_equal(json_parts(S("[ {\"a\":1} , true,-2e3,\"x\" ]"), parts, 8), 4);
+    assert_str(parts[0].text, "{\"a\":1}");
+    assert_str(parts[1].text, "true");
+    assert_str(parts[2].text, "-2e3");
+    assert_str(parts[3].text, "\"x\"");
+    static const char *const none[] = { "", " ", "{}", "[ ]", "7", "\"[1]\"", "null" };
+    for (size_t i = 0; i < array_count(none); i++)
+        assert_int_equal(json_parts(str_from(none[i]), parts, 8), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -568,6 +594,7 @@ int main(void)
         cmocka_unit_test(what_outgrows_the_arena_is_a_limit),
         cmocka_unit_test(nobody_need_ask_for_the_sentence),
         cmocka_unit_test(random_texts_never_get_through_half),
+        cmocka_unit_test(the_parts_of_a_text_are_found_in_one_walk),
     };
     return cmocka_run_group_tests_name("json", tests, NULL, NULL);
 }

@@ -107,25 +107,25 @@ static void strings_are_escaped_so_that_nothing_acts_up(void **state)
         struct str in;
         const char *out;
     } rows[] = {
-        {{ "", 0 },                                      ""                       },
-        { { NULL, 0 },                                   ""                       },
-        { { "plain", 5 },                                "plain"                  },
-        { { "\"\\/", 3 },                                "\\\"\\\\/"              },
-        { { "\b\f\n\r\t", 5 },                           "\\b\\f\\n\\r\\t"        },
-        { { "a\0b\x1b\x7f", 5 },                         "a\\u0000b\\u001b\\u007f"},
-        { { "Zürich €", 11 },                         "Zürich €"            },
-        { { "\xf0\x9f\x94\x94", 4 },                     "\xf0\x9f\x94\x94"       },
-        { { "\xc2\x9b", 2 },                             "\\u009b"                },
-        { { "\xe2\x80\xae", 3 },                         "\\u202e"                },
-        { { "\xe2\x80\xaa\xe2\x81\xa6\xe2\x81\xa9", 9 }, "\\u202a\\u2066\\u2069"  },
-        { { "\xe2\x80\x8e\xe2\x80\x8f\xd8\x9c", 8 },     "\\u200e\\u200f\\u061c"  },
-        { { "\xe2\x80\xa8\xef\xbb\xbf", 6 },             "\\u2028\\ufeff"         },
+        { { "", 0 }, "" },
+        { { NULL, 0 }, "" },
+        { { "plain", 5 }, "plain" },
+        { { "\"\\/", 3 }, "\\\"\\\\/" },
+        { { "\b\f\n\r\t", 5 }, "\\b\\f\\n\\r\\t" },
+        { { "a\0b\x1b\x7f", 5 }, "a\\u0000b\\u001b\\u007f" },
+        { { "Zürich €", 11 }, "Zürich €" },
+        { { "\xf0\x9f\x94\x94", 4 }, "\xf0\x9f\x94\x94" },
+        { { "\xc2\x9b", 2 }, "\\u009b" },
+        { { "\xe2\x80\xae", 3 }, "\\u202e" },
+        { { "\xe2\x80\xaa\xe2\x81\xa6\xe2\x81\xa9", 9 }, "\\u202a\\u2066\\u2069" },
+        { { "\xe2\x80\x8e\xe2\x80\x8f\xd8\x9c", 8 }, "\\u200e\\u200f\\u061c" },
+        { { "\xe2\x80\xa8\xef\xbb\xbf", 6 }, "\\u2028\\ufeff" },
         { { "a\xff\xfe"
             "b",
             4 },
-         "a\\ufffd\\ufffdb"                                                       },
-        { { "\xc3", 1 },                                 "\\ufffd"                },
-        { { "\xed\xa0\x80", 3 },                         "\\ufffd\\ufffd\\ufffd"  },
+          "a\\ufffd\\ufffdb" },
+        { { "\xc3", 1 }, "\\ufffd" },
+        { { "\xed\xa0\x80", 3 }, "\\ufffd\\ufffd\\ufffd" },
     };
     for (size_t i = 0; i < array_count(rows); i++) {
         struct buf b;

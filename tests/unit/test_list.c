@@ -117,6 +117,28 @@ static void a_walk_may_remove_the_item_it_is_at(void **state)
     assert_list(&l, "");
 }
 
+static void a_list_is_appended_to_another_in_its_order(void **state)
+{
+    (void)state;
+    struct item v[10];
+    struct list l, more;
+    items_init(v);
+    list_init(&l);
+    list_init(&more);
+    list_append(&l, &more);
+    assert_list(&l, "");
+    list_push(&more, &v[1].link);
+    list_push(&more, &v[2].link);
+    list_append(&l, &more);
+    assert_list(&l, "12");
+    assert_list(&more, "");
+    list_push(&more, &v[3].link);
+    list_append(&l, &more);
+    assert_list(&l, "123");
+    list_append(&l, &more);
+    assert_list(&l, "123");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -125,6 +147,7 @@ int main(void)
         cmocka_unit_test(pop_takes_from_the_front),
         cmocka_unit_test(removed_items_are_linked_no_more),
         cmocka_unit_test(a_walk_may_remove_the_item_it_is_at),
+        cmocka_unit_test(a_list_is_appended_to_another_in_its_order),
     };
     return cmocka_run_group_tests_name("list", tests, NULL, NULL);
 }

@@ -9,9 +9,7 @@ static void reference_stream_comes_out(void **state)
     static const uint64_t expected[] = {
         11520, 0, 1509978240, 1215971899390074240, 1216172134540287360, 607988272756665600, 16172922978634559625u,
     };
-    struct prng r = {
-        {1, 2, 3, 4}
-    };
+    struct prng r = { { 1, 2, 3, 4 } };
     for (size_t i = 0; i < array_count(expected); i++)
         assert_true(prng_u64(&r) == expected[i]);
 }
@@ -126,9 +124,7 @@ static void unit_is_at_least_0_and_below_1(void **state)
 static void fill_writes_the_stream_little_endian_and_no_more(void **state)
 {
     (void)state;
-    struct prng r = {
-        {1, 2, 3, 4}
-    };
+    struct prng r = { { 1, 2, 3, 4 } };
     unsigned char out[12];
     memset(out, 0xee, sizeof out);
     prng_fill(&r, out, 0);

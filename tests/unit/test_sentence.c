@@ -39,13 +39,13 @@ static void ranges_say_only_what_binds(void **state)
         struct range r;
         const char *text, *short_text;
     } rows[] = {
-        {{ 1, 10, INT64_MIN, INT64_MAX, false },                 "between 1 and 10",     "1 to 10"    },
-        { { 1, INT64_MAX, INT64_MIN, INT64_MAX, false },         "at least 1",           "at least 1" },
-        { { INT64_MIN, 10, INT64_MIN, INT64_MAX, false },        "at most 10",           "at most 10" },
-        { { 3, 3, 0, 9, false },                                 "exactly 3",            "exactly 3"  },
-        { { INT64_MIN, INT64_MAX, INT64_MIN, INT64_MAX, false }, "",                     ""           },
-        { { 1000, 5400000, 0, INT64_MAX, true },                 "between 1s and 1h30m", "1s to 1h30m"},
-        { { 0, 60000, 0, INT64_MAX, true },                      "at most 1m",           "at most 1m" },
+        { { 1, 10, INT64_MIN, INT64_MAX, false }, "between 1 and 10", "1 to 10" },
+        { { 1, INT64_MAX, INT64_MIN, INT64_MAX, false }, "at least 1", "at least 1" },
+        { { INT64_MIN, 10, INT64_MIN, INT64_MAX, false }, "at most 10", "at most 10" },
+        { { 3, 3, 0, 9, false }, "exactly 3", "exactly 3" },
+        { { INT64_MIN, INT64_MAX, INT64_MIN, INT64_MAX, false }, "", "" },
+        { { 1000, 5400000, 0, INT64_MAX, true }, "between 1s and 1h30m", "1s to 1h30m" },
+        { { 0, 60000, 0, INT64_MAX, true }, "at most 1m", "at most 1m" },
     };
     for (size_t i = 0; i < array_count(rows); i++) {
         char text[RANGE_TEXT];

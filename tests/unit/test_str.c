@@ -97,26 +97,26 @@ static void integers_are_read_whole_or_not_at_all(void **state)
         int64_t min, max, expected;
         bool ok;
     } rows[] = {
-        {"0",                     0,         9,         0,         true },
-        { "-0",                   0,         9,         0,         true },
-        { "007",                  0,         9,         7,         true },
-        { "-5",                   -5,        5,         -5,        true },
-        { "5",                    -5,        5,         5,         true },
-        { "6",                    -5,        5,         0,         false},
-        { "-6",                   -5,        5,         0,         false},
-        { "9223372036854775807",  INT64_MIN, INT64_MAX, INT64_MAX, true },
+        { "0", 0, 9, 0, true },
+        { "-0", 0, 9, 0, true },
+        { "007", 0, 9, 7, true },
+        { "-5", -5, 5, -5, true },
+        { "5", -5, 5, 5, true },
+        { "6", -5, 5, 0, false },
+        { "-6", -5, 5, 0, false },
+        { "9223372036854775807", INT64_MIN, INT64_MAX, INT64_MAX, true },
         { "-9223372036854775808", INT64_MIN, INT64_MAX, INT64_MIN, true },
-        { "9223372036854775808",  INT64_MIN, INT64_MAX, 0,         false},
-        { "-9223372036854775809", INT64_MIN, INT64_MAX, 0,         false},
-        { "99999999999999999999", INT64_MIN, INT64_MAX, 0,         false},
-        { "",                     INT64_MIN, INT64_MAX, 0,         false},
-        { "-",                    INT64_MIN, INT64_MAX, 0,         false},
-        { "+1",                   INT64_MIN, INT64_MAX, 0,         false},
-        { "--1",                  INT64_MIN, INT64_MAX, 0,         false},
-        { " 1",                   INT64_MIN, INT64_MAX, 0,         false},
-        { "1 ",                   INT64_MIN, INT64_MAX, 0,         false},
-        { "1.0",                  INT64_MIN, INT64_MAX, 0,         false},
-        { "0x1",                  INT64_MIN, INT64_MAX, 0,         false},
+        { "9223372036854775808", INT64_MIN, INT64_MAX, 0, false },
+        { "-9223372036854775809", INT64_MIN, INT64_MAX, 0, false },
+        { "99999999999999999999", INT64_MIN, INT64_MAX, 0, false },
+        { "", INT64_MIN, INT64_MAX, 0, false },
+        { "-", INT64_MIN, INT64_MAX, 0, false },
+        { "+1", INT64_MIN, INT64_MAX, 0, false },
+        { "--1", INT64_MIN, INT64_MAX, 0, false },
+        { " 1", INT64_MIN, INT64_MAX, 0, false },
+        { "1 ", INT64_MIN, INT64_MAX, 0, false },
+        { "1.0", INT64_MIN, INT64_MAX, 0, false },
+        { "0x1", INT64_MIN, INT64_MAX, 0, false },
     };
     for (size_t i = 0; i < array_count(rows); i++) {
         int64_t v = 77;
@@ -148,28 +148,28 @@ static void well_formed_utf8_is_told_from_the_rest(void **state)
         const char *text;
         bool ok;
     } rows[] = {
-        {"plain",                                                true },
-        { "\x7f",                                                true },
-        { "\xc2\x80 \xdf\xbf",                                   true },
+        { "plain", true },
+        { "\x7f", true },
+        { "\xc2\x80 \xdf\xbf", true },
         { "\xe0\xa0\x80 \xed\x9f\xbf \xee\x80\x80 \xef\xbf\xbf", true },
-        { "\xf0\x90\x80\x80 \xf4\x8f\xbf\xbf \xf1\x80\x80\x80",  true },
-        { "\x80",                                                false},
-        { "\xc0\x80",                                            false},
-        { "\xc1\xbf",                                            false},
-        { "\xc2",                                                false},
-        { "\xc2\x7f",                                            false},
-        { "\xc2\xc0",                                            false},
-        { "\xe0\x9f\xbf",                                        false},
-        { "\xe1\x80",                                            false},
-        { "\xe1\x80\x7f",                                        false},
-        { "\xed\xa0\x80",                                        false},
-        { "\xf0\x8f\xbf\xbf",                                    false},
-        { "\xf0\x90\x80",                                        false},
-        { "\xf1\x80\x80\xc0",                                    false},
-        { "\xf4\x90\x80\x80",                                    false},
-        { "\xf5\x80\x80\x80",                                    false},
-        { "\xff",                                                false},
-        { "good then \xff",                                      false},
+        { "\xf0\x90\x80\x80 \xf4\x8f\xbf\xbf \xf1\x80\x80\x80", true },
+        { "\x80", false },
+        { "\xc0\x80", false },
+        { "\xc1\xbf", false },
+        { "\xc2", false },
+        { "\xc2\x7f", false },
+        { "\xc2\xc0", false },
+        { "\xe0\x9f\xbf", false },
+        { "\xe1\x80", false },
+        { "\xe1\x80\x7f", false },
+        { "\xed\xa0\x80", false },
+        { "\xf0\x8f\xbf\xbf", false },
+        { "\xf0\x90\x80", false },
+        { "\xf1\x80\x80\xc0", false },
+        { "\xf4\x90\x80\x80", false },
+        { "\xf5\x80\x80\x80", false },
+        { "\xff", false },
+        { "good then \xff", false },
     };
     for (size_t i = 0; i < array_count(rows); i++)
         if (str_is_utf8(str_from(rows[i].text)) != rows[i].ok)
@@ -215,6 +215,19 @@ static void odd_characters_are_shown_as_their_number(void **state)
     assert_string_equal(str_show_char((char)0xc3, out), "byte 0xc3");
 }
 
+static void texts_are_packed_one_behind_the_other(void **state)
+{
+    (void)state;
+    char place[8], *at = place;
+    memset(place, 'x', sizeof place);
+    struct str a = str_pack(S("abc"), &at), none = str_pack((struct str){ NULL, 0 }, &at), b = str_pack(S("de"), &at);
+    assert_str(a, "abc");
+    assert_str(none, "");
+    assert_str(b, "de");
+    assert_ptr_equal(at, place + str_pack_size(a) + str_pack_size(none) + str_pack_size(b));
+    assert_memory_equal(place, "abc\0de\0x", 8);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -230,6 +243,7 @@ int main(void)
         cmocka_unit_test(well_formed_utf8_is_told_from_the_rest),
         cmocka_unit_test(every_code_point_but_surrogates_is_utf8),
         cmocka_unit_test(odd_characters_are_shown_as_their_number),
+        cmocka_unit_test(texts_are_packed_one_behind_the_other),
     };
     return cmocka_run_group_tests_name("str", tests, NULL, NULL);
 }

@@ -104,48 +104,48 @@ static void clocks_change_where_the_rule_says(void **state)
     static const struct {
         const char *zone, *footer;
     } zones[] = {
-        {"Europe/Berlin",        "\nCET-1CEST,M3.5.0,M10.5.0/3\n"                  },
-        { "America/New_York",    "\nEST5EDT,M3.2.0,M11.1.0\n"                      },
-        { "Australia/Lord_Howe", "\n<+1030>-10:30<+11>-11,M10.1.0,M4.1.0\n"        },
-        { "Africa/Cairo",        "\nEET-2EEST,M4.5.5/0,M10.5.4/24\n"               },
-        { "America/Santiago",    "\n<-04>4<-03>,M9.1.6/24,M4.1.6/24\n"             },
-        { "Pacific/Chatham",     "\n<+1245>-12:45<+1345>,M9.5.0/2:45,M4.1.0/3:45\n"},
-        { "Antarctica/Troll",    "\n<+00>0<+02>-2,M3.5.0/1,M10.5.0/3\n"            },
-        { "Europe/Dublin",       "\nIST-1GMT0,M10.5.0,M3.5.0/1\n"                  },
+        { "Europe/Berlin", "\nCET-1CEST,M3.5.0,M10.5.0/3\n" },
+        { "America/New_York", "\nEST5EDT,M3.2.0,M11.1.0\n" },
+        { "Australia/Lord_Howe", "\n<+1030>-10:30<+11>-11,M10.1.0,M4.1.0\n" },
+        { "Africa/Cairo", "\nEET-2EEST,M4.5.5/0,M10.5.4/24\n" },
+        { "America/Santiago", "\n<-04>4<-03>,M9.1.6/24,M4.1.6/24\n" },
+        { "Pacific/Chatham", "\n<+1245>-12:45<+1345>,M9.5.0/2:45,M4.1.0/3:45\n" },
+        { "Antarctica/Troll", "\n<+00>0<+02>-2,M3.5.0/1,M10.5.0/3\n" },
+        { "Europe/Dublin", "\nIST-1GMT0,M10.5.0,M3.5.0/1\n" },
     };
     static const struct change rows[] = {
-        {"Europe/Berlin",        { { 2026, 3, 29 }, 1, 0, 0 },   3600,   7200,   true,  "CEST" },
-        { "Europe/Berlin",       { { 2026, 10, 25 }, 1, 0, 0 },  7200,   3600,   false, "CET"  },
-        { "Europe/Berlin",       { { 2090, 3, 26 }, 1, 0, 0 },   3600,   7200,   true,  "CEST" },
-        { "Europe/Berlin",       { { 2090, 10, 29 }, 1, 0, 0 },  7200,   3600,   false, "CET"  },
-        { "America/New_York",    { { 2026, 3, 8 }, 7, 0, 0 },    -18000, -14400, true,  "EDT"  },
-        { "America/New_York",    { { 2026, 11, 1 }, 6, 0, 0 },   -14400, -18000, false, "EST"  },
-        { "America/New_York",    { { 2090, 3, 12 }, 7, 0, 0 },   -18000, -14400, true,  "EDT"  },
-        { "America/New_York",    { { 2090, 11, 5 }, 6, 0, 0 },   -14400, -18000, false, "EST"  },
-        { "Australia/Lord_Howe", { { 2026, 4, 4 }, 15, 0, 0 },   39600,  37800,  false, "+1030"},
-        { "Australia/Lord_Howe", { { 2026, 10, 3 }, 15, 30, 0 }, 37800,  39600,  true,  "+11"  },
-        { "Australia/Lord_Howe", { { 2090, 4, 1 }, 15, 0, 0 },   39600,  37800,  false, "+1030"},
-        { "Australia/Lord_Howe", { { 2090, 9, 30 }, 15, 30, 0 }, 37800,  39600,  true,  "+11"  },
-        { "Africa/Cairo",        { { 2026, 4, 23 }, 22, 0, 0 },  7200,   10800,  true,  "EEST" },
-        { "Africa/Cairo",        { { 2026, 10, 29 }, 21, 0, 0 }, 10800,  7200,   false, "EET"  },
-        { "Africa/Cairo",        { { 2090, 4, 27 }, 22, 0, 0 },  7200,   10800,  true,  "EEST" },
-        { "Africa/Cairo",        { { 2090, 10, 26 }, 21, 0, 0 }, 10800,  7200,   false, "EET"  },
-        { "America/Santiago",    { { 2026, 4, 5 }, 3, 0, 0 },    -10800, -14400, false, "-04"  },
-        { "America/Santiago",    { { 2026, 9, 6 }, 4, 0, 0 },    -14400, -10800, true,  "-03"  },
-        { "America/Santiago",    { { 2090, 4, 2 }, 3, 0, 0 },    -10800, -14400, false, "-04"  },
-        { "America/Santiago",    { { 2090, 9, 3 }, 4, 0, 0 },    -14400, -10800, true,  "-03"  },
-        { "Pacific/Chatham",     { { 2026, 4, 4 }, 14, 0, 0 },   49500,  45900,  false, "+1245"},
-        { "Pacific/Chatham",     { { 2026, 9, 26 }, 14, 0, 0 },  45900,  49500,  true,  "+1345"},
-        { "Pacific/Chatham",     { { 2090, 4, 1 }, 14, 0, 0 },   49500,  45900,  false, "+1245"},
-        { "Pacific/Chatham",     { { 2090, 9, 23 }, 14, 0, 0 },  45900,  49500,  true,  "+1345"},
-        { "Antarctica/Troll",    { { 2026, 3, 29 }, 1, 0, 0 },   0,      7200,   true,  "+02"  },
-        { "Antarctica/Troll",    { { 2026, 10, 25 }, 1, 0, 0 },  7200,   0,      false, "+00"  },
-        { "Antarctica/Troll",    { { 2090, 3, 26 }, 1, 0, 0 },   0,      7200,   true,  "+02"  },
-        { "Antarctica/Troll",    { { 2090, 10, 29 }, 1, 0, 0 },  7200,   0,      false, "+00"  },
-        { "Europe/Dublin",       { { 2026, 3, 29 }, 1, 0, 0 },   0,      3600,   false, "IST"  },
-        { "Europe/Dublin",       { { 2026, 10, 25 }, 1, 0, 0 },  3600,   0,      true,  "GMT"  },
-        { "Europe/Dublin",       { { 2090, 3, 26 }, 1, 0, 0 },   0,      3600,   false, "IST"  },
-        { "Europe/Dublin",       { { 2090, 10, 29 }, 1, 0, 0 },  3600,   0,      true,  "GMT"  },
+        { "Europe/Berlin", { { 2026, 3, 29 }, 1, 0, 0 }, 3600, 7200, true, "CEST" },
+        { "Europe/Berlin", { { 2026, 10, 25 }, 1, 0, 0 }, 7200, 3600, false, "CET" },
+        { "Europe/Berlin", { { 2090, 3, 26 }, 1, 0, 0 }, 3600, 7200, true, "CEST" },
+        { "Europe/Berlin", { { 2090, 10, 29 }, 1, 0, 0 }, 7200, 3600, false, "CET" },
+        { "America/New_York", { { 2026, 3, 8 }, 7, 0, 0 }, -18000, -14400, true, "EDT" },
+        { "America/New_York", { { 2026, 11, 1 }, 6, 0, 0 }, -14400, -18000, false, "EST" },
+        { "America/New_York", { { 2090, 3, 12 }, 7, 0, 0 }, -18000, -14400, true, "EDT" },
+        { "America/New_York", { { 2090, 11, 5 }, 6, 0, 0 }, -14400, -18000, false, "EST" },
+        { "Australia/Lord_Howe", { { 2026, 4, 4 }, 15, 0, 0 }, 39600, 37800, false, "+1030" },
+        { "Australia/Lord_Howe", { { 2026, 10, 3 }, 15, 30, 0 }, 37800, 39600, true, "+11" },
+        { "Australia/Lord_Howe", { { 2090, 4, 1 }, 15, 0, 0 }, 39600, 37800, false, "+1030" },
+        { "Australia/Lord_Howe", { { 2090, 9, 30 }, 15, 30, 0 }, 37800, 39600, true, "+11" },
+        { "Africa/Cairo", { { 2026, 4, 23 }, 22, 0, 0 }, 7200, 10800, true, "EEST" },
+        { "Africa/Cairo", { { 2026, 10, 29 }, 21, 0, 0 }, 10800, 7200, false, "EET" },
+        { "Africa/Cairo", { { 2090, 4, 27 }, 22, 0, 0 }, 7200, 10800, true, "EEST" },
+        { "Africa/Cairo", { { 2090, 10, 26 }, 21, 0, 0 }, 10800, 7200, false, "EET" },
+        { "America/Santiago", { { 2026, 4, 5 }, 3, 0, 0 }, -10800, -14400, false, "-04" },
+        { "America/Santiago", { { 2026, 9, 6 }, 4, 0, 0 }, -14400, -10800, true, "-03" },
+        { "America/Santiago", { { 2090, 4, 2 }, 3, 0, 0 }, -10800, -14400, false, "-04" },
+        { "America/Santiago", { { 2090, 9, 3 }, 4, 0, 0 }, -14400, -10800, true, "-03" },
+        { "Pacific/Chatham", { { 2026, 4, 4 }, 14, 0, 0 }, 49500, 45900, false, "+1245" },
+        { "Pacific/Chatham", { { 2026, 9, 26 }, 14, 0, 0 }, 45900, 49500, true, "+1345" },
+        { "Pacific/Chatham", { { 2090, 4, 1 }, 14, 0, 0 }, 49500, 45900, false, "+1245" },
+        { "Pacific/Chatham", { { 2090, 9, 23 }, 14, 0, 0 }, 45900, 49500, true, "+1345" },
+        { "Antarctica/Troll", { { 2026, 3, 29 }, 1, 0, 0 }, 0, 7200, true, "+02" },
+        { "Antarctica/Troll", { { 2026, 10, 25 }, 1, 0, 0 }, 7200, 0, false, "+00" },
+        { "Antarctica/Troll", { { 2090, 3, 26 }, 1, 0, 0 }, 0, 7200, true, "+02" },
+        { "Antarctica/Troll", { { 2090, 10, 29 }, 1, 0, 0 }, 7200, 0, false, "+00" },
+        { "Europe/Dublin", { { 2026, 3, 29 }, 1, 0, 0 }, 0, 3600, false, "IST" },
+        { "Europe/Dublin", { { 2026, 10, 25 }, 1, 0, 0 }, 3600, 0, true, "GMT" },
+        { "Europe/Dublin", { { 2090, 3, 26 }, 1, 0, 0 }, 0, 3600, false, "IST" },
+        { "Europe/Dublin", { { 2090, 10, 29 }, 1, 0, 0 }, 3600, 0, true, "GMT" },
     };
     for (size_t i = 0; i < array_count(zones); i++)
         check_changes(zones[i].zone, zone_of_rule(zones[i].footer), rows, array_count(rows));
@@ -156,19 +156,14 @@ static void clocks_change_where_the_table_says(void **state)
 {
     (void)state;
     static const struct change casablanca[] = {
-        {"Africa/Casablanca",  { { 2018, 6, 17 }, 2, 0, 0 },  0,    3600, true,  "+01"},
-        { "Africa/Casablanca", { { 2018, 10, 28 }, 2, 0, 0 }, 3600, 3600, false, "+01"},
-        { "Africa/Casablanca", { { 2025, 2, 23 }, 2, 0, 0 },  3600, 0,    true,  "+00"},
-        { "Africa/Casablanca", { { 2025, 4, 6 }, 2, 0, 0 },   0,    3600, false, "+01"},
-        { "Africa/Casablanca", { { 2026, 2, 15 }, 2, 0, 0 },  3600, 0,    true,  "+00"},
-        { "Africa/Casablanca", { { 2026, 3, 22 }, 2, 0, 0 },  0,    3600, false, "+01"},
+        { "Africa/Casablanca", { { 2018, 6, 17 }, 2, 0, 0 }, 0, 3600, true, "+01" },
+        { "Africa/Casablanca", { { 2018, 10, 28 }, 2, 0, 0 }, 3600, 3600, false, "+01" },
+        { "Africa/Casablanca", { { 2025, 2, 23 }, 2, 0, 0 }, 3600, 0, true, "+00" },
+        { "Africa/Casablanca", { { 2025, 4, 6 }, 2, 0, 0 }, 0, 3600, false, "+01" },
+        { "Africa/Casablanca", { { 2026, 2, 15 }, 2, 0, 0 }, 3600, 0, true, "+00" },
+        { "Africa/Casablanca", { { 2026, 3, 22 }, 2, 0, 0 }, 0, 3600, false, "+01" },
     };
-    static const struct tzif_type types[] = {
-        {0,     0, 0},
-        { 3600, 1, 4},
-        { 3600, 0, 4},
-        { 0,    1, 0}
-    };
+    static const struct tzif_type types[] = { { 0, 0, 0 }, { 3600, 1, 4 }, { 3600, 0, 4 }, { 0, 1, 0 } };
     static const uint8_t indexes[] = { 1, 2, 3, 2, 3, 2 };
     int64_t times[array_count(casablanca)];
     for (size_t i = 0; i < array_count(casablanca); i++)
@@ -181,10 +176,7 @@ static void clocks_change_where_the_table_says(void **state)
                                            .type_count = 4,
                                            .chars = S("+00\0+01\0"),
                                            .footer = "\n<+01>-1\n" });
-    struct tz_span last = tz_span_at(z, civil_second((struct civil){
-                                            {2090, 7, 1},
-                                            0, 0, 0
-    }));
+    struct tz_span last = tz_span_at(z, civil_second((struct civil){ { 2090, 7, 1 }, 0, 0, 0 }));
     assert_int_equal(last.from, times[5]);
     assert_true(last.until == INT64_MAX && last.offset_s == 3600 && !last.dst);
     check_changes("Africa/Casablanca", z, casablanca, array_count(casablanca));
@@ -195,16 +187,11 @@ static void a_skipped_day_is_a_gap_of_24_hours(void **state)
 {
     (void)state;
     static const struct change apia[] = {
-        {"Pacific/Apia",  { { 2011, 9, 24 }, 14, 0, 0 },  -39600, -36000, true,  "-10"},
-        { "Pacific/Apia", { { 2011, 12, 30 }, 10, 0, 0 }, -36000, 50400,  true,  "+14"},
-        { "Pacific/Apia", { { 2012, 3, 31 }, 14, 0, 0 },  50400,  46800,  false, "+13"},
+        { "Pacific/Apia", { { 2011, 9, 24 }, 14, 0, 0 }, -39600, -36000, true, "-10" },
+        { "Pacific/Apia", { { 2011, 12, 30 }, 10, 0, 0 }, -36000, 50400, true, "+14" },
+        { "Pacific/Apia", { { 2012, 3, 31 }, 14, 0, 0 }, 50400, 46800, false, "+13" },
     };
-    static const struct tzif_type types[] = {
-        {-39600,  0, 0 },
-        { -36000, 1, 4 },
-        { 50400,  1, 8 },
-        { 46800,  0, 12}
-    };
+    static const struct tzif_type types[] = { { -39600, 0, 0 }, { -36000, 1, 4 }, { 50400, 1, 8 }, { 46800, 0, 12 } };
     static const uint8_t indexes[] = { 1, 2, 3 };
     int64_t times[] = { civil_second(apia[0].at), civil_second(apia[1].at), civil_second(apia[2].at) };
     struct tz *z = zone_of(&(struct tzif){ .version = '2',
@@ -216,16 +203,10 @@ static void a_skipped_day_is_a_gap_of_24_hours(void **state)
                                            .chars = S("-11\0-10\0+14\0+13\0"),
                                            .footer = "\n<+13>-13\n" });
     for (int hour = 0; hour < 24; hour++) {
-        struct tz_instants i = tz_instants_of(z, civil_second((struct civil){
-                                                     {2011, 12, 30},
-                                                     hour, 59, 59
-        }));
+        struct tz_instants i = tz_instants_of(z, civil_second((struct civil){ { 2011, 12, 30 }, hour, 59, 59 }));
         assert_true(i.kind == TZ_GAP && i.first == times[1] && i.last == times[1]);
     }
-    assert_int_equal(tz_local(z, times[1]), civil_second((struct civil){
-                                                {2011, 12, 31},
-                                                0, 0, 0
-    }));
+    assert_int_equal(tz_local(z, times[1]), civil_second((struct civil){ { 2011, 12, 31 }, 0, 0, 0 }));
     check_changes("Pacific/Apia", z, apia, array_count(apia));
 }
 
@@ -233,12 +214,9 @@ static void kathmandu_moved_by_a_quarter_of_an_hour(void **state)
 {
     (void)state;
     static const struct change rows[] = {
-        {"Asia/Kathmandu", { { 1985, 12, 31 }, 18, 30, 0 }, 19800, 20700, false, "+0545"}
+        { "Asia/Kathmandu", { { 1985, 12, 31 }, 18, 30, 0 }, 19800, 20700, false, "+0545" }
     };
-    static const struct tzif_type types[] = {
-        {19800,  0, 0},
-        { 20700, 0, 6}
-    };
+    static const struct tzif_type types[] = { { 19800, 0, 0 }, { 20700, 0, 6 } };
     int64_t at = civil_second(rows[0].at);
     struct tzif file = { .times = &at,
                          .indexes = (const uint8_t[]){ 1 },
@@ -250,12 +228,7 @@ static void kathmandu_moved_by_a_quarter_of_an_hour(void **state)
     for (int version = 0; version < 5; version++) {
         file.version = "\0002345"[version]; /* what comes after 4 is read like it */
         struct tz *z = zone_of(&file);
-        assert_int_equal(tz_span_at(z, civil_second((struct civil){
-                                           {2090, 1, 1},
-                                           0, 0, 0
-        }))
-                             .offset_s,
-                         20700);
+        assert_int_equal(tz_span_at(z, civil_second((struct civil){ { 2090, 1, 1 }, 0, 0, 0 })).offset_s, 20700);
         check_changes("Asia/Kathmandu", z, rows, 1);
     }
 }
@@ -324,11 +297,7 @@ static void rules_that_reach_over_the_new_year_keep_their_order(void **state)
 
 static struct tz *zone_from(int64_t last, uint8_t type, const char *footer)
 {
-    static const struct tzif_type types[] = {
-        {-600,  0, 0},
-        { 3600, 0, 4},
-        { 7200, 1, 8}
-    };
+    static const struct tzif_type types[] = { { -600, 0, 0 }, { 3600, 0, 4 }, { 7200, 1, 8 } };
     return zone_of(&(struct tzif){ .version = '3',
                                    .times = &last,
                                    .indexes = &type,
@@ -347,12 +316,12 @@ static void the_rule_takes_over_at_the_last_transition(void **state)
         uint8_t type;
         struct civil next;
     } rows[] = {
-        {{ { 2026, 3, 29 }, 1, 0, 0 },    2, { { 2026, 10, 25 }, 1, 0, 0 }},
-        { { { 2026, 10, 25 }, 1, 0, 0 },  1, { { 2027, 3, 28 }, 1, 0, 0 } },
-        { { { 2026, 6, 1 }, 0, 0, 0 },    2, { { 2026, 10, 25 }, 1, 0, 0 }},
-        { { { 2026, 1, 1 }, 0, 0, 0 },    1, { { 2026, 3, 29 }, 1, 0, 0 } },
+        { { { 2026, 3, 29 }, 1, 0, 0 }, 2, { { 2026, 10, 25 }, 1, 0, 0 } },
+        { { { 2026, 10, 25 }, 1, 0, 0 }, 1, { { 2027, 3, 28 }, 1, 0, 0 } },
+        { { { 2026, 6, 1 }, 0, 0, 0 }, 2, { { 2026, 10, 25 }, 1, 0, 0 } },
+        { { { 2026, 1, 1 }, 0, 0, 0 }, 1, { { 2026, 3, 29 }, 1, 0, 0 } },
         { { { 2026, 12, 31 }, 23, 0, 0 }, 1, { { 2027, 3, 28 }, 1, 0, 0 } },
-        { { { 1850, 1, 1 }, 0, 0, 0 },    1, { { 1900, 3, 25 }, 1, 0, 0 } },
+        { { { 1850, 1, 1 }, 0, 0, 0 }, 1, { { 1900, 3, 25 }, 1, 0, 0 } },
     };
     for (size_t i = 0; i < array_count(rows); i++) {
         int64_t last = civil_second(rows[i].last);
@@ -370,10 +339,7 @@ static void the_rule_takes_over_at_the_last_transition(void **state)
 static void against_the_last_transition_the_rule_wins(void **state)
 {
     (void)state;
-    int64_t june = civil_second((struct civil){
-        {2026, 6, 1},
-        0, 0, 0
-    });
+    int64_t june = civil_second((struct civil){ { 2026, 6, 1 }, 0, 0, 0 });
     struct tz *z = zone_from(june, 1, "\nCET-1CEST,M3.5.0,M10.5.0/3\n");
     assert_int_equal(tz_span_at(z, june).offset_s, 7200);
     tz_unref(z);
@@ -385,21 +351,15 @@ static void against_the_last_transition_the_rule_wins(void **state)
 static void beyond_its_last_year_a_rule_says_nothing(void **state)
 {
     (void)state;
-    int64_t late[] = {
-        civil_second((struct civil){{ TZ_LAST_YEAR, 1, 1 }, 0, 0, 0}
-         ), INT64_C(1) << 59
-    };
+    int64_t late[] = { civil_second((struct civil){ { TZ_LAST_YEAR, 1, 1 }, 0, 0, 0 }), INT64_C(1) << 59 };
     for (size_t i = 0; i < array_count(late); i++) {
         struct tz *z = zone_from(late[i], 1, "\nCET-1CEST,M3.5.0,M10.5.0/3\n");
         assert_int_equal(count_spans(z), 2);
         tz_unref(z);
     }
     /* 2499's only day of daylight time lies before the table's end, the next one beyond the rule's: no change is left */
-    struct tz *z = zone_from(civil_second((struct civil){
-                                 {2499, 12, 28},
-                                 0, 0, 0
-    }),
-                             1, "\nCET0CEST-0,M12.5.5/24,M12.5.5/48\n");
+    struct tz *z =
+        zone_from(civil_second((struct civil){ { 2499, 12, 28 }, 0, 0, 0 }), 1, "\nCET0CEST-0,M12.5.5/24,M12.5.5/48\n");
     assert_true(count_spans(z) <= 3);
     tz_unref(z);
 }
@@ -417,21 +377,14 @@ static void without_a_rule_the_last_span_goes_on(void **state)
 static void transitions_that_change_nothing_are_dropped(void **state)
 {
     (void)state;
-    static const struct tzif_type types[] = {
-        {0,  0, 0},
-        { 0, 0, 4},
-        { 0, 1, 0},
-        { 0, 0, 0}
-    };
+    static const struct tzif_type types[] = { { 0, 0, 0 }, { 0, 0, 4 }, { 0, 1, 0 }, { 0, 0, 0 } };
     static const int64_t times[] = { 10, 20, 30, 40, 50 };
-    struct tz *z = zone_of(&(struct tzif){
-        .times = times,
-        .indexes = (const uint8_t[]){3, 1, 1, 2, 0},
-        .time_count = 5,
-        .types = types,
-        .type_count = 4,
-        .chars = S("AAA\0AAB\0")
-    });
+    struct tz *z = zone_of(&(struct tzif){ .times = times,
+                                           .indexes = (const uint8_t[]){ 3, 1, 1, 2, 0 },
+                                           .time_count = 5,
+                                           .types = types,
+                                           .type_count = 4,
+                                           .chars = S("AAA\0AAB\0") });
     assert_int_equal(count_spans(z), 4); /* AAA, AAB at 20, AAA daylight at 40, AAA at 50 */
     assert_int_equal(tz_span_at(z, 19).until, 20);
     assert_int_equal(tz_span_at(z, 39).from, 20);
@@ -493,20 +446,14 @@ static void spans_shorter_than_their_jumps_are_searched_right(void **state)
 static void a_wall_clock_time_seen_three_times_has_a_first_and_a_last(void **state)
 {
     (void)state;
-    static const struct tzif_type types[] = {
-        {100, 0, 0},
-        { 90, 0, 0},
-        { 80, 0, 0}
-    };
+    static const struct tzif_type types[] = { { 100, 0, 0 }, { 90, 0, 0 }, { 80, 0, 0 } };
     static const int64_t times[] = { 0, 10 };
-    struct tz *z = zone_of(&(struct tzif){
-        .times = times,
-        .indexes = (const uint8_t[]){1, 2},
-        .time_count = 2,
-        .types = types,
-        .type_count = 3,
-        .chars = S("AAA\0")
-    });
+    struct tz *z = zone_of(&(struct tzif){ .times = times,
+                                           .indexes = (const uint8_t[]){ 1, 2 },
+                                           .time_count = 2,
+                                           .types = types,
+                                           .type_count = 3,
+                                           .chars = S("AAA\0") });
     struct tz_instants i = tz_instants_of(z, 95); /* at -5, 5 and 15 */
     assert_true(i.kind == TZ_REPEAT && i.first == -5 && i.last == 15);
     tz_unref(z);
@@ -529,10 +476,7 @@ static void the_ends_of_time_do_not_overflow(void **state)
 
 static const int64_t two_times[] = { 100, 200 };
 static const uint8_t two_indexes[] = { 1, 0 };
-static const struct tzif_type two_types[] = {
-    {0,     0, 0},
-    { 3600, 1, 4}
-};
+static const struct tzif_type two_types[] = { { 0, 0, 0 }, { 3600, 1, 4 } };
 
 static struct tzif good_file(char version)
 {
@@ -660,12 +604,9 @@ static void huge_files_are_refused_before_they_cost_anything(void **state)
         size_t at;
         const char *says;
     } counts[] = {
-        {20,  "indicators"                                  },
-        { 24, "indicators"                                  },
-        { 28, "counts leap seconds"                         },
-        { 32, "has 4294967295 transitions, more than 100000"},
-        { 36, "has 4294967295 types"                        },
-        { 40, "cut short in its table"                      },
+        { 20, "indicators" },           { 24, "indicators" },
+        { 28, "counts leap seconds" },  { 32, "has 4294967295 transitions, more than 100000" },
+        { 36, "has 4294967295 types" }, { 40, "cut short in its table" },
     };
     for (size_t i = 0; i < array_count(counts); i++) {
         char copy[256];
@@ -703,12 +644,7 @@ static void as_many_types_as_a_byte_can_name(void **state)
                                            .footer = "\nCET-1CEST,M3.5.0,M10.5.0/3\n" });
     assert_int_equal(tz_span_at(z, 252500).offset_s, 252);
     assert_int_equal(tz_span_at(z, 253000).offset_s, 3600);
-    assert_string_equal(tz_span_at(z, civil_second((struct civil){
-                                          {2026, 7, 1},
-                                          0, 0, 0
-    }))
-                            .abbreviation,
-                        "CEST");
+    assert_string_equal(tz_span_at(z, civil_second((struct civil){ { 2026, 7, 1 }, 0, 0, 0 })).abbreviation, "CEST");
     tz_unref(z);
 }
 

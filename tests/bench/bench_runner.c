@@ -1,0 +1,220 @@
+/* Webhooks a second from one thread into the sink in a second process: by a bare loop around libcurl, which does nothing but
+ * call, and by the HTTP runner. The ratio is what our own work costs: docs/BENCHMARKS.md holds it.
+ *
+ *   bench_runner [CALLS [CONCURRENCY]]      build it optimised */
+#include <curl/curl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "adapter/clock_system.h"
+#include "adapter/runner_http.h"
+#include "cli/sink_server.h"
+
+enum { ROUNDS = 3 };
+
+static const char payload[] =
+    "{\"order\": 4711, \"state\": \"paid\", \"note\": \"a body of about three hundred bytes\", "
+    "\"lines\": [{\"sku\": \"a-1\", \"n\": 2}, {\"sku\": \"b-22\", \"n\": 1}], \"pad\": "
+    "\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+    "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}";
+
+static double seconds_since(int64_t begun_ns)
+{
+    return (double)(clock_steady_ns(clock_system()) - begun_ns) / 1e9;
+}
+
+/* ---- the bare loop ---- */
+
+struct bare {
+    CURLM *multi;
+    int epoll_fd;
+    long timeout_ms;
+    long left, running;
+};
+
+static int bare_socket(CURL *easy, curl_socket_t fd, int what, void *context, void *known)
+{
+    (void)easy;
+    struct bare *b = context;
+    struct epoll_event ev = { .events = (what & CURL_POLL_IN ? EPOLLIN : 0u) | (what & CURL_POLL_OUT ? EPOLLOUT : 0u),
+                              .data.fd = fd };
+    int op = what == CURL_POLL_REMOVE ? EPOLL_CTL_DEL : known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+    epoll_ctl(b->epoll_fd, op, fd, &ev);
+    if (op == EPOLL_CTL_ADD)
+        curl_multi_assign(b->multi, fd, b);
+    return 0;
+}
+
+static int bare_timer(CURLM *multi, long timeout_ms, void *context)
+{
+    (void)multi;
+    ((struct bare *)context)->timeout_ms = timeout_ms;
+    return 0;
+}
+
+static size_t bare_body(char *p, size_t size, size_t n, void *context)
+{
+    (void)p;
+    (void)context;
+    return size * n;
+}
+
+static void bare_reap(struct bare *b)
+{
+    int queued;
+    for (CURLMsg *m; (m = curl_multi_info_read(b->multi, &queued));) {
+        CURL *easy = m->easy_handle;
+        if (m->data.result != CURLE_OK)
+            fprintf(stderr, "bare: %s\n", curl_easy_strerror(m->data.result));
+        curl_multi_remove_handle(b->multi, easy);
+        b->running--;
+        if (b->left > 0) {
+            b->left--;
+            b->running++;
+            curl_multi_add_handle(b->multi, easy);
+        } else {
+            curl_easy_cleanup(easy);
+        }
+    }
+}
+
+static void bare_loop(struct bare *b)
+{
+    int running;
+    while (b->running > 0) {
+        struct epoll_event ev[256];
+        int n = epoll_wait(b->epoll_fd, ev, 256, (int)b->timeout_ms);
+        for (int i = 0; i < n; i++)
+            curl_multi_socket_action(b->multi, ev[i].data.fd,
+                                     (ev[i].events & EPOLLIN ? CURL_CSELECT_IN : 0) |
+                                         (ev[i].events & EPOLLOUT ? CURL_CSELECT_OUT : 0),
+                                     &running);
+        if (n == 0 || b->timeout_ms == 0)
+            curl_multi_socket_action(b->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+        bare_reap(b);
+    }
+}
+
+static double bare_rate(const char *url, long calls, long concurrency)
+{
+    struct bare b = { .multi = curl_multi_init(), .epoll_fd = epoll_create1(0), .left = calls };
+    curl_multi_setopt(b.multi, CURLMOPT_SOCKETFUNCTION, bare_socket);
+    curl_multi_setopt(b.multi, CURLMOPT_SOCKETDATA, &b);
+    curl_multi_setopt(b.multi, CURLMOPT_TIMERFUNCTION, bare_timer);
+    curl_multi_setopt(b.multi, CURLMOPT_TIMERDATA, &b);
+    curl_multi_setopt(b.multi, CURLMOPT_MAXCONNECTS, concurrency);
+    int64_t begun = clock_steady_ns(clock_system());
+    for (long i = 0; i < concurrency; i++) {
+        CURL *easy = curl_easy_init();
+        curl_easy_setopt(easy, CURLOPT_URL, url);
+        curl_easy_setopt(easy, CURLOPT_POSTFIELDS, payload);
+        curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, bare_body);
+        curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+        b.left--;
+        b.running++;
+        curl_multi_add_handle(b.multi, easy);
+    }
+    bare_loop(&b);
+    double rate = (double)calls / seconds_since(begun);
+    curl_multi_cleanup(b.multi);
+    close(b.epoll_fd);
+    return rate;
+}
+
+/* ---- the runner ---- */
+
+struct load {
+    struct runner *runner;
+    struct task task;
+    long left, failed;
+    struct uuid_gen ids;
+};
+
+static void load_done(struct run *run, const struct outcome *o)
+{
+    struct load *l = run->context;
+    if (o->kind != OUTCOME_OK && l->failed++ == 0)
+        fprintf(stderr, "runner: " STR_FMT "\n", STR_ARG(o->error));
+    if (l->left-- <= 0)
+        return;
+    ((struct task *)(uintptr_t)run->task)->id = uuid_next(&l->ids, 1767225600000);
+    runner_start(l->runner, run);
+}
+
+static double runner_rate(const char *url, long calls, long concurrency)
+{
+    uv_loop_t loop;
+    uv_loop_init(&loop);
+    struct runner_http_setup setup = RUNNER_HTTP_SETUP;
+    setup.allow_loopback = true;
+    struct error e;
+    struct load l = { .runner = runner_http_new(&loop, clock_system(), &setup, &e), .left = calls };
+    uuid_gen_init(&l.ids, 1);
+    char config[256];
+    snprintf(config, sizeof config, "{\"url\": \"%s\", \"headers\": {\"X-Team\": \"a\"}}", url);
+    struct task *tasks = xcalloc((size_t)concurrency, sizeof *tasks);
+    struct run *runs = xcalloc((size_t)concurrency, sizeof *runs);
+    int64_t begun = clock_steady_ns(clock_system());
+    for (long i = 0; i < concurrency; i++) {
+        tasks[i] = (struct task){ .id = uuid_next(&l.ids, 1767225600000),
+                                  .state = TASK_RUNNING,
+                                  .scheduled_ms = 1767225600000,
+                                  .fence = 1,
+                                  .timeout_ms = 30000,
+                                  .target_config = str_from(config),
+                                  .payload = str_from(payload) };
+        runs[i] = (struct run){ .task = &tasks[i], .worker = S("bench"), .done = load_done, .context = &l };
+        l.left--;
+        runner_start(l.runner, &runs[i]);
+    }
+    uv_run(&loop, UV_RUN_DEFAULT);
+    double rate = (double)calls / seconds_since(begun);
+    runner_free(l.runner);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    uv_loop_close(&loop);
+    free(tasks);
+    free(runs);
+    return rate;
+}
+
+int main(int argc, char **argv)
+{
+    long calls = argc > 1 ? strtol(argv[1], NULL, 10) : 100000;
+    long concurrency = argc > 2 ? strtol(argv[2], NULL, 10) : 64;
+    struct sink *sink;
+    struct error e;
+    struct sink_setup setup = {
+        .listen = S("127.0.0.1:0"), .behaviour = { .status = 200 }, .clock = clock_system(), .log_fd = -1, .stop_fd = -1
+    };
+    if (sink_open(&setup, &sink, &e)) {
+        fprintf(stderr, "%s\n", e.text);
+        return 1;
+    }
+    char address[SINK_ADDRESS_TEXT], url[128];
+    sink_address(sink, address);
+    snprintf(url, sizeof url, "http://%s/hook", address);
+    pid_t child = fork();
+    if (child == 0)
+        return sink_run(sink, &e) == ERR_OK ? 0 : 1;
+    curl_global_init(CURL_GLOBAL_DEFAULT);
+    for (int round = 0; round < ROUNDS; round++) {
+        double bare = bare_rate(url, calls, concurrency), ours = runner_rate(url, calls, concurrency);
+        printf("bare libcurl %8.0f/s   runner %8.0f/s   ratio %.2f\n", bare, ours, ours / bare);
+        fflush(stdout);
+    }
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    struct rusage u;
+    getrusage(RUSAGE_CHILDREN, &u);
+    double cpu_s =
+        (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
+    printf("sink %8.0f calls a second of CPU\n", 2.0 * ROUNDS * (double)calls / cpu_s);
+    sink_free(sink);
+    curl_global_cleanup();
+    return 0;
+}

@@ -1,0 +1,59 @@
+#pragma once
+/* tests/conformance/store_model.h - two stores that are told the same, and must answer the same.
+ *
+ * model_make makes operations up: few ids, few lanes, close times, so that they get in each other's way. It looks at the first
+ * store to know what would make sense, and then mostly asks for that. */
+#include "store_world.h"
+
+union any_op {
+    struct op op;
+    struct op_insert insert;
+    struct op_claim claim;
+    struct op_claimed claimed;
+    struct op_held held;
+    struct op_settle settle;
+    struct op_recurring recurring;
+    struct op_spawn spawn;
+    struct op_put put;
+    struct op_key_put key_put;
+    struct op_lease lease;
+    struct op_forget forget;
+};
+
+enum { POOL_MAX = 250, NODES = 3, WHY_MAX = 256 };
+
+/* What a run has seen: one that saw little proves little. */
+struct tally {
+    int done[OP_FORGET + 1], refused[OP_FORGET + 1];
+    size_t claimed, settled, stale, withdrawn, forgotten, leases_lost;
+};
+
+struct known {
+    struct uuid id;
+    int32_t tenant;
+};
+
+struct model {
+    struct prng random;
+    struct uuid_gen ids;
+    struct reader *reader; /* of the first store */
+    struct arena arena;    /* arguments of the batch being made, and what was looked at for it */
+    int64_t now_ms;
+    struct uuid nodes[NODES];
+    struct known pool[POOL_MAX]; /* tasks that may be there */
+    size_t pool_count;
+    bool first; /* of its batch */
+    struct tally tally;
+};
+
+void model_make(struct model *m, union any_op *ret);
+struct task_filter model_filter(struct model *m);
+bool model_look(struct model *m, struct task *ret); /* some task that is there */
+size_t below(struct model *m, size_t n);
+bool chance(struct model *m, size_t percent);
+struct str one_of(struct model *m, const char *const *v, size_t n);
+extern const char *const model_queues[2], *const model_names[4], *const model_types[3];
+
+/* True if both say the same; else why holds the difference. */
+bool same_results(const union any_op *a, const union any_op *b, char why[WHY_MAX]);
+bool same_reads(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX]);

@@ -1,0 +1,196 @@
+/* What two stores answered, held side by side. Where the contract names no order, sets are compared. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "store_model.h"
+
+#define differ(...) (snprintf(why, WHY_MAX, __VA_ARGS__), false)
+#define number_same(what, a, b)                                                                                        \
+    ((a) == (b) ? true : differ("%s: %lld and %lld", (what), (long long)(a), (long long)(b)))
+
+static bool same_tasks(const char *what, const struct tasks *a, const struct tasks *b, char why[WHY_MAX])
+{
+    if (!number_same(what, a->n, b->n))
+        return false;
+    for (size_t i = 0; i < a->n; i++) {
+        const char *field = task_difference(&a->v[i], &b->v[i]);
+        if (field)
+            return differ("%s: task %zu differs in %s", what, i, field);
+    }
+    return true;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    return uuid_cmp(((const struct task *)a)->id, ((const struct task *)b)->id);
+}
+
+static bool same_set(const char *what, const struct tasks *a, const struct tasks *b, char why[WHY_MAX])
+{
+    if (a->n)
+        qsort(a->v, a->n, sizeof *a->v, by_id);
+    if (b->n)
+        qsort(b->v, b->n, sizeof *b->v, by_id);
+    return same_tasks(what, a, b, why);
+}
+
+static bool same_settlements(const struct op_settle *a, const struct op_settle *b, char why[WHY_MAX])
+{
+    for (size_t i = 0; i < a->n; i++)
+        if (a->v[i].stale != b->v[i].stale)
+            return differ("settlement %zu: stale %d and %d", i, a->v[i].stale, b->v[i].stale);
+    return true;
+}
+
+static bool same_answers(const union any_op *a, const union any_op *b, char why[WHY_MAX])
+{
+    switch (a->op.kind) {
+    case OP_CLAIM:
+        return same_tasks("claim", &a->claim.ret, &b->claim.ret, why) &&
+               number_same("claim's next due", a->claim.ret_next_due_ms, b->claim.ret_next_due_ms);
+    case OP_CLAIMED: return same_set("claimed", &a->claimed.ret, &b->claimed.ret, why);
+    case OP_HELD: /* which ones come when there are more is not said */
+        return a->held.ret.n == a->held.max ? number_same("held", a->held.ret.n, b->held.ret.n)
+                                            : same_set("held", &a->held.ret, &b->held.ret, why);
+    case OP_SETTLE: return same_settlements(&a->settle, &b->settle, why);
+    case OP_RECURRING:
+        return same_tasks("recurring", &a->recurring.ret, &b->recurring.ret, why) &&
+               number_same("recurring's next", a->recurring.ret_next_ms, b->recurring.ret_next_ms);
+    case OP_PUT:
+        return number_same("put's withdrawn", a->put.ret_withdrawn, b->put.ret_withdrawn) &&
+               (a->put.task->kind != TASK_RECURRING ||
+                number_same("put's cursor", a->put.ret_cursor_ms, b->put.ret_cursor_ms));
+    case OP_LEASE: return number_same("lease", a->lease.ret_held, b->lease.ret_held);
+    case OP_FORGET: return number_same("forgotten", a->forget.ret_forgotten, b->forget.ret_forgotten);
+    case OP_INSERT:
+    case OP_SPAWN:
+    case OP_KEY_PUT: return true;
+    }
+    return differ("no such operation");
+}
+
+bool same_results(const union any_op *a, const union any_op *b, char why[WHY_MAX])
+{
+    if (a->op.rc != b->op.rc)
+        return differ("operation %d: %s and %s (%s)", a->op.kind, err_text(a->op.rc), err_text(b->op.rc),
+                      b->op.error.text);
+    if (a->op.rc == ERR_OK)
+        return same_answers(a, b, why);
+    bool promised = a->op.kind == OP_INSERT || a->op.kind == OP_PUT;
+    if (promised && strcmp(a->op.error.field, b->op.error.field) != 0)
+        return differ("operation %d: field '%s' and '%s'", a->op.kind, a->op.error.field, b->op.error.field);
+    return true;
+}
+
+/* ---- reading ---- */
+
+static bool same_lists(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX])
+{
+    struct task_filter f = model_filter(m);
+    struct task_page p = { 0 }, q = { 0 };
+    size_t n = 0, o = 0, max = below(m, 30);
+    if (reader_list(a, &f, &m->arena, &p, NULL) || reader_list(b, &f, &m->arena, &q, NULL))
+        return differ("a list failed");
+    if (!same_tasks("list", &p.tasks, &q.tasks, why) || !number_same("list's more", p.more, q.more))
+        return false;
+    if (p.more && !uuid_eq(p.next_before, q.next_before))
+        return differ("list's next_before");
+    f.before = (struct uuid){ 0 };
+    if (reader_count(a, &f, max, &n, NULL) || reader_count(b, &f, max, &o, NULL))
+        return differ("a count failed");
+    return number_same("count", n, o);
+}
+
+static bool same_executions(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX])
+{
+    struct task t;
+    if (!model_look(m, &t))
+        return true;
+    struct execution_filter f = { .tenant = t.tenant,
+                                  .task = t.kind == TASK_OCCURRENCE ? t.parent : t.id,
+                                  .statuses = chance(m, 30) ? 1u << below(m, 3) : 0,
+                                  .limit = 1 + below(m, 5) };
+    for (struct execution_page p = { .more = true }, q = p; p.more; f.before = p.next_before) {
+        if (reader_executions(a, &f, &m->arena, &p, NULL) || reader_executions(b, &f, &m->arena, &q, NULL))
+            return differ("executions failed");
+        if (!number_same("executions", p.executions.n, q.executions.n) ||
+            !number_same("executions' more", p.more, q.more))
+            return false;
+        for (size_t i = 0; i < p.executions.n; i++) {
+            const char *field = execution_difference(&p.executions.v[i], &q.executions.v[i]);
+            if (field)
+                return differ("execution %zu differs in %s", i, field);
+        }
+        if (p.more && !uuid_eq(p.next_before, q.next_before))
+            return differ("executions' next_before");
+    }
+    return true;
+}
+
+static bool same_gets(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX])
+{
+    struct task t, u;
+    if (!m->pool_count)
+        return true;
+    const struct known *k = &m->pool[below(m, m->pool_count)];
+    enum err x = reader_get(a, k->tenant, k->id, &m->arena, &t, NULL);
+    enum err y = reader_get(b, k->tenant, k->id, &m->arena, &u, NULL);
+    if (!number_same("get", x, y) || x)
+        return x == y;
+    const char *field = task_difference(&t, &u);
+    return field ? differ("a task differs in %s", field) : true;
+}
+
+static bool same_records(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX])
+{
+    uint8_t key[32] = { (uint8_t)below(m, 12) };
+    int32_t tenant = chance(m, 50) ? TENANT : OTHER_TENANT;
+    struct idempotency i, j;
+    enum err x = reader_idempotency(a, tenant, key, &m->arena, &i, NULL);
+    enum err y = reader_idempotency(b, tenant, key, &m->arena, &j, NULL);
+    if (!number_same("idempotency", x, y))
+        return false;
+    if (x == ERR_OK && (i.status != j.status || i.created_ms != j.created_ms || !str_eq(i.answer, j.answer) ||
+                        memcmp(i.payload, j.payload, sizeof i.payload) != 0))
+        return differ("an idempotency record differs");
+    struct api_key k, l;
+    x = reader_key(a, S("k1"), &m->arena, &k, NULL);
+    y = reader_key(b, S("k1"), &m->arena, &l, NULL);
+    if (!number_same("key", x, y))
+        return false;
+    if (x == ERR_OK && (!str_eq(k.name, l.name) || !str_eq(k.scopes, l.scopes) || memcmp(k.hash, l.hash, 32) != 0))
+        return differ("a key differs");
+    return true;
+}
+
+/* The second may name empty lanes too. */
+static bool same_overview(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX])
+{
+    struct lane *v, *u;
+    size_t n, o;
+    if (reader_lanes(a, &m->arena, &v, &n, NULL) || reader_lanes(b, &m->arena, &u, &o, NULL))
+        return differ("lanes failed");
+    for (size_t i = 0; i < n; i++) {
+        size_t found = 0;
+        for (size_t j = 0; j < o; j++)
+            found += v[i].tenant == u[j].tenant && v[i].class_ == u[j].class_ && str_eq(v[i].queue, u[j].queue);
+        if (found != 1)
+            return differ("a lane is named %zu times", found);
+    }
+    struct store_counts c, d;
+    if (reader_counts(a, m->now_ms, &c, NULL) || reader_counts(b, m->now_ms, &d, NULL))
+        return differ("counts failed");
+    for (size_t i = 0; i < array_count(c.by_state); i++)
+        if (!number_same(task_state_name((enum task_state)i), c.by_state[i], d.by_state[i]))
+            return false;
+    return number_same("due", c.due, d.due);
+}
+
+bool same_reads(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX])
+{
+    for (int i = 0; i < 3; i++)
+        if (!same_gets(m, a, b, why))
+            return false;
+    return same_lists(m, a, b, why) && same_executions(m, a, b, why) && same_records(m, a, b, why) &&
+           same_overview(m, a, b, why);
+}

@@ -1,0 +1,433 @@
+/* Makes operations up; see store_model.h. What they point at lives in the model's arena until the next batch. */
+#include "store_model.h"
+
+const char *const model_queues[2] = { "a", "b" };
+const char *const model_names[4] = { "", "report", "report.daily", "clean%up" };
+const char *const model_types[3] = { "", "mail", "sync" };
+
+size_t below(struct model *m, size_t n)
+{
+    return prng_below(&m->random, n);
+}
+
+bool chance(struct model *m, size_t percent)
+{
+    return below(m, 100) < percent;
+}
+
+struct str one_of(struct model *m, const char *const *v, size_t n)
+{
+    return str_from(v[below(m, n)]);
+}
+
+static void *copy_of(struct model *m, const void *p, size_t size)
+{
+    return memcpy(arena_alloc(&m->arena, size), p, size);
+}
+
+static int64_t near(struct model *m, int64_t low, int64_t high)
+{
+    return m->now_ms + prng_between(&m->random, low, high);
+}
+
+static void know(struct model *m, const struct task *t)
+{
+    for (size_t i = 0; i < m->pool_count; i++)
+        if (uuid_eq(m->pool[i].id, t->id))
+            return;
+    if (m->pool_count < POOL_MAX)
+        m->pool[m->pool_count++] = (struct known){ t->id, t->tenant };
+}
+
+bool model_look(struct model *m, struct task *ret)
+{
+    while (m->pool_count) {
+        size_t i = below(m, m->pool_count);
+        if (reader_get(m->reader, m->pool[i].tenant, m->pool[i].id, &m->arena, ret, NULL) == ERR_OK)
+            return true;
+        m->pool[i] = m->pool[--m->pool_count];
+    }
+    return false;
+}
+
+/* A task of that state, if a few looks find one; else any. False: there is none at all. */
+static bool look_for_state(struct model *m, enum task_state state, struct task *ret)
+{
+    for (int i = 0; i < 30; i++)
+        if (!model_look(m, ret) || ret->state == state)
+            break;
+    return m->pool_count > 0;
+}
+
+static bool look_for_recurring(struct model *m, struct task *ret)
+{
+    for (int i = 0; i < 12 && model_look(m, ret); i++)
+        if (ret->kind == TASK_RECURRING && (ret->state == TASK_SCHEDULED || i > 8))
+            return true;
+    return false;
+}
+
+/* ---- tasks ---- */
+
+static void set_state(struct model *m, struct task *t, enum task_state state)
+{
+    t->state = state;
+    t->completed_ms = task_is_final(state) ? m->now_ms : 0;
+    if (state != TASK_RUNNING)
+        t->claim = (struct uuid){ 0 };
+}
+
+static struct str some_text(struct model *m)
+{
+    static const char text[] = "0123456789012345678901234567890123456789";
+    return (struct str){ text, below(m, sizeof text) };
+}
+
+static struct task make_task(struct model *m)
+{
+    struct task t = {
+        .id = uuid_next(&m->ids, m->now_ms),
+        .tenant = chance(m, 70) ? TENANT : OTHER_TENANT,
+        .kind = chance(m, 70) ? TASK_ONE_TIME : TASK_RECURRING,
+        .due_ms = near(m, -20, 40),
+        .version = 1,
+        .priority = (int)below(m, 10),
+        .queue = one_of(m, model_queues, array_count(model_queues)),
+        .name = one_of(m, model_names, array_count(model_names)),
+        .task_type = one_of(m, model_types, array_count(model_types)),
+        .delivery = chance(m, 80) ? DELIVER_AT_LEAST_ONCE : DELIVER_AT_MOST_ONCE,
+        .timeout_ms = 30000,
+        .retry = RETRY_DEFAULT,
+        .target = chance(m, 80) ? TARGET_NOOP : (enum target_kind)below(m, TARGET_NOOP + 1),
+        .payload = some_text(m),
+        .target_config = some_text(m),
+        .created_ms = m->now_ms,
+        .updated_ms = m->now_ms,
+    };
+    t.scheduled_ms = t.due_ms;
+    if (t.kind == TASK_RECURRING) {
+        t.schedule.interval_ms = 5;
+        t.schedule.end_ms = INT64_MAX;
+        t.cursor_ms = near(m, -10, 40);
+    }
+    static const enum task_state others[] = { TASK_PAUSED, TASK_BLOCKED, TASK_SKIPPED };
+    set_state(m, &t, chance(m, 80) ? TASK_SCHEDULED : others[below(m, array_count(others))]);
+    return t;
+}
+
+static struct task make_occurrence(struct model *m, const struct task *parent, int64_t at_ms)
+{
+    struct task t = make_task(m);
+    t.id = occurrence_id(parent->id, at_ms);
+    t.tenant = parent->tenant;
+    t.kind = TASK_OCCURRENCE;
+    t.parent = parent->id;
+    t.runs_count = chance(m, 80);
+    t.scheduled_ms = at_ms;
+    t.due_ms = max_of(at_ms, m->now_ms);
+    t.cursor_ms = 0;
+    t.schedule = (struct schedule){ 0 };
+    return t;
+}
+
+/* ---- operations ---- */
+
+static const struct idempotency *make_idempotency(struct model *m)
+{
+    struct idempotency i = {
+        .tenant = chance(m, 50) ? TENANT : OTHER_TENANT,
+        .key = { (uint8_t)below(m, 12) },
+        .payload = { (uint8_t)below(m, 256) },
+        .status = 200 + (int)below(m, 5),
+        .answer = some_text(m),
+        .created_ms = m->now_ms,
+    };
+    return chance(m, 12) ? copy_of(m, &i, sizeof i) : NULL;
+}
+
+static void make_insert(struct model *m, union any_op *op)
+{
+    struct task v[4], there;
+    size_t n = 1 + below(m, 4);
+    for (size_t i = 0; i < n; i++) {
+        v[i] = make_task(m);
+        if ((chance(m, 10) || m->pool_count == POOL_MAX) && model_look(m, &there)) {
+            v[i].id = there.id; /* repeated, or clashing */
+            v[i].tenant = there.tenant;
+            v[i].created_ms = there.created_ms + (chance(m, 30) ? 1 : 0);
+        }
+        know(m, &v[i]);
+    }
+    op->insert = (struct op_insert){
+        .op.kind = OP_INSERT, .tasks = copy_of(m, v, n * sizeof *v), .count = n, .idempotency = make_idempotency(m)
+    };
+}
+
+static void make_claim(struct model *m, union any_op *op)
+{
+    struct lane_quota lanes[12], *some = arena_array(&m->arena, struct lane_quota, 12);
+    size_t n = 0, count = 1 + below(m, 12);
+    for (int32_t tenant = TENANT; tenant <= OTHER_TENANT; tenant++)
+        for (size_t q = 0; q < 2; q++)
+            for (int c = CLASS_LOW; c <= CLASS_HIGH; c++)
+                lanes[n++] = (struct lane_quota){ { tenant, str_from(model_queues[q]), (enum priority_class)c }, 0 };
+    for (size_t i = 0; i < count; i++) {
+        size_t j = below(m, n);
+        some[i] = lanes[j];
+        some[i].max = below(m, 8);
+        lanes[j] = lanes[--n];
+    }
+    op->claim = (struct op_claim){
+        .op.kind = OP_CLAIM,
+        .claim = uuid_next(&m->ids, m->now_ms),
+        .node = m->nodes[below(m, NODES)],
+        .lanes = some,
+        .lane_count = count,
+        .now_ms = m->now_ms,
+        .until_ms = m->now_ms + (int64_t)below(m, 30),
+        .max = 1 + below(m, chance(m, 30) ? 4 : 40),
+        .max_bytes = chance(m, 30) ? below(m, 120) : 1 << 20,
+    };
+    struct task t; /* behind another operation of the batch, the claim may be gone by then */
+    if (m->first && chance(m, 10) && look_for_state(m, TASK_RUNNING, &t) && t.state == TASK_RUNNING)
+        op->claim.claim = t.claim;
+}
+
+static void make_claimed(struct model *m, union any_op *op)
+{
+    struct task t;
+    bool known = look_for_state(m, TASK_RUNNING, &t) && t.state == TASK_RUNNING;
+    op->claimed =
+        (struct op_claimed){ .op.kind = OP_CLAIMED, .claim = known ? t.claim : uuid_next(&m->ids, m->now_ms) };
+}
+
+static void make_held(struct model *m, union any_op *op)
+{
+    op->held = (struct op_held){ .op.kind = OP_HELD,
+                                 .not_node = m->nodes[below(m, NODES)],
+                                 .max = chance(m, 50) ? 1 + below(m, 10) : 1000 };
+}
+
+static struct execution make_execution(struct model *m, const struct task *t)
+{
+    bool occurrence = t->kind == TASK_OCCURRENCE;
+    char bytes[17];
+    memcpy(bytes, t->id.b, 16);
+    bytes[16] = (char)t->fence;
+    return (struct execution){
+        .id = uuid_derived(t->due_ms, (struct str){ bytes, sizeof bytes }),
+        .tenant = t->tenant,
+        .task = occurrence ? t->parent : t->id,
+        .occurrence = occurrence ? t->id : (struct uuid){ 0 },
+        .scheduled_ms = t->scheduled_ms,
+        .due_ms = t->due_ms,
+        .started_us = near(m, -10, 10) * 1000 + (int64_t)below(m, 1000),
+        .completed_us = near(m, 10, 20) * 1000,
+        .attempt = t->attempts + 1,
+        .fence = t->fence,
+        .status = (enum execution_status)below(m, 3),
+        .http_status = (int)below(m, 600),
+        .worker = S("node"),
+        .error = some_text(m),
+        .output = some_text(m),
+    };
+}
+
+static struct settlement make_settlement(struct model *m, const struct task *t)
+{
+    static const enum task_state next[] = { TASK_COMPLETED, TASK_SCHEDULED, TASK_SCHEDULED,
+                                            TASK_SCHEDULED, TASK_FAILED,    TASK_CANCELLED };
+    int64_t fence = chance(m, 85) ? t->fence : t->fence + prng_between(&m->random, -1, 1);
+    struct settlement v = {
+        .id = t->id,
+        .fence = max_of(fence, (int64_t)1),
+        .parent = t->parent,
+        .verdict = { .next = next[below(m, array_count(next))],
+                     .due_ms = near(m, 0, 30),
+                     .attempts = t->attempts + 1,
+                     .losses = t->losses + (int)below(m, 2),
+                     .has_execution = chance(m, 75),
+                     .execution = make_execution(m, t),
+                     .last_error = some_text(m) },
+    };
+    if (!chance(m, 15))
+        return v;
+    struct task row = *t;
+    row.version++;
+    row.name = one_of(m, model_names, array_count(model_names));
+    row.due_ms = near(m, 0, 30);
+    set_state(m, &row, chance(m, 50) ? TASK_PAUSED : TASK_SCHEDULED);
+    v.replace = copy_of(m, &row, sizeof row);
+    return v;
+}
+
+static void make_settle(struct model *m, union any_op *op)
+{
+    size_t n = 0, max = 1 + below(m, 6);
+    struct settlement *v = arena_array(&m->arena, struct settlement, max);
+    struct task t;
+    while (n < max && look_for_state(m, TASK_RUNNING, &t))
+        v[n++] = make_settlement(m, &t);
+    op->settle = (struct op_settle){ .op.kind = OP_SETTLE, .v = v, .n = n, .now_ms = m->now_ms };
+}
+
+static void make_recurring(struct model *m, union any_op *op)
+{
+    op->recurring = (struct op_recurring){ .op.kind = OP_RECURRING,
+                                           .until_ms = near(m, -10, 50),
+                                           .max = chance(m, 50) ? 1 + below(m, 5) : 1000 };
+}
+
+static void make_spawn(struct model *m, union any_op *op)
+{
+    struct task t = { .version = 1 }; /* or of nothing */
+    if (!look_for_recurring(m, &t) || chance(m, 3))
+        t.id = uuid_next(&m->ids, m->now_ms);
+    size_t n = m->pool_count + 4 < POOL_MAX ? below(m, 4) : 0;
+    struct spawn_plan plan = {
+        { arena_array(&m->arena, struct task, 4), n }, t.cursor_ms + 5 * (int64_t)(n + 1), 1, 0, false, false
+    };
+    for (size_t i = 0; i < n; i++) {
+        plan.occurrences.v[i] = make_occurrence(m, &t, t.cursor_ms + 5 * (int64_t)i);
+        know(m, &plan.occurrences.v[i]);
+    }
+    plan.runs = (int64_t)n;
+    plan.skipped = (int64_t)below(m, 3);
+    plan.ended = chance(m, 8);
+    op->spawn = (struct op_spawn){ .op.kind = OP_SPAWN,
+                                   .id = t.id,
+                                   .version = t.version + (chance(m, 8) ? 1 : 0),
+                                   .cursor_ms = t.cursor_ms + (chance(m, 8) ? 1 : 0),
+                                   .plan = copy_of(m, &plan, sizeof plan),
+                                   .now_ms = m->now_ms };
+}
+
+/* What a user might make of it. */
+static struct task changed(struct model *m, const struct task *t)
+{
+    struct task next = *t;
+    next.version++;
+    next.updated_ms = m->now_ms;
+    if (chance(m, 30))
+        next.name = one_of(m, model_names, array_count(model_names));
+    if (chance(m, 30))
+        next.queue = one_of(m, model_queues, array_count(model_queues));
+    if (chance(m, 30))
+        next.due_ms = near(m, 0, 40);
+    if (chance(m, 30) && t->kind == TASK_RECURRING)
+        next.cursor_ms = near(m, -10, 40);
+    enum task_state state = chance(m, 60) ? TASK_SCHEDULED : (enum task_state)below(m, TASK_EXPIRED + 1);
+    if (chance(m, 60) && state != TASK_RUNNING && task_may_become(t->state, state))
+        set_state(m, &next, state);
+    next.deleted = chance(m, 5);
+    if (next.deleted && !task_is_final(next.state))
+        set_state(m, &next, TASK_CANCELLED);
+    return next;
+}
+
+static void make_put(struct model *m, union any_op *op)
+{
+    struct task t = make_task(m), also = make_task(m), there; /* t: there is none, unless one is found */
+    if (chance(m, 97) && !(chance(m, 50) && look_for_recurring(m, &t)))
+        (void)model_look(m, &t);
+    struct task next = changed(m, &t);
+    op->put = (struct op_put){ .op.kind = OP_PUT,
+                               .task = copy_of(m, &next, sizeof next),
+                               .version = t.version + (chance(m, 8) ? 1 : 0),
+                               .fence = t.fence + (chance(m, 5) ? 1 : 0),
+                               .state = chance(m, 95) || t.state == TASK_RUNNING ? t.state : TASK_PAUSED,
+                               .cursor_ms = t.cursor_ms + (chance(m, 8) ? 1 : 0),
+                               .withdraw = chance(m, 60),
+                               .withdraw_from_ms = chance(m, 40) ? 0 : near(m, -20, 20),
+                               .idempotency = make_idempotency(m) };
+    if (!chance(m, 20))
+        return;
+    if (t.kind == TASK_RECURRING) {
+        struct uuid id = also.id;
+        also = make_occurrence(m, &t, m->now_ms);
+        also.id = id;
+    }
+    if (chance(m, 20) && model_look(m, &there)) {
+        also.id = there.id;
+        also.created_ms = there.created_ms + (chance(m, 50) ? 1 : 0);
+    }
+    if (uuid_eq(also.id, t.id) || m->pool_count == POOL_MAX)
+        return;
+    op->put.also = copy_of(m, &also, sizeof also);
+    know(m, &also);
+}
+
+static void make_key_put(struct model *m, union any_op *op)
+{
+    static const char *const ids[] = { "k0", "k1", "k2" };
+    struct api_key k = {
+        one_of(m, ids, 3), TENANT, { (uint8_t)below(m, 256) }, some_text(m), some_text(m), m->now_ms, 0
+    };
+    op->key_put = (struct op_key_put){ .op.kind = OP_KEY_PUT, .key = copy_of(m, &k, sizeof k) };
+}
+
+static void make_lease(struct model *m, union any_op *op)
+{
+    static const char *const names[] = { "leader", "other" };
+    op->lease = (struct op_lease){ .op.kind = OP_LEASE,
+                                   .name = one_of(m, names, 2),
+                                   .holder = m->nodes[below(m, NODES)],
+                                   .now_ms = m->now_ms,
+                                   .ttl_ms = (int64_t)below(m, 200) };
+}
+
+static void make_forget(struct model *m, union any_op *op)
+{
+    op->forget = (struct op_forget){ .op.kind = OP_FORGET,
+                                     .idempotency_before_ms = near(m, -100, 0),
+                                     .tasks_before_ms = near(m, -100, 0),
+                                     .max = 1000 };
+}
+
+void model_make(struct model *m, union any_op *ret)
+{
+    static const struct {
+        void (*make)(struct model *, union any_op *);
+        size_t weight;
+    } rows[] = {
+        { make_insert, 20 }, { make_claim, 20 },    { make_claimed, 5 }, { make_held, 5 },
+        { make_settle, 20 }, { make_recurring, 5 }, { make_spawn, 20 },  { make_put, 20 },
+        { make_key_put, 1 }, { make_lease, 8 },     { make_forget, 4 },
+    };
+    size_t sum = 0, i = 0;
+    for (size_t j = 0; j < array_count(rows); j++)
+        sum += rows[j].weight;
+    size_t at = below(m, sum);
+    while (at >= rows[i].weight)
+        at -= rows[i++].weight;
+    rows[i].make(m, ret);
+}
+
+struct task_filter model_filter(struct model *m)
+{
+    struct task t;
+    struct task_filter f = { .tenant = chance(m, 70) ? TENANT : OTHER_TENANT, .limit = 1 + below(m, 20) };
+    if (chance(m, 30))
+        f.states |= 1u << below(m, 9);
+    if (chance(m, 30))
+        f.states |= 1u << below(m, 9);
+    f.by_kind = chance(m, 20);
+    f.recurring = chance(m, 50);
+    static const char *const names[] = { "report", "report*", "*", "clean%*", "r*", "nothing" };
+    if (chance(m, 20))
+        f.name = one_of(m, names, array_count(names));
+    if (chance(m, 20))
+        f.queue = one_of(m, model_queues, array_count(model_queues));
+    if (chance(m, 20))
+        f.task_type = one_of(m, model_types, array_count(model_types));
+    if (chance(m, 20))
+        f.due_before_ms = near(m, -20, 40);
+    if (chance(m, 20))
+        f.due_after_ms = near(m, -20, 40);
+    if (chance(m, 25) && look_for_recurring(m, &t))
+        f.parent = t.id;
+    if (chance(m, 30) && model_look(m, &t))
+        f.before = t.id;
+    f.offset = chance(m, 20) ? below(m, 5) : 0;
+    return f;
+}

@@ -1,0 +1,22 @@
+/* Holds each adapter to port/store.h: store_suite [adapter]. Each sentence there is a test in one of the store_suite_*.c. */
+#include <stdio.h>
+
+#include "store_world.h"
+
+int main(int argc, char **argv)
+{
+    const struct test_list *const areas[] = { &insert_tests,    &claim_tests, &settle_tests,
+                                              &recurring_tests, &put_tests,   &read_tests };
+    struct CMUnitTest tests[256];
+    size_t n = 0;
+    for (size_t i = 0; i < array_count(areas); i++) {
+        memcpy(tests + n, areas[i]->v, areas[i]->n * sizeof *tests);
+        n += areas[i]->n;
+    }
+    adapter_under_test = store_adapter_of(argc, argv);
+    if (!adapter_under_test) {
+        fprintf(stderr, "%s is no store that was built\n", argv[1]);
+        return 2;
+    }
+    return _cmocka_run_group_tests(adapter_under_test->name, tests, n, NULL, NULL);
+}

@@ -1,0 +1,442 @@
+/* store_apply as a whole, OP_INSERT and its idempotency records, OP_KEY_PUT, OP_LEASE, OP_FORGET. */
+#include "store_world.h"
+
+static struct idempotency some_idempotency(void)
+{
+    return (struct idempotency){ .tenant = TENANT,
+                                 .key = "key",
+                                 .payload = "payload",
+                                 .status = 201,
+                                 .answer = S("{\"id\":1}"),
+                                 .created_ms = NOW };
+}
+
+static struct op_insert insert_of(const struct task *tasks, size_t n)
+{
+    return (struct op_insert){ .op.kind = OP_INSERT, .tasks = tasks, .count = n };
+}
+
+static struct task full_task(struct world *w)
+{
+    struct task t = some_task(w);
+    t.kind = TASK_RECURRING;
+    t.state = TASK_PAUSED;
+    t.due_ms = NOW + 1, t.scheduled_ms = NOW + 2;
+    t.version = 3, t.fence = 4, t.attempts = 5, t.losses = 6, t.priority = 7;
+    t.task_type = S("report.daily");
+    t.delivery = DELIVER_AT_MOST_ONCE;
+    t.timeout_ms = 8, t.expires_after_ms = 9;
+    t.retry = (struct retry_policy){ 10, BACKOFF_FIXED, 11, 12, JITTER_NONE, S("[{\"on\":[\"503\"]}]") };
+    t.target = TARGET_HTTP;
+    t.target_config = S("{\"url\":\"http://127.0.0.1/\"}");
+    t.payload = S("{\"a\":\"\xc3\xa4\\u0000\"}");
+    t.extra = S("{\"metadata\":{}}");
+    t.schedule = (struct schedule){ S("0 8 * * *"),
+                                    13,
+                                    S("Europe/Berlin"),
+                                    S("holidays"),
+                                    CALENDAR_NEXT_DAY,
+                                    DST_GAP_SKIP,
+                                    DST_REPEAT_LAST,
+                                    14,
+                                    INT64_MAX,
+                                    15,
+                                    16,
+                                    CATCH_UP_NONE,
+                                    17,
+                                    OVERLAP_CANCEL_PREVIOUS };
+    t.cursor_ms = 18, t.runs_count = 19, t.skipped_count = 20, t.last_run_ms = 21;
+    t.created_ms = 22, t.updated_ms = 23, t.started_ms = 24, t.completed_ms = 25;
+    t.last_error = S("HTTP 500");
+    return t;
+}
+
+static void every_field_of_a_task_comes_back(void **state)
+{
+    struct world *w = *state;
+    struct task t = full_task(w);
+    insert(w, &t, 1);
+    struct task read = get(w, t.id);
+    assert_same_task(&read, &t);
+    struct task occurrence = some_occurrence(w, &t, NOW);
+    insert(w, &occurrence, 1);
+    read = get(w, occurrence.id);
+    assert_same_task(&read, &occurrence);
+}
+
+static void what_was_inserted_is_copied_not_kept(void **state)
+{
+    struct world *w = *state;
+    char name[] = "weekly";
+    struct task t = some_task(w);
+    t.name = str_from(name);
+    insert(w, &t, 1);
+    name[0] = 'X';
+    assert_str(get(w, t.id).name, "weekly");
+}
+
+static void a_repeated_insert_is_done_and_changes_nothing(void **state)
+{
+    struct world *w = *state;
+    struct task t = some_task(w);
+    insert(w, &t, 1);
+    struct task again = t;
+    again.name = S("another");
+    insert(w, &again, 1);
+    assert_str(get(w, t.id).name, "report");
+}
+
+static void an_insert_repeated_after_the_task_was_claimed_is_done(void **state)
+{
+    struct world *w = *state;
+    struct task t = some_task(w);
+    struct task claimed = claim_one(w, &t, fresh_id(w));
+    insert(w, &t, 1);
+    struct task read = get(w, t.id);
+    assert_same_task(&read, &claimed);
+}
+
+static void an_insert_that_conflicts_is_refused_whole(void **state)
+{
+    struct world *w = *state;
+    struct task old = some_task(w);
+    insert(w, &old, 1);
+    struct task three[] = { some_task(w), old, some_task(w) };
+    three[1].created_ms++;
+    struct op_insert op = insert_of(three, 3);
+    assert_int_equal(world_apply(w, &op.op), ERR_CONFLICT);
+    assert_int_equal(op.op.error.code, ERR_CONFLICT);
+    assert_string_equal(op.op.error.field, "id");
+    assert_false(is_there(w, TENANT, three[0].id));
+    assert_false(is_there(w, TENANT, three[2].id));
+    assert_int_equal(get(w, old.id).created_ms, old.created_ms);
+}
+
+static void two_tasks_of_one_id_in_one_insert_conflict(void **state)
+{
+    struct world *w = *state;
+    struct task two[] = { some_task(w), some_task(w) };
+    two[1].id = two[0].id;
+    struct op_insert same = insert_of(two, 2);
+    two[1].created_ms++;
+    assert_int_equal(world_apply(w, &same.op), ERR_CONFLICT);
+    assert_false(is_there(w, TENANT, two[0].id));
+    two[1].created_ms--;
+    insert(w, two, 2);
+    assert_true(is_there(w, TENANT, two[0].id));
+}
+
+static void one_bad_operation_among_many_fails_alone(void **state)
+{
+    struct world *w = *state;
+    struct task old = some_task(w);
+    insert(w, &old, 1);
+    struct task before = some_task(w), clash = old, after = some_task(w);
+    clash.created_ms++;
+    struct task refused[] = { some_task(w), clash };
+    struct op_insert ops[] = { insert_of(&before, 1), insert_of(refused, 2), insert_of(&after, 1) };
+    world_apply_all(w, (struct op *[]){ &ops[0].op, &ops[1].op, &ops[2].op }, 3);
+    assert_int_equal(ops[0].op.rc, ERR_OK);
+    assert_int_equal(ops[1].op.rc, ERR_CONFLICT);
+    assert_int_equal(ops[2].op.rc, ERR_OK);
+    assert_true(is_there(w, TENANT, before.id));
+    assert_false(is_there(w, TENANT, refused[0].id));
+    assert_true(is_there(w, TENANT, after.id));
+}
+
+static void operations_of_a_batch_see_those_before_them(void **state)
+{
+    struct world *w = *state;
+    struct task t = some_task(w);
+    struct lane_quota lane = { some_lane(), 10 };
+    struct op_insert in = insert_of(&t, 1);
+    struct op_claim claim = claim_of(w, &lane, 1);
+    struct task claimed = t;
+    claimed.fence = 1;
+    struct settlement v = settlement_of(&claimed, TASK_COMPLETED);
+    struct op_settle settle = { .op.kind = OP_SETTLE, .v = &v, .n = 1, .now_ms = NOW };
+    world_apply_all(w, (struct op *[]){ &in.op, &claim.op, &settle.op }, 3);
+    assert_int_equal(claim.ret.n, 1);
+    assert_int_equal(claim.ret.v[0].state, TASK_RUNNING); /* as it was then */
+    assert_false(v.stale);
+    assert_int_equal(get(w, t.id).state, TASK_COMPLETED);
+}
+
+static void an_operation_without_room_for_its_answer_leaves_no_trace(void **state)
+{
+    struct world *w = *state;
+    struct task t = some_task(w);
+    insert(w, &t, 1);
+    struct lane_quota lane = { some_lane(), 10 };
+    struct op_claim op = claim_of(w, &lane, 1);
+    arena_init(&op.op.arena, 64);
+    assert_int_equal(world_apply(w, &op.op), ERR_LIMIT);
+    struct task read = get(w, t.id);
+    assert_same_task(&read, &t);
+    struct op_claim again = claim_of(w, &lane, 1);
+    again.claim = op.claim;
+    assert_int_equal(world_apply(w, &again.op), ERR_OK);
+    assert_int_equal(again.ret.n, 1);
+}
+
+/* ---- idempotency ---- */
+
+static void an_idempotency_record_comes_back(void **state)
+{
+    struct world *w = *state;
+    struct task t = some_task(w);
+    struct idempotency i = some_idempotency(), read;
+    struct op_insert op = insert_of(&t, 1);
+    op.idempotency = &i;
+    assert_int_equal(world_apply(w, &op.op), ERR_OK);
+    struct error e = { 0 };
+    assert_ok(reader_idempotency(w->reader, TENANT, i.key, &w->arena, &read, &e), &e);
+    assert_int_equal(read.tenant, TENANT);
+    assert_memory_equal(read.key, i.key, 32);
+    assert_memory_equal(read.payload, i.payload, 32);
+    assert_int_equal(read.status, 201);
+    assert_str(read.answer, "{\"id\":1}");
+    assert_int_equal(read.created_ms, NOW);
+}
+
+static void a_known_idempotency_key_conflicts_and_nothing_else_happens(void **state)
+{
+    struct world *w = *state;
+    struct task first = some_task(w), second = some_task(w);
+    struct idempotency i = some_idempotency(), other = i, read;
+    struct op_insert a = insert_of(&first, 1), b = insert_of(&second, 1);
+    a.idempotency = &i;
+    assert_int_equal(world_apply(w, &a.op), ERR_OK);
+    other.status = 400;
+    b.idempotency = &other;
+    assert_int_equal(world_apply(w, &b.op), ERR_CONFLICT);
+    assert_string_equal(b.op.error.field, "idempotency-key");
+    assert_false(is_there(w, TENANT, second.id));
+    struct error e = { 0 };
+    assert_ok(reader_idempotency(w->reader, TENANT, i.key, &w->arena, &read, &e), &e);
+    assert_int_equal(read.status, 201);
+}
+
+static void an_idempotency_key_is_looked_at_before_the_id(void **state)
+{
+    struct world *w = *state;
+    struct task t = some_task(w);
+    struct idempotency i = some_idempotency();
+    struct op_insert a = insert_of(&t, 1), b = a;
+    a.idempotency = b.idempotency = &i;
+    assert_int_equal(world_apply(w, &a.op), ERR_OK);
+    assert_int_equal(world_apply(w, &b.op), ERR_CONFLICT);
+    assert_string_equal(b.op.error.field, "idempotency-key");
+}
+
+static void a_refused_insert_keeps_no_idempotency_record(void **state)
+{
+    struct world *w = *state;
+    struct task t = some_task(w), clash;
+    insert(w, &t, 1);
+    clash = t;
+    clash.created_ms++;
+    struct idempotency i = some_idempotency(), read;
+    struct op_insert op = insert_of(&clash, 1);
+    op.idempotency = &i;
+    assert_int_equal(world_apply(w, &op.op), ERR_CONFLICT);
+    assert_string_equal(op.op.error.field, "id");
+    assert_int_equal(reader_idempotency(w->reader, TENANT, i.key, &w->arena, &read, NULL), ERR_NOT_FOUND);
+}
+
+static void tenants_may_use_the_same_idempotency_key(void **state)
+{
+    struct world *w = *state;
+    struct task mine = some_task(w), theirs = some_task(w);
+    theirs.tenant = OTHER_TENANT;
+    struct idempotency i = some_idempotency(), j = i, read;
+    struct op_insert a = insert_of(&mine, 1), b = insert_of(&theirs, 1);
+    a.idempotency = &i;
+    assert_int_equal(world_apply(w, &a.op), ERR_OK);
+    assert_int_equal(reader_idempotency(w->reader, OTHER_TENANT, i.key, &w->arena, &read, NULL), ERR_NOT_FOUND);
+    j.tenant = OTHER_TENANT;
+    b.idempotency = &j;
+    assert_int_equal(world_apply(w, &b.op), ERR_OK);
+}
+
+/* ---- keys, leases, upkeep ---- */
+
+static enum err put_key(struct world *w, const struct api_key *k)
+{
+    struct op_key_put op = { .op.kind = OP_KEY_PUT, .key = k };
+    return world_apply(w, &op.op);
+}
+
+static void a_key_comes_back_and_is_replaced_by_one_of_its_id(void **state)
+{
+    struct world *w = *state;
+    struct api_key k = { S("bf_1"), TENANT, "hash", S("laptop"), S("read write"), NOW, NOW + 1 }, read;
+    struct error e = { 0 };
+    assert_int_equal(put_key(w, &k), ERR_OK);
+    assert_ok(reader_key(w->reader, S("bf_1"), &w->arena, &read, &e), &e);
+    assert_str(read.id, "bf_1");
+    assert_int_equal(read.tenant, TENANT);
+    assert_memory_equal(read.hash, k.hash, 32);
+    assert_str(read.name, "laptop");
+    assert_str(read.scopes, "read write");
+    assert_int_equal(read.created_ms, NOW);
+    assert_int_equal(read.expires_ms, NOW + 1);
+    k.scopes = S("read");
+    assert_int_equal(put_key(w, &k), ERR_OK);
+    assert_ok(reader_key(w->reader, S("bf_1"), &w->arena, &read, &e), &e);
+    assert_str(read.scopes, "read");
+}
+
+static void an_unknown_key_is_not_found(void **state)
+{
+    struct world *w = *state;
+    struct api_key k = { S("bf_1"), TENANT, "hash", S(""), S(""), NOW, 0 }, read;
+    assert_int_equal(put_key(w, &k), ERR_OK);
+    assert_int_equal(reader_key(w->reader, S("bf_"), &w->arena, &read, NULL), ERR_NOT_FOUND);
+    assert_int_equal(reader_key(w->reader, S("bf_11"), &w->arena, &read, NULL), ERR_NOT_FOUND);
+}
+
+static bool take_lease(struct world *w, struct str name, struct uuid holder, int64_t now_ms)
+{
+    struct op_lease op = { .op.kind = OP_LEASE, .name = name, .holder = holder, .now_ms = now_ms, .ttl_ms = 100 };
+    assert_int_equal(world_apply(w, &op.op), ERR_OK);
+    return op.ret_held;
+}
+
+static void a_lease_has_one_holder_until_it_expires(void **state)
+{
+    struct world *w = *state;
+    struct uuid a = fresh_id(w), b = fresh_id(w);
+    assert_true(take_lease(w, S("leader"), a, NOW));
+    assert_false(take_lease(w, S("leader"), b, NOW + 99));
+    assert_true(take_lease(w, S("leader"), b, NOW + 100));
+    assert_false(take_lease(w, S("leader"), a, NOW + 101));
+}
+
+static void a_holder_renews_its_lease(void **state)
+{
+    struct world *w = *state;
+    struct uuid a = fresh_id(w), b = fresh_id(w);
+    assert_true(take_lease(w, S("leader"), a, NOW));
+    assert_true(take_lease(w, S("leader"), a, NOW + 50));
+    assert_false(take_lease(w, S("leader"), b, NOW + 149));
+    assert_true(take_lease(w, S("leader"), a, NOW + 500)); /* nobody took it meanwhile */
+}
+
+static void a_refused_lease_changes_nothing(void **state)
+{
+    struct world *w = *state;
+    struct uuid a = fresh_id(w), b = fresh_id(w);
+    assert_true(take_lease(w, S("leader"), a, NOW));
+    assert_false(take_lease(w, S("leader"), b, NOW + 50));
+    assert_true(take_lease(w, S("leader"), b, NOW + 100));
+}
+
+static void leases_of_other_names_are_others(void **state)
+{
+    struct world *w = *state;
+    assert_true(take_lease(w, S("leader"), fresh_id(w), NOW));
+    assert_true(take_lease(w, S("lead"), fresh_id(w), NOW));
+}
+
+static size_t forget(struct world *w, int64_t idempotency_ms, int64_t tasks_ms, size_t max)
+{
+    struct op_forget op = {
+        .op.kind = OP_FORGET, .idempotency_before_ms = idempotency_ms, .tasks_before_ms = tasks_ms, .max = max
+    };
+    assert_int_equal(world_apply(w, &op.op), ERR_OK);
+    return op.ret_forgotten;
+}
+
+static void final_tasks_are_forgotten_once_completed_long_enough(void **state)
+{
+    struct world *w = *state;
+    struct task v[] = { some_task(w), some_task(w), some_task(w), some_task(w), some_task(w), some_task(w) };
+    static const enum task_state states[] = { TASK_COMPLETED, TASK_FAILED, TASK_CANCELLED, TASK_SKIPPED, TASK_EXPIRED };
+    for (size_t i = 0; i < array_count(states); i++) {
+        v[i].state = states[i];
+        v[i].completed_ms = NOW;
+    }
+    insert(w, v, array_count(v));
+    assert_int_equal(forget(w, 0, NOW, 100), 0);
+    assert_int_equal(forget(w, 0, NOW + 1, 100), array_count(states));
+    assert_true(is_there(w, TENANT, v[5].id)); /* SCHEDULED */
+    for (size_t i = 0; i < array_count(states); i++)
+        assert_false(is_there(w, TENANT, v[i].id));
+}
+
+static void idempotency_records_are_forgotten_by_their_creation(void **state)
+{
+    struct world *w = *state;
+    struct task t = some_task(w);
+    struct idempotency i = some_idempotency(), read;
+    struct op_insert op = insert_of(&t, 1);
+    op.idempotency = &i;
+    assert_int_equal(world_apply(w, &op.op), ERR_OK);
+    assert_int_equal(forget(w, NOW, 0, 100), 0);
+    assert_int_equal(forget(w, NOW + 1, 0, 100), 1);
+    assert_int_equal(reader_idempotency(w->reader, TENANT, i.key, &w->arena, &read, NULL), ERR_NOT_FOUND);
+    assert_true(is_there(w, TENANT, t.id));
+}
+
+static void forgetting_goes_in_batches_of_both_together(void **state)
+{
+    struct world *w = *state;
+    struct task v[] = { some_task(w), some_task(w), some_task(w) };
+    for (size_t i = 0; i < 3; i++) {
+        v[i].state = TASK_COMPLETED;
+        v[i].completed_ms = NOW;
+        struct idempotency key = some_idempotency();
+        key.key[0] = (uint8_t)i;
+        struct op_insert op = insert_of(&v[i], 1);
+        op.idempotency = &key;
+        assert_int_equal(world_apply(w, &op.op), ERR_OK);
+    }
+    assert_int_equal(forget(w, NOW + 1, NOW + 1, 4), 4);
+    assert_int_equal(forget(w, NOW + 1, NOW + 1, 4), 2);
+    assert_int_equal(forget(w, NOW + 1, NOW + 1, 4), 0);
+}
+
+static void executions_outlive_their_task(void **state)
+{
+    struct world *w = *state;
+    struct task t = some_task(w), claimed = claim_one(w, &t, fresh_id(w));
+    struct settlement v = settlement_of(&claimed, TASK_COMPLETED);
+    v.verdict.has_execution = true;
+    v.verdict.execution = some_execution(w, &claimed);
+    assert_true(settle_with(w, &v));
+    assert_int_equal(forget(w, 0, NOW + 1000, 10), 1);
+    struct execution_filter f = { .tenant = TENANT, .task = t.id, .limit = 10 };
+    struct execution_page page;
+    struct error e = { 0 };
+    assert_ok(reader_executions(w->reader, &f, &w->arena, &page, &e), &e);
+    assert_int_equal(page.executions.n, 1);
+}
+
+static const struct CMUnitTest tests[] = {
+    store_test(every_field_of_a_task_comes_back),
+    store_test(what_was_inserted_is_copied_not_kept),
+    store_test(a_repeated_insert_is_done_and_changes_nothing),
+    store_test(an_insert_repeated_after_the_task_was_claimed_is_done),
+    store_test(an_insert_that_conflicts_is_refused_whole),
+    store_test(two_tasks_of_one_id_in_one_insert_conflict),
+    store_test(one_bad_operation_among_many_fails_alone),
+    store_test(operations_of_a_batch_see_those_before_them),
+    store_test(an_operation_without_room_for_its_answer_leaves_no_trace),
+    store_test(an_idempotency_record_comes_back),
+    store_test(a_known_idempotency_key_conflicts_and_nothing_else_happens),
+    store_test(an_idempotency_key_is_looked_at_before_the_id),
+    store_test(a_refused_insert_keeps_no_idempotency_record),
+    store_test(tenants_may_use_the_same_idempotency_key),
+    store_test(a_key_comes_back_and_is_replaced_by_one_of_its_id),
+    store_test(an_unknown_key_is_not_found),
+    store_test(a_lease_has_one_holder_until_it_expires),
+    store_test(a_holder_renews_its_lease),
+    store_test(a_refused_lease_changes_nothing),
+    store_test(leases_of_other_names_are_others),
+    store_test(final_tasks_are_forgotten_once_completed_long_enough),
+    store_test(idempotency_records_are_forgotten_by_their_creation),
+    store_test(forgetting_goes_in_batches_of_both_together),
+    store_test(executions_outlive_their_task),
+};
+const struct test_list insert_tests = { tests, array_count(tests) };

@@ -1,0 +1,411 @@
+/* OP_PUT: guards, withdrawing, and what comes along. */
+#include "store_world.h"
+
+static void a_put_replaces_the_row(void **state)
+{
+    struct world *w = *state;
+    struct task t = some_task(w), next = t;
+    insert(w, &t, 1);
+    next.version = 2;
+    next.state = TASK_PAUSED;
+    next.name = S("weekly");
+    next.queue = S("slow");
+    next.priority = 9;
+    next.due_ms = NOW + 99;
+    next.payload = S("{}");
+    next.updated_ms = NOW;
+    struct op_put op = put_of(&t, &next);
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    struct task read = get(w, t.id);
+    assert_same_task(&read, &next);
+    assert_int_equal(op.ret_withdrawn, 0);
+}
+
+static void a_put_moves_a_task_to_its_new_lane(void **state)
+{
+    struct world *w = *state;
+    struct task t = some_task(w), next = t;
+    insert(w, &t, 1);
+    next.version = 2;
+    next.queue = S("slow");
+    struct op_put op = put_of(&t, &next);
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    struct lane_quota lanes[] = { { task_lane(&t), 10 }, { task_lane(&next), 10 } };
+    struct op_claim old = claim_of(w, &lanes[0], 1), new = claim_of(w, &lanes[1], 1);
+    assert_int_equal(world_apply(w, &old.op), ERR_OK);
+    assert_int_equal(old.ret.n, 0);
+    assert_int_equal(world_apply(w, &new.op), ERR_OK);
+    assert_tasks(&new.ret, &t.id);
+}
+
+static void assert_refused(struct world *w, struct op_put *op, enum err rc, const char *field)
+{
+    assert_int_equal(world_apply(w, &op->op), rc);
+    assert_int_equal(op->op.error.code, rc);
+    assert_string_equal(op->op.error.field, field);
+}
+
+static void a_put_is_guarded_by_version_then_fence_and_state(void **state)
+{
+    struct world *w = *state;
+    struct task t = some_task(w), next = t;
+    t.fence = next.fence = 3;
+    insert(w, &t, 1);
+    next.version = 2;
+    struct op_put op = put_of(&t, &next);
+    op.version = 7;
+    op.fence = 7;
+    op.state = TASK_PAUSED;
+    assert_refused(w, &op, ERR_CONFLICT, "version");
+    op = put_of(&t, &next);
+    op.fence = 2;
+    assert_refused(w, &op, ERR_CONFLICT, "state");
+    op = put_of(&t, &next);
+    op.state = TASK_PAUSED;
+    assert_refused(w, &op, ERR_CONFLICT, "state");
+    struct task read = get(w, t.id);
+    assert_same_task(&read, &t);
+}
+
+static void a_put_of_what_is_not_there_is_not_found(void **state)
+{
+    struct world *w = *state;
+    struct task t = some_task(w), deleted = some_task(w), theirs = some_task(w);
+    struct op_put op = put_of(&t, &t);
+    assert_refused(w, &op, ERR_NOT_FOUND, "");
+    assert_false(is_there(w, TENANT, t.id));
+    deleted.deleted = true;
+    deleted.state = TASK_CANCELLED;
+    insert(w, &deleted, 1);
+    op = put_of(&deleted, &deleted);
+    op.version = 9;
+    assert_refused(w, &op, ERR_NOT_FOUND, "");
+    insert(w, &theirs, 1);
+    struct task stolen = theirs;
+    stolen.tenant = OTHER_TENANT;
+    op = put_of(&theirs, &stolen);
+    assert_refused(w, &op, ERR_NOT_FOUND, "");
+    assert_int_equal(get(w, theirs.id).tenant, TENANT);
+}
+
+static void a_running_task_keeps_its_claim_through_a_put(void **state)
+{
+    struct world *w = *state;
+    struct task t = some_task(w), claimed = claim_one(w, &t, fresh_id(w)), next = claimed;
+    next.name = S("renamed");
+    next.version = 2;
+    struct op_put op = put_of(&claimed, &next);
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    struct op_claimed held = { .op.kind = OP_CLAIMED, .claim = claimed.claim };
+    assert_ok(world_apply(w, &held.op), &held.op.error);
+    assert_int_equal(held.ret.n, 1);
+    assert_same_task(&held.ret.v[0], &next);
+    struct settlement v = settlement_of(&claimed, TASK_COMPLETED);
+    assert_true(settle_with(w, &v));
+    assert_str(get(w, t.id).name, "renamed");
+}
+
+static void a_deleted_task_is_on_no_list(void **state)
+{
+    struct world *w = *state;
+    struct task t = some_task(w), next = t;
+    insert(w, &t, 1);
+    next.deleted = true;
+    next.state = TASK_CANCELLED;
+    next.version = 2;
+    struct op_put op = put_of(&t, &next);
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    struct task_filter f = { .tenant = TENANT, .limit = 10 };
+    size_t n = 9;
+    struct store_counts counts;
+    struct error e = { 0 };
+    assert_false(is_there(w, TENANT, t.id));
+    assert_int_equal(list(w, &f).tasks.n, 0);
+    assert_ok(reader_count(w->reader, &f, 100, &n, &e), &e);
+    assert_int_equal(n, 0);
+    assert_ok(reader_counts(w->reader, NOW, &counts, &e), &e);
+    assert_int_equal(counts.by_state[TASK_CANCELLED], 0);
+}
+
+/* ---- withdrawing ---- */
+
+/* A recurring task whose cursor is NOW + 10000, with occurrences at NOW + 1000 … NOW + count * 1000. */
+static struct task spawned(struct world *w, struct task *occurrences, int count)
+{
+    struct task t = some_recurring(w);
+    t.cursor_ms = NOW + 10000;
+    insert(w, &t, 1);
+    for (int i = 0; i < count; i++)
+        occurrences[i] = some_occurrence(w, &t, NOW + 1000 * (i + 1));
+    return t;
+}
+
+static struct op_put withdraw_with(struct world *w, const struct task *t, struct task *next, int64_t from_ms)
+{
+    *next = *t;
+    next->version++;
+    struct op_put op = put_of(t, next);
+    op.withdraw = true;
+    op.withdraw_from_ms = from_ms;
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    return op;
+}
+
+static void withdrawing_deletes_what_waits_and_sets_the_cursor_back(void **state)
+{
+    struct world *w = *state;
+    struct task o[3], next, t = spawned(w, o, 3);
+    o[0].state = TASK_BLOCKED;
+    o[1].state = TASK_PAUSED;
+    insert(w, o, 3);
+    struct op_put op = withdraw_with(w, &t, &next, 0);
+    assert_int_equal(op.ret_withdrawn, 3);
+    assert_int_equal(op.ret_cursor_ms, NOW + 1000);
+    next.cursor_ms = NOW + 1000;
+    struct task read = get(w, t.id);
+    assert_same_task(&read, &next);
+    for (int i = 0; i < 3; i++)
+        assert_false(is_there(w, TENANT, o[i].id));
+}
+
+static void a_put_that_did_not_see_the_latest_spawn_is_refused(void **state)
+{
+    struct world *w = *state;
+    struct task t = some_recurring(w), next = t;
+    insert(w, &t, 1);
+    next.version++;
+    struct op_put op = put_of(&t, &next);
+    op.cursor_ms = t.cursor_ms - 1;
+    assert_refused(w, &op, ERR_CONFLICT, "state");
+    op = put_of(&t, &next);
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+}
+
+static void what_is_withdrawn_does_not_count_as_a_run(void **state)
+{
+    struct world *w = *state;
+    struct task o[3], next, t = some_recurring(w);
+    t.cursor_ms = NOW + 10000;
+    t.runs_count = 7;
+    t.last_run_ms = NOW - 5;
+    insert(w, &t, 1);
+    for (int i = 0; i < 3; i++)
+        o[i] = some_occurrence(w, &t, NOW + 1000 * (i + 1));
+    insert(w, o, 3);
+    struct task stale = t; /* who puts had read it before the last run was settled */
+    stale.last_run_ms = NOW - 1000;
+    withdraw_with(w, &stale, &next, 0);
+    struct task read = get(w, t.id);
+    assert_int_equal(read.runs_count, 4);
+    assert_int_equal(read.last_run_ms, NOW - 5);
+}
+
+static void a_run_by_hand_is_withdrawn_and_has_no_say(void **state)
+{
+    struct world *w = *state;
+    struct task o[2], next, t = some_recurring(w);
+    t.cursor_ms = NOW + 10000;
+    t.runs_count = 7;
+    insert(w, &t, 1);
+    o[0] = some_occurrence(w, &t, NOW + 500);
+    o[0].id = fresh_id(w);
+    o[0].runs_count = 0;
+    o[1] = some_occurrence(w, &t, NOW + 1000);
+    insert(w, o, 2);
+    struct op_put op = withdraw_with(w, &t, &next, 0);
+    assert_int_equal(op.ret_withdrawn, 2);
+    assert_int_equal(op.ret_cursor_ms, NOW + 1000);
+    assert_int_equal(get(w, t.id).runs_count, 6);
+    assert_false(is_there(w, TENANT, o[0].id));
+}
+
+static void a_withdrawn_occurrence_is_never_claimed(void **state)
+{
+    struct world *w = *state;
+    struct task o[1], next, t = spawned(w, o, 1);
+    insert(w, o, 1);
+    withdraw_with(w, &t, &next, 0);
+    struct lane_quota lane = { some_lane(), 10 };
+    struct op_claim op = claim_of(w, &lane, 1);
+    op.until_ms = op.now_ms = NOW + 100000;
+    assert_int_equal(world_apply(w, &op.op), ERR_OK);
+    assert_int_equal(op.ret.n, 0);
+}
+
+static void withdrawing_never_deletes_what_fired(void **state)
+{
+    struct world *w = *state;
+    struct task o[8], next, t = spawned(w, o, 8);
+    struct task running = claim_one(w, &o[0], fresh_id(w));
+    o[1].attempts = 1;
+    o[2].losses = 1;
+    o[3].state = TASK_COMPLETED;
+    o[4].state = TASK_SKIPPED;
+    o[5].state = TASK_FAILED;
+    o[6].fence = 4; /* claimed and given back before it fired: it waits like any other */
+    insert(w, o + 1, 7);
+    struct op_put op = withdraw_with(w, &t, &next, 0);
+    assert_int_equal(op.ret_withdrawn, 2);
+    assert_int_equal(op.ret_cursor_ms, NOW + 7000);
+    for (int i = 0; i < 6; i++)
+        assert_true(is_there(w, TENANT, o[i].id));
+    struct task read = get(w, o[0].id);
+    assert_same_task(&read, &running);
+}
+
+static void the_cursor_never_goes_before_withdraw_from(void **state)
+{
+    struct world *w = *state;
+    struct task o[3], next, t = spawned(w, o, 3);
+    insert(w, o, 3);
+    struct op_put op = withdraw_with(w, &t, &next, NOW + 1001);
+    assert_int_equal(op.ret_withdrawn, 3);
+    assert_int_equal(op.ret_cursor_ms, NOW + 2000); /* the first has no say, the second is not lost */
+}
+
+static void withdraw_from_itself_is_not_before_it(void **state)
+{
+    struct world *w = *state;
+    struct task o[1], next, t = spawned(w, o, 1);
+    insert(w, o, 1);
+    assert_int_equal(withdraw_with(w, &t, &next, NOW + 1000).ret_cursor_ms, NOW + 1000);
+}
+
+static void withdrawing_never_moves_the_cursor_forward(void **state)
+{
+    struct world *w = *state;
+    struct task o[1], next, t = spawned(w, o, 1);
+    insert(w, o, 1);
+    next = t;
+    next.version++;
+    next.cursor_ms = NOW + 500;
+    struct op_put op = put_of(&t, &next);
+    op.withdraw = true;
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    assert_int_equal(op.ret_withdrawn, 1);
+    assert_int_equal(op.ret_cursor_ms, NOW + 500);
+    assert_int_equal(get(w, t.id).cursor_ms, NOW + 500);
+}
+
+static void occurrences_of_others_are_not_withdrawn(void **state)
+{
+    struct world *w = *state;
+    struct task o[1], p[1], next, t = spawned(w, o, 1);
+    spawned(w, p, 1);
+    insert(w, p, 1);
+    struct op_put op = withdraw_with(w, &t, &next, 0);
+    assert_int_equal(op.ret_withdrawn, 0);
+    assert_int_equal(op.ret_cursor_ms, NOW + 10000);
+    assert_true(is_there(w, TENANT, p[0].id));
+}
+
+static void nothing_is_withdrawn_unless_asked(void **state)
+{
+    struct world *w = *state;
+    struct task o[1], t = spawned(w, o, 1), next = t;
+    insert(w, o, 1);
+    next.version++;
+    struct op_put op = put_of(&t, &next);
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    assert_int_equal(op.ret_withdrawn, 0);
+    assert_int_equal(op.ret_cursor_ms, NOW + 10000);
+    assert_true(is_there(w, TENANT, o[0].id));
+}
+
+static void a_refused_put_withdraws_nothing(void **state)
+{
+    struct world *w = *state;
+    struct task o[1], t = spawned(w, o, 1), next = t;
+    insert(w, o, 1);
+    struct op_put op = put_of(&t, &next);
+    op.withdraw = true;
+    op.version = 9;
+    assert_refused(w, &op, ERR_CONFLICT, "version");
+    assert_true(is_there(w, TENANT, o[0].id));
+}
+
+/* ---- what comes along ---- */
+
+static void one_more_task_comes_along_and_is_not_withdrawn(void **state)
+{
+    struct world *w = *state;
+    struct task o[1], t = spawned(w, o, 1), next = t, also = some_occurrence(w, &t, NOW);
+    also.id = fresh_id(w);
+    insert(w, o, 1);
+    struct op_put op = put_of(&t, &next);
+    op.withdraw = true;
+    op.also = &also;
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    assert_int_equal(op.ret_withdrawn, 1);
+    struct task read = get(w, also.id);
+    assert_same_task(&read, &also);
+}
+
+static void a_clash_of_what_comes_along_fails_the_whole(void **state)
+{
+    struct world *w = *state;
+    struct task t = some_recurring(w), there = some_task(w), also = there, next = t;
+    insert(w, (struct task[]){ t, there }, 2);
+    next.name = S("renamed");
+    also.created_ms++;
+    struct op_put op = put_of(&t, &next);
+    op.also = &also;
+    assert_refused(w, &op, ERR_CONFLICT, "id");
+    assert_str(get(w, t.id).name, "report");
+    also.created_ms--;
+    op = put_of(&t, &next);
+    op.also = &also;
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    assert_str(get(w, t.id).name, "renamed");
+}
+
+static void a_put_keeps_an_idempotency_record_once(void **state)
+{
+    struct world *w = *state;
+    struct task t = some_task(w), next = t;
+    insert(w, &t, 1);
+    next.name = S("renamed");
+    struct idempotency i = { .tenant = TENANT, .key = "key", .status = 200, .answer = S("ok"), .created_ms = NOW },
+                       read;
+    struct op_put op = put_of(&t, &next);
+    op.version = 9;
+    op.idempotency = &i;
+    assert_refused(w, &op, ERR_CONFLICT, "version");
+    assert_int_equal(reader_idempotency(w->reader, TENANT, i.key, &w->arena, &read, NULL), ERR_NOT_FOUND);
+    op = put_of(&t, &next);
+    op.idempotency = &i;
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    assert_int_equal(reader_idempotency(w->reader, TENANT, i.key, &w->arena, &read, NULL), ERR_OK);
+    assert_str(read.answer, "ok");
+    next.name = S("again");
+    op = put_of(&t, &next);
+    op.version = 9; /* the key is looked at first */
+    op.idempotency = &i;
+    assert_refused(w, &op, ERR_CONFLICT, "idempotency-key");
+    assert_str(get(w, t.id).name, "renamed");
+}
+
+static const struct CMUnitTest tests[] = {
+    store_test(a_put_replaces_the_row),
+    store_test(a_put_moves_a_task_to_its_new_lane),
+    store_test(a_put_is_guarded_by_version_then_fence_and_state),
+    store_test(a_put_of_what_is_not_there_is_not_found),
+    store_test(a_running_task_keeps_its_claim_through_a_put),
+    store_test(a_deleted_task_is_on_no_list),
+    store_test(withdrawing_deletes_what_waits_and_sets_the_cursor_back),
+    store_test(a_put_that_did_not_see_the_latest_spawn_is_refused),
+    store_test(what_is_withdrawn_does_not_count_as_a_run),
+    store_test(a_run_by_hand_is_withdrawn_and_has_no_say),
+    store_test(a_withdrawn_occurrence_is_never_claimed),
+    store_test(withdrawing_never_deletes_what_fired),
+    store_test(the_cursor_never_goes_before_withdraw_from),
+    store_test(withdraw_from_itself_is_not_before_it),
+    store_test(withdrawing_never_moves_the_cursor_forward),
+    store_test(occurrences_of_others_are_not_withdrawn),
+    store_test(nothing_is_withdrawn_unless_asked),
+    store_test(a_refused_put_withdraws_nothing),
+    store_test(one_more_task_comes_along_and_is_not_withdrawn),
+    store_test(a_clash_of_what_comes_along_fails_the_whole),
+    store_test(a_put_keeps_an_idempotency_record_once),
+};
+const struct test_list put_tests = { tests, array_count(tests) };

@@ -1,0 +1,192 @@
+/* OP_RECURRING and OP_SPAWN. */
+#include "store_world.h"
+
+static struct op_recurring recurring_before(struct world *w, int64_t until_ms, size_t max)
+{
+    struct op_recurring op = { .op.kind = OP_RECURRING, .until_ms = until_ms, .max = max };
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    return op;
+}
+
+static struct task recurring_at(struct world *w, int64_t cursor_ms)
+{
+    struct task t = some_recurring(w);
+    t.cursor_ms = cursor_ms;
+    return t;
+}
+
+static void recurring_tasks_come_earliest_first(void **state)
+{
+    struct world *w = *state;
+    struct task a = recurring_at(w, NOW + 30), b = recurring_at(w, NOW + 10), c = recurring_at(w, NOW + 20),
+                d = recurring_at(w, NOW + 10);
+    b.tenant = OTHER_TENANT;
+    insert(w, (struct task[]){ a, d, c, b }, 4);
+    struct op_recurring op = recurring_before(w, NOW + 100, 10);
+    assert_tasks(&op.ret, &b.id, &d.id, &c.id, &a.id);
+    assert_same_task(&op.ret.v[0], &b);
+    assert_true(op.ret_next_ms == INT64_MAX);
+}
+
+static void a_cursor_at_until_is_left_and_told(void **state)
+{
+    struct world *w = *state;
+    struct task before = recurring_at(w, NOW + 9), at = recurring_at(w, NOW + 10);
+    insert(w, (struct task[]){ before, at }, 2);
+    struct op_recurring op = recurring_before(w, NOW + 10, 10);
+    assert_tasks(&op.ret, &before.id);
+    assert_int_equal(op.ret_next_ms, NOW + 10);
+}
+
+static void at_most_max_recurring_tasks_come(void **state)
+{
+    struct world *w = *state;
+    struct task a = recurring_at(w, NOW + 1), b = recurring_at(w, NOW + 2), c = recurring_at(w, NOW + 3);
+    insert(w, (struct task[]){ a, b, c }, 3);
+    struct op_recurring op = recurring_before(w, NOW + 10, 2);
+    assert_tasks(&op.ret, &a.id, &b.id);
+    assert_int_equal(op.ret_next_ms, NOW + 3);
+}
+
+static void only_scheduled_recurring_tasks_come(void **state)
+{
+    struct world *w = *state;
+    struct task v[] = { some_task(w), some_recurring(w), some_recurring(w), some_recurring(w) };
+    v[0].cursor_ms = NOW;
+    v[1].state = TASK_PAUSED;
+    v[2].state = TASK_COMPLETED;
+    v[3].state = TASK_CANCELLED;
+    v[3].deleted = true;
+    insert(w, v, 4);
+    struct op_recurring op = recurring_before(w, NOW + 100000, 10);
+    assert_int_equal(op.ret.n, 0);
+    assert_true(op.ret_next_ms == INT64_MAX);
+}
+
+/* ---- spawn ---- */
+
+static struct op_spawn spawn_of(const struct task *t, const struct spawn_plan *plan)
+{
+    return (struct op_spawn){ .op.kind = OP_SPAWN,
+                              .id = t->id,
+                              .version = t->version,
+                              .cursor_ms = t->cursor_ms,
+                              .plan = plan,
+                              .now_ms = NOW + 5 };
+}
+
+static void spawning_puts_occurrences_in_and_moves_the_cursor(void **state)
+{
+    struct world *w = *state;
+    struct task t = some_recurring(w);
+    t.runs_count = 10;
+    t.skipped_count = 20;
+    insert(w, &t, 1);
+    struct task two[] = { some_occurrence(w, &t, NOW + 1000), some_occurrence(w, &t, NOW + 2000) };
+    two[1].state = TASK_SKIPPED;
+    struct spawn_plan plan = { { two, 2 }, NOW + 3000, 1, 3, false, false };
+    struct op_spawn op = spawn_of(&t, &plan);
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    struct task first = get(w, two[0].id), second = get(w, two[1].id), after = get(w, t.id), expected = t;
+    assert_same_task(&first, &two[0]);
+    assert_same_task(&second, &two[1]);
+    expected.cursor_ms = NOW + 3000;
+    expected.runs_count = 11;
+    expected.skipped_count = 23;
+    assert_same_task(&after, &expected);
+    struct op_recurring next = recurring_before(w, NOW + 3001, 10);
+    assert_tasks(&next.ret, &t.id);
+}
+
+static void a_task_that_has_ended_is_completed(void **state)
+{
+    struct world *w = *state;
+    struct task t = some_recurring(w), expected = t;
+    insert(w, &t, 1);
+    struct spawn_plan plan = { { NULL, 0 }, INT64_MAX, 0, 0, true, false };
+    struct op_spawn op = spawn_of(&t, &plan);
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    expected.state = TASK_COMPLETED;
+    expected.cursor_ms = INT64_MAX;
+    expected.updated_ms = expected.completed_ms = NOW + 5;
+    struct task after = get(w, t.id);
+    assert_same_task(&after, &expected);
+    assert_int_equal(recurring_before(w, INT64_MAX, 10).ret.n, 0);
+}
+
+static void an_occurrence_that_exists_stays_as_it_is(void **state)
+{
+    struct world *w = *state;
+    struct task t = some_recurring(w);
+    insert(w, &t, 1);
+    struct task o = some_occurrence(w, &t, NOW + 1000), claimed = claim_one(w, &o, fresh_id(w));
+    struct task two[] = { o, some_occurrence(w, &t, NOW + 2000) };
+    two[0].created_ms++; /* whoever spawned it first, made it then */
+    struct spawn_plan plan = { { two, 2 }, NOW + 3000, 2, 0, false, false };
+    struct op_spawn op = spawn_of(&t, &plan);
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    struct task read = get(w, o.id);
+    assert_same_task(&read, &claimed);
+    assert_true(is_there(w, TENANT, two[1].id));
+}
+
+/* What spoils a spawn: each row changes what is expected, or the task it meets. */
+static void spawning_is_guarded(void **state)
+{
+    struct world *w = *state;
+    static const struct {
+        int64_t version, cursor;
+        enum task_state state;
+        enum task_kind kind;
+        bool missing;
+    } rows[] = {
+        { 1, 0, TASK_SCHEDULED, TASK_RECURRING, false }, { 0, 1, TASK_SCHEDULED, TASK_RECURRING, false },
+        { 0, 0, TASK_PAUSED, TASK_RECURRING, false },    { 0, 0, TASK_COMPLETED, TASK_RECURRING, false },
+        { 0, 0, TASK_SCHEDULED, TASK_RECURRING, true },
+    };
+    for (size_t i = 0; i < array_count(rows); i++) {
+        struct task t = some_recurring(w);
+        t.state = rows[i].state;
+        t.kind = rows[i].kind;
+        if (!rows[i].missing)
+            insert(w, &t, 1);
+        struct task o = some_occurrence(w, &t, NOW + 1000);
+        struct spawn_plan plan = { { &o, 1 }, NOW + 2000, 1, 0, false, false };
+        struct op_spawn op = spawn_of(&t, &plan);
+        op.version += rows[i].version;
+        op.cursor_ms -= rows[i].cursor;
+        assert_int_equal(world_apply(w, &op.op), ERR_CONFLICT);
+        assert_false(is_there(w, TENANT, o.id));
+        if (rows[i].missing)
+            continue;
+        struct task after = get(w, t.id);
+        assert_same_task(&after, &t);
+    }
+}
+
+static void a_second_spawner_changes_nothing(void **state)
+{
+    struct world *w = *state;
+    struct task t = some_recurring(w);
+    insert(w, &t, 1);
+    struct task o = some_occurrence(w, &t, NOW + 1000);
+    struct spawn_plan plan = { { &o, 1 }, NOW + 2000, 1, 0, false, false };
+    struct op_spawn a = spawn_of(&t, &plan), b = a;
+    world_apply_all(w, (struct op *[]){ &a.op, &b.op }, 2);
+    assert_int_equal(a.op.rc, ERR_OK);
+    assert_int_equal(b.op.rc, ERR_CONFLICT);
+    assert_int_equal(get(w, t.id).runs_count, 1);
+}
+
+static const struct CMUnitTest tests[] = {
+    store_test(recurring_tasks_come_earliest_first),
+    store_test(a_cursor_at_until_is_left_and_told),
+    store_test(at_most_max_recurring_tasks_come),
+    store_test(only_scheduled_recurring_tasks_come),
+    store_test(spawning_puts_occurrences_in_and_moves_the_cursor),
+    store_test(a_task_that_has_ended_is_completed),
+    store_test(an_occurrence_that_exists_stays_as_it_is),
+    store_test(spawning_is_guarded),
+    store_test(a_second_spawner_changes_nothing),
+};
+const struct test_list recurring_tests = { tests, array_count(tests) };

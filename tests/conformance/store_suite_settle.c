@@ -1,0 +1,283 @@
+/* OP_SETTLE, and the executions it leaves. */
+#include "store_world.h"
+
+static struct task claimed_task(struct world *w)
+{
+    struct task t = some_task(w);
+    return claim_one(w, &t, fresh_id(w));
+}
+
+static struct execution_page executions_of(struct world *w, struct uuid task)
+{
+    struct execution_filter f = { .tenant = TENANT, .task = task, .limit = 100 };
+    struct execution_page page = { 0 };
+    struct error e = { 0 };
+    assert_ok(reader_executions(w->reader, &f, &w->arena, &page, &e), &e);
+    return page;
+}
+
+static struct settlement with_execution(struct world *w, const struct task *t, enum task_state next)
+{
+    struct settlement v = settlement_of(t, next);
+    v.verdict.has_execution = true;
+    v.verdict.execution = some_execution(w, t);
+    return v;
+}
+
+static void a_final_verdict_ends_a_task(void **state)
+{
+    struct world *w = *state;
+    struct task t = claimed_task(w), expected = t;
+    struct settlement v = with_execution(w, &t, TASK_FAILED);
+    v.verdict.attempts = 5;
+    v.verdict.losses = 2;
+    v.verdict.last_error = S("HTTP 410");
+    assert_true(settle_with(w, &v));
+    expected.state = TASK_FAILED;
+    expected.claim = (struct uuid){ 0 };
+    expected.attempts = 5;
+    expected.losses = 2;
+    expected.last_error = S("HTTP 410");
+    expected.started_ms = NOW;
+    expected.updated_ms = expected.completed_ms = NOW + 10;
+    struct task read = get(w, t.id);
+    assert_same_task(&read, &expected);
+}
+
+static void a_retry_schedules_a_task_for_its_new_due_time(void **state)
+{
+    struct world *w = *state;
+    struct task t = claimed_task(w), expected = t;
+    struct settlement v = settlement_of(&t, TASK_SCHEDULED);
+    v.verdict.due_ms = NOW + 1000;
+    assert_true(settle_with(w, &v));
+    expected.state = TASK_SCHEDULED;
+    expected.claim = (struct uuid){ 0 };
+    expected.attempts = 1;
+    expected.due_ms = NOW + 1000;
+    expected.updated_ms = NOW + 10;
+    struct task read = get(w, t.id);
+    assert_same_task(&read, &expected);
+}
+
+static void another_fence_is_stale_and_changes_nothing(void **state)
+{
+    struct world *w = *state;
+    struct task t = claimed_task(w);
+    for (int64_t off = -1; off <= 1; off += 2) {
+        struct task other = t;
+        other.fence += off;
+        struct settlement v = with_execution(w, &other, TASK_COMPLETED);
+        v.fence = max_of(other.fence, (int64_t)5);
+        assert_false(settle_with(w, &v));
+        struct task read = get(w, t.id);
+        assert_same_task(&read, &t);
+    }
+    assert_int_equal(executions_of(w, t.id).executions.n, 0);
+}
+
+static void late_worker_is_fenced_off(void **state)
+{
+    struct world *w = *state;
+    struct task t = claimed_task(w);
+    struct settlement back = settlement_of(&t, TASK_SCHEDULED), late = with_execution(w, &t, TASK_COMPLETED);
+    back.verdict.due_ms = NOW;
+    assert_true(settle_with(w, &back));
+    struct lane_quota lane = { some_lane(), 1 };
+    struct op_claim op = claim_of(w, &lane, 1);
+    assert_int_equal(world_apply(w, &op.op), ERR_OK);
+    assert_int_equal(op.ret.n, 1);
+    assert_false(settle_with(w, &late));
+    struct task read = get(w, t.id);
+    assert_same_task(&read, &op.ret.v[0]);
+    struct settlement good = settlement_of(&op.ret.v[0], TASK_COMPLETED);
+    assert_true(settle_with(w, &good));
+}
+
+static void a_task_that_does_not_run_cannot_be_settled(void **state)
+{
+    struct world *w = *state;
+    struct task t = some_task(w), gone = some_task(w);
+    t.fence = gone.fence = 3;
+    insert(w, &t, 1);
+    struct settlement v = settlement_of(&t, TASK_COMPLETED), u = settlement_of(&gone, TASK_COMPLETED);
+    assert_false(settle_with(w, &v));
+    assert_false(settle_with(w, &u));
+    assert_int_equal(get(w, t.id).state, TASK_SCHEDULED);
+    assert_false(is_there(w, TENANT, gone.id));
+}
+
+static void stale_ones_do_not_hold_up_the_others(void **state)
+{
+    struct world *w = *state;
+    struct task a = claimed_task(w), b = claimed_task(w);
+    struct settlement v[] = { settlement_of(&a, TASK_COMPLETED), settlement_of(&b, TASK_COMPLETED),
+                              settlement_of(&b, TASK_FAILED) };
+    v[0].fence = 99;
+    v[0].stale = false;
+    v[1].stale = true;
+    struct op_settle op = { .op.kind = OP_SETTLE, .v = v, .n = 3, .now_ms = NOW };
+    assert_int_equal(world_apply(w, &op.op), ERR_OK);
+    assert_true(v[0].stale);
+    assert_false(v[1].stale);
+    assert_true(v[2].stale); /* the one before it ended the claim */
+    assert_int_equal(get(w, b.id).state, TASK_COMPLETED);
+}
+
+static void an_execution_is_written_with_the_verdict(void **state)
+{
+    struct world *w = *state;
+    struct task t = claimed_task(w);
+    struct settlement v = with_execution(w, &t, TASK_COMPLETED);
+    assert_true(settle_with(w, &v));
+    struct execution_page page = executions_of(w, t.id);
+    assert_int_equal(page.executions.n, 1);
+    assert_null(execution_difference(&page.executions.v[0], &v.verdict.execution));
+}
+
+static void no_execution_is_written_without_one(void **state)
+{
+    struct world *w = *state;
+    struct task t = claimed_task(w);
+    struct settlement v = settlement_of(&t, TASK_SCHEDULED);
+    v.verdict.execution = some_execution(w, &t);
+    v.verdict.due_ms = NOW;
+    assert_true(settle_with(w, &v));
+    assert_int_equal(executions_of(w, t.id).executions.n, 0);
+    assert_int_equal(get(w, t.id).started_ms, 0);
+}
+
+static void a_repeated_settle_writes_one_execution(void **state)
+{
+    struct world *w = *state;
+    struct task t = claimed_task(w);
+    struct settlement v = with_execution(w, &t, TASK_COMPLETED), again = v;
+    assert_true(settle_with(w, &v));
+    assert_false(settle_with(w, &again));
+    assert_int_equal(executions_of(w, t.id).executions.n, 1);
+}
+
+static void an_execution_that_is_there_already_stays(void **state)
+{
+    struct world *w = *state;
+    struct task a = claimed_task(w), b = claimed_task(w);
+    struct settlement first = with_execution(w, &a, TASK_COMPLETED), second = with_execution(w, &b, TASK_COMPLETED);
+    assert_true(settle_with(w, &first));
+    second.verdict.execution.id = first.verdict.execution.id;
+    second.verdict.execution.task = first.verdict.execution.task; /* an id belongs to one task: it is derived from it */
+    assert_true(settle_with(w, &second));
+    assert_int_equal(get(w, b.id).state, TASK_COMPLETED);
+    assert_int_equal(executions_of(w, a.id).executions.n, 1);
+    assert_int_equal(executions_of(w, b.id).executions.n, 0);
+}
+
+static void an_occurrence_tells_its_parent_when_it_ran(void **state)
+{
+    struct world *w = *state;
+    struct task parent = some_recurring(w);
+    insert(w, &parent, 1);
+    int64_t runs_ms[] = { NOW + 70, NOW + 40, NOW + 90 }, expected[] = { NOW + 70, NOW + 70, NOW + 90 };
+    for (int i = 0; i < 3; i++) {
+        struct task o = some_occurrence(w, &parent, NOW + i), claimed = claim_one(w, &o, fresh_id(w));
+        struct settlement v = with_execution(w, &claimed, TASK_COMPLETED);
+        v.verdict.execution.started_us = runs_ms[i] * 1000 + 999;
+        assert_true(settle_with(w, &v));
+        struct task after = parent;
+        after.last_run_ms = expected[i];
+        struct task read = get(w, parent.id);
+        assert_same_task(&read, &after);
+    }
+    assert_int_equal(executions_of(w, parent.id).executions.n, 3);
+}
+
+static void a_parent_hears_nothing_of_what_did_not_run(void **state)
+{
+    struct world *w = *state;
+    struct task parent = some_recurring(w);
+    insert(w, &parent, 1);
+    struct task o = some_occurrence(w, &parent, NOW), claimed = claim_one(w, &o, fresh_id(w));
+    struct settlement returned = settlement_of(&claimed, TASK_SCHEDULED), stale = with_execution(w, &o, TASK_FAILED);
+    returned.verdict.due_ms = NOW;
+    assert_true(settle_with(w, &returned));
+    stale.fence = claimed.fence;
+    assert_false(settle_with(w, &stale));
+    assert_int_equal(get(w, parent.id).last_run_ms, 0);
+}
+
+static void an_occurrence_without_its_parent_is_settled(void **state)
+{
+    struct world *w = *state;
+    struct task parent = some_recurring(w), o = some_occurrence(w, &parent, NOW),
+                claimed = claim_one(w, &o, fresh_id(w));
+    struct settlement v = with_execution(w, &claimed, TASK_COMPLETED);
+    assert_true(settle_with(w, &v));
+    assert_int_equal(get(w, o.id).state, TASK_COMPLETED);
+    assert_false(is_there(w, TENANT, parent.id));
+}
+
+static void a_recalled_task_becomes_the_row_in_its_place(void **state)
+{
+    struct world *w = *state;
+    struct task t = claimed_task(w), row = t;
+    row.state = TASK_PAUSED;
+    row.name = S("renamed");
+    row.version = 2;
+    row.fence = t.fence;
+    row.due_ms = NOW + 777;
+    row.payload = S("[1]");
+    row.updated_ms = NOW + 3;
+    row.claim = (struct uuid){ 0 };
+    struct settlement v = settlement_of(&t, TASK_SCHEDULED);
+    v.replace = &row;
+    assert_true(settle_with(w, &v));
+    struct task read = get(w, t.id);
+    assert_same_task(&read, &row);
+}
+
+static void a_replacement_is_guarded_by_the_fence_too(void **state)
+{
+    struct world *w = *state;
+    struct task t = claimed_task(w), row = t;
+    row.state = TASK_CANCELLED;
+    struct settlement v = settlement_of(&t, TASK_SCHEDULED);
+    v.replace = &row;
+    v.fence++;
+    assert_false(settle_with(w, &v));
+    struct task read = get(w, t.id);
+    assert_same_task(&read, &t);
+}
+
+static void a_replacement_brings_the_verdicts_execution_along(void **state)
+{
+    struct world *w = *state;
+    struct task t = claimed_task(w), row = t;
+    row.state = TASK_SCHEDULED;
+    struct settlement v = with_execution(w, &t, TASK_SCHEDULED);
+    v.replace = &row;
+    assert_true(settle_with(w, &v));
+    assert_int_equal(executions_of(w, t.id).executions.n, 1);
+    struct lane_quota lane = { some_lane(), 1 };
+    struct op_claim op = claim_of(w, &lane, 1);
+    assert_int_equal(world_apply(w, &op.op), ERR_OK);
+    assert_tasks(&op.ret, &t.id); /* it stands in its lane again */
+}
+
+static const struct CMUnitTest tests[] = {
+    store_test(a_final_verdict_ends_a_task),
+    store_test(a_retry_schedules_a_task_for_its_new_due_time),
+    store_test(another_fence_is_stale_and_changes_nothing),
+    store_test(late_worker_is_fenced_off),
+    store_test(a_task_that_does_not_run_cannot_be_settled),
+    store_test(stale_ones_do_not_hold_up_the_others),
+    store_test(an_execution_is_written_with_the_verdict),
+    store_test(no_execution_is_written_without_one),
+    store_test(a_repeated_settle_writes_one_execution),
+    store_test(an_execution_that_is_there_already_stays),
+    store_test(an_occurrence_tells_its_parent_when_it_ran),
+    store_test(a_parent_hears_nothing_of_what_did_not_run),
+    store_test(an_occurrence_without_its_parent_is_settled),
+    store_test(a_recalled_task_becomes_the_row_in_its_place),
+    store_test(a_replacement_is_guarded_by_the_fence_too),
+    store_test(a_replacement_brings_the_verdicts_execution_along),
+};
+const struct test_list settle_tests = { tests, array_count(tests) };

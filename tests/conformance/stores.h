@@ -1,0 +1,34 @@
+#pragma once
+/* tests/conformance/stores.h - every adapter of port/store.h: a row is all that a new one takes, here and in meson.build. */
+#include "adapter/store_memory.h"
+#include "adapter/store_sqlite.h"
+#include "check.h"
+#include "port/store.h"
+
+struct store_adapter {
+    const char *name;
+    enum err (*open)(const char *directory, struct store **ret, struct error *e); /* the folder exists and is empty */
+};
+
+static inline enum err open_store_memory(const char *directory, struct store **ret, struct error *e)
+{
+    (void)directory;
+    (void)e;
+    *ret = store_memory_new();
+    return ERR_OK;
+}
+
+static const struct store_adapter store_adapters[] = {
+    { "memory", open_store_memory },
+    { "sqlite", store_sqlite_open },
+};
+
+/* The adapter that the command line names; the model when it names none. */
+static inline const struct store_adapter *store_adapter_of(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "memory";
+    for (size_t i = 0; i < array_count(store_adapters); i++)
+        if (strcmp(store_adapters[i].name, name) == 0)
+            return &store_adapters[i];
+    return NULL;
+}

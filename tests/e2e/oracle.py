@@ -1,0 +1,166 @@
+"""The judge of the fault tests: what clients were told, what the receiver got and what the tasks became, held to the
+invariants that hold under every fault. It knows nothing of Belfry's insides. test_oracle.py plants each bug it must catch.
+
+Only of what was in flight at a fault may anything run twice: a repeat of a call needs a fault between the two that came
+within IN_FLIGHT_MS of the first, a higher fence and the same webhook-id. The receiver's threads may write a call down a little
+after it came: then the orphan of a fault may stand behind it, and even behind its own repeat.
+"""
+
+import collections
+import dataclasses
+
+IN_FLIGHT_MS = 5000  # from the call to its settlement, on a machine with better things to do
+LAG_MS = 1000  # of the receiver's threads behind what is in their sockets
+FINAL = {"COMPLETED", "FAILED", "CANCELLED", "SKIPPED", "EXPIRED"}
+
+
+@dataclasses.dataclass
+class Asked:
+    """A one-time task that a client asked for, at a path of its own; id is None until it was acknowledged."""
+
+    path: str
+    due_ms: float = 0
+    id: str = None
+    max_attempts: int = 1  # of those that fail by our own reply
+    stopped_ms: float = None  # when its cancel was acknowledged
+
+
+@dataclasses.dataclass
+class Beat:
+    """A recurring task, at a path of its own: each of its interval's times fires once."""
+
+    path: str
+    id: str
+    interval_ms: int
+    until_ms: float  # everything due before this has to be there
+
+
+@dataclasses.dataclass
+class Report:
+    tasks: int = 0
+    acknowledged: int = 0
+    calls: int = 0
+    lost: int = 0
+    duplicated: int = 0  # allowed ones
+    early: int = 0
+    stopped: int = 0
+    occurrences: int = 0
+    late_ms: list = dataclasses.field(default_factory=list)
+    faults: dict = dataclasses.field(default_factory=dict)
+    wrong: list = dataclasses.field(default_factory=list)
+
+    def blame(self, text):
+        self.wrong.append(text)
+
+    def quantile(self, q):
+        late = sorted(self.late_ms) or [0]
+        return late[min(int(q * len(late)), len(late) - 1)]
+
+    def __str__(self):
+        faults = ", ".join(f"{n} × {kind}" for kind, n in sorted(self.faults.items())) or "none"
+        return (f"{self.tasks} tasks, {self.acknowledged} acknowledged, {self.stopped} cancelled, {self.occurrences} occurrences, {self.calls} calls; faults: {faults}; "
+                f"lost {self.lost}, duplicated {self.duplicated}, early {self.early}; late p50 {self.quantile(0.5):.0f} "
+                f"p99 {self.quantile(0.99):.0f} max {self.quantile(1):.0f} ms")
+
+
+def check_order(report, calls, faults_ms, finals_seen):
+    """The calls of one webhook-id."""
+    calls = sorted(calls, key=lambda c: c.fence)
+    first = calls[0]
+    for before, call in zip(calls, calls[1:]):
+        what = f"{call.path} {call.id} at {call.received_ms:.0f} (fence {call.fence}) after {before.received_ms:.0f} (fence {before.fence})"
+        if call.fence <= before.fence:
+            report.blame(f"fence did not rise: {what}")
+        if call.attempt > before.attempt:
+            if before.status and before.status < 300:
+                report.blame(f"tried again after a success: {what}")
+            continue  # a retry that we asked for by our reply
+        report.duplicated += 1
+        in_flight = (before.received_ms - LAG_MS, min(call.received_ms, before.received_ms + IN_FLIGHT_MS))
+        if not any(in_flight[0] <= f <= in_flight[1] for f in faults_ms):
+            report.blame(f"repeated without a fault in between: {what}")
+    seen_ms = finals_seen.get(first.id)
+    if seen_ms is not None and calls[-1].received_ms > seen_ms:
+        report.blame(f"ran after it was seen final: {first.path} {first.id}")
+
+
+def check_stopped(report, asked, calls, states):
+    """It may have been called before, and the receiver may have written that down a moment later."""
+    report.stopped += 1
+    if any(c.received_ms > asked.stopped_ms + LAG_MS for c in calls):
+        report.blame(f"ran after an acknowledged cancel: {asked.path} {asked.id}")
+    if states.get(asked.id) != "CANCELLED":
+        report.blame(f"was cancelled and is {states.get(asked.id)}: {asked.path} {asked.id}")
+
+
+def check_asked(report, asked, calls, states):
+    report.tasks += 1
+    if {c.id for c in calls} - {asked.id} and asked.id is not None:
+        report.blame(f"more than one task for one idempotency key: {asked.path} {asked.id} {[c.id for c in calls]}")
+    for call in calls:
+        if call.received_ms < asked.due_ms:
+            report.early += 1
+            report.blame(f"early by {asked.due_ms - call.received_ms:.3f} ms: {asked.path} {call.id}")
+    if asked.id is None:
+        return
+    report.acknowledged += 1
+    if asked.stopped_ms is not None:
+        check_stopped(report, asked, calls, states)
+        return
+    if not calls:
+        report.lost += 1
+        report.blame(f"lost: {asked.path} {asked.id}, which is {states.get(asked.id)}")
+        return
+    report.late_ms.append(calls[0].received_ms - asked.due_ms)
+    if states.get(asked.id) not in FINAL:
+        report.blame(f"has no final state: {asked.path} {asked.id}, which is {states.get(asked.id)}")
+    if max(c.attempt for c in calls) > asked.max_attempts:
+        report.blame(f"too many attempts: {asked.path} {asked.id}")
+
+
+def check_beat(report, beat, calls):
+    report.tasks += 1
+    report.acknowledged += 1
+    by_time = collections.defaultdict(set)
+    for call in calls:
+        by_time[call.scheduled_ms].add(call.id)
+        if call.received_ms < call.scheduled_ms:
+            report.early += 1
+            report.blame(f"early by {call.scheduled_ms - call.received_ms:.3f} ms: {beat.path} {call.id}")
+    report.occurrences += len(by_time)
+    for due, ids in by_time.items():
+        if len(ids) > 1:
+            report.blame(f"an occurrence with two ids: {beat.path} {due} {ids}")
+    if not by_time:
+        report.lost += 1
+        report.blame(f"never fired: {beat.path}")
+        return
+    due = min(by_time)
+    while due < beat.until_ms:
+        if due not in by_time:
+            report.lost += 1
+            report.blame(f"lost occurrence: {beat.path} {due}")
+        due += beat.interval_ms
+    odd = [t for t in by_time if (t - min(by_time)) % beat.interval_ms]
+    if odd:
+        report.blame(f"fired off its interval: {beat.path} {odd}")
+
+
+def judge(asked, beats, calls, faults, states, finals_seen=None):
+    """asked, beats: what was asked for. calls: the receiver's. faults: (kind, ms). states: id → what it became.
+    finals_seen: id → when a client read a final state."""
+    report = Report(calls=len(calls), faults=dict(collections.Counter(kind for kind, _ in faults)))
+    faults_ms = [ms for _, ms in faults]
+    by_path, by_id = collections.defaultdict(list), collections.defaultdict(list)
+    for call in calls:
+        by_path[call.path].append(call)
+        by_id[call.id].append(call)
+    for path in set(by_path) - {a.path for a in asked} - {b.path for b in beats}:
+        report.blame(f"nobody asked for this: {path}")
+    for one in asked:
+        check_asked(report, one, by_path[one.path], states)
+    for beat in beats:
+        check_beat(report, beat, by_path[beat.path])
+    for group in by_id.values():
+        check_order(report, group, faults_ms, finals_seen or {})
+    return report

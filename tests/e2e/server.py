@@ -1,0 +1,383 @@
+"""The real server from outside: `belfry serve` as a process, a client that keeps its own record, and a receiver.
+
+The receiver is the oracle of these tests: it logs each call it gets (id, task, attempt, fence, due, received) by its own clock
+and answers as it was told. Nothing here reads Belfry's database, and nothing waits for a fixed time: whoever waits, waits for
+something to happen, and gives up loudly after TIMEOUT_S.
+"""
+
+import collections
+import dataclasses
+import datetime
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+from conftest import BUILD
+
+TIMEOUT_S = 60  # of a wait: nobody waits so long unless something is broken
+POLL_S = 0.02
+LISTENS = re.compile(r"listens on http://127\.0\.0\.1:(\d+)")
+SANITIZER = re.compile(r"(ERROR|WARNING): \w*Sanitizer|runtime error:")
+
+
+def now_ms():
+    return time.time() * 1000
+
+
+def to_ms(text):
+    """2026-02-10T08:00:00.123Z → milliseconds since 1970"""
+    return round(datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000)
+
+
+def at(ms):
+    """milliseconds since 1970 → 2026-02-10T08:00:00.123Z"""
+    whole = datetime.datetime.fromtimestamp(int(ms) // 1000, datetime.timezone.utc)
+    return whole.strftime("%Y-%m-%dT%H:%M:%S") + f".{int(ms) % 1000:03d}Z"
+
+
+def until(what, timeout_s=TIMEOUT_S, why="it did not happen"):
+    """Calls what() until it returns something true, which is returned."""
+    end = time.monotonic() + timeout_s
+    while True:
+        got = what()
+        if got:
+            return got
+        if time.monotonic() > end:
+            text = why() if callable(why) else why
+            raise AssertionError(f"{text} within {timeout_s} s")
+        time.sleep(POLL_S)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# the server
+
+
+class Server:
+    """`belfry serve` on a data directory and a free port; may be started, ended and killed many times."""
+
+    def __init__(self, data_dir, *arguments, env=None, listen="127.0.0.1:0"):
+        self.data_dir = data_dir
+        self.arguments = arguments
+        self.listen = listen
+        self.env = env or {}
+        self.process = None
+        self.port = None
+        self.lines = collections.deque(maxlen=400)
+
+    def start(self, env=None, preexec=None):
+        """Returns once it listens."""
+        assert self.process is None or self.process.poll() is not None, "it runs already"
+        listening = threading.Event()
+        command = [BUILD / "belfry", "serve", "--listen", self.listen, "--data-dir", self.data_dir, *self.arguments]
+        environment = {**os.environ, "BELFRY_LOG_FORMAT": "logfmt", **self.env, **(env or {})}
+        self.port = None
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment,
+                                        preexec_fn=preexec)
+        self.reader = threading.Thread(target=self._read, args=(self.process.stderr, listening), daemon=True)
+        self.reader.start()
+        assert listening.wait(TIMEOUT_S) and self.port, f"the server did not start:\n{self.log()}"
+        return self
+
+    def _read(self, pipe, listening):
+        for line in pipe:
+            text = line.decode("utf-8", "replace").rstrip()
+            self.lines.append(text)
+            found = LISTENS.search(text)
+            if found:
+                self.port = int(found[1])
+                listening.set()
+        listening.set()  # it ended, listening or not
+        pipe.close()
+
+    def log(self):
+        return "\n".join(self.lines)
+
+    @property
+    def key(self):
+        return (self.data_dir / "admin.key").read_text().strip()
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def client(self):
+        return Client(self)
+
+    def ended(self, timeout_s=TIMEOUT_S):
+        """Waits for the end, whoever brings it, and returns the exit status."""
+        try:
+            code = self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"it did not end within {timeout_s} s:\n{self.log()[-3000:]}") from None
+        self.reader.join(TIMEOUT_S)
+        assert not SANITIZER.search(self.log()), self.log()
+        return code
+
+    def stop(self):
+        """SIGTERM: it drains and ends in peace."""
+        self.process.send_signal(signal.SIGTERM)
+        code = self.ended()
+        assert code == 0, f"exit status {code}:\n{self.log()}"
+
+    def kill(self):
+        self.process.kill()
+        assert self.ended() == -signal.SIGKILL, self.log()
+
+    def close(self):
+        """For the end of a test, however it went."""
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# a client
+
+
+@dataclasses.dataclass
+class Answer:
+    status: int
+    headers: dict
+    body: bytes
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+    def __repr__(self):
+        return f"{self.status} {self.body[:600].decode('utf-8', 'replace')}"
+
+
+class Client:
+    """One connection that is kept; for one thread. Goes along when the server comes back on another port."""
+
+    def __init__(self, server):
+        self.server = server
+        self.connection = None
+        self.port = None
+
+    def close(self):
+        if self.connection:
+            self.connection.close()
+        self.connection = None
+
+    def request(self, method, path, body=None, key=None, headers=None, raw=None, auth=True, timeout_s=TIMEOUT_S):
+        """body is sent as JSON, raw as it is; key is the Idempotency-Key."""
+        if self.connection is None or self.port != self.server.port:
+            self.close()
+            self.port = self.server.port
+            self.connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout_s)
+        head = dict(headers or {})
+        if auth:
+            head.setdefault("Authorization", f"Bearer {self.server.key}")
+        if key:
+            head["Idempotency-Key"] = key
+        data = raw
+        if body is not None:
+            data = json.dumps(body).encode()
+            head.setdefault("Content-Type", "application/json")
+        try:
+            self.connection.request(method, path, body=data, headers=head)
+            response = self.connection.getresponse()
+            answer = Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+        except (OSError, http.client.HTTPException):
+            self.close()
+            raise
+        if response.will_close:
+            self.close()
+        return answer
+
+    def get(self, path, **more):
+        return self.request("GET", path, **more)
+
+    def post(self, path, body=None, **more):
+        return self.request("POST", path, body, **more)
+
+    def create(self, **body):
+        """Creates a task, which must succeed, and returns it."""
+        answer = self.post("/v1/tasks", body)
+        assert answer.status == 201, answer
+        return answer.json
+
+    def task(self, task_id):
+        answer = self.get(f"/v1/tasks/{task_id}")
+        assert answer.status == 200, answer
+        return answer.json
+
+    def act(self, task_id, action, expect=200, **more):
+        answer = self.post(f"/v1/tasks/{task_id}/{action}", **more)
+        assert answer.status == expect, answer
+        return answer.json if answer.body else None
+
+    def all(self, path, field="tasks"):
+        """All pages of a list, by its cursor."""
+        found, cursor = [], ""
+        while cursor is not None:
+            answer = self.get(f"{path}{'&' if '?' in path else '?'}limit=1000" + (f"&cursor={cursor}" if cursor else ""))
+            assert answer.status == 200, answer
+            found += answer.json[field]
+            cursor = answer.json["pagination"]["next_cursor"]
+        return found
+
+    def wait_for(self, task_id, *states):
+        seen = {}
+
+        def look():
+            seen.update(self.task(task_id))
+            return seen["status"] in states and dict(seen)
+
+        return until(look, why=lambda: f"the task became none of {states}, it is {seen}")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# the receiver
+
+
+@dataclasses.dataclass
+class Call:
+    """One call as it came."""
+
+    received_ms: float
+    method: str
+    path: str
+    headers: dict
+    body: bytes
+    status: int = 0  # what was answered; 0: nothing yet
+
+    @property
+    def id(self):
+        return self.headers.get("webhook-id")
+
+    @property
+    def task(self):
+        return self.headers.get("belfry-task-id")
+
+    @property
+    def attempt(self):
+        return int(self.headers["belfry-attempt"])
+
+    @property
+    def fence(self):
+        return int(self.headers["belfry-fence"])
+
+    @property
+    def scheduled_ms(self):
+        return to_ms(self.headers["belfry-scheduled-at"])
+
+
+@dataclasses.dataclass
+class Reply:
+    """What to answer. hold: an event to wait for first. drop: close without a word."""
+
+    status: int = 200
+    headers: dict = dataclasses.field(default_factory=dict)
+    body: bytes = b"ok"
+    hold: threading.Event = None
+    drop: bool = False
+
+
+class Receiver:
+    """An HTTP server that logs every call and answers 200, or what a path was told to answer."""
+
+    def __init__(self):
+        self.calls = []
+        self.changed = threading.Condition()
+        self.replies = {}  # path → replies, of which the last is repeated
+        self.sockets = set()
+        self.closing = False
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def url(self, path="/"):
+        return f"http://127.0.0.1:{self.port}{path}"
+
+    def target(self, path="/", **config):
+        """The fields of a task that calls here."""
+        return {"target_type": "HTTP_CALLBACK", "target_config": {"url": self.url(path), **config}}
+
+    def answer(self, path, *replies):
+        with self.changed:
+            self.replies[path] = list(replies)
+
+    def to(self, path):
+        with self.changed:
+            return [c for c in self.calls if c.path == path]
+
+    def wait(self, path, count=1, timeout_s=TIMEOUT_S):
+        """Returns the calls to that path, once there are so many."""
+        with self.changed:
+            enough = self.changed.wait_for(lambda: sum(c.path == path for c in self.calls) >= count, timeout_s)
+            found = [c for c in self.calls if c.path == path]
+        assert enough, f"{len(found)} of {count} calls to {path} within {timeout_s} s"
+        return found
+
+    def close(self):
+        self.closing = True
+        self.listener.close()
+        with self.changed:
+            for replies in self.replies.values():
+                for reply in replies:
+                    if reply.hold:
+                        reply.hold.set()
+            for connection in self.sockets:
+                try:
+                    connection.shutdown(socket.SHUT_RDWR)
+                except OSError:
+                    pass
+
+    def _accept(self):
+        while not self.closing:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with self.changed:
+                self.sockets.add(connection)
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection):
+        try:
+            with connection, connection.makefile("rb") as stream:
+                while self._serve_one(connection, stream):
+                    pass
+        except (OSError, ValueError):
+            pass  # the caller died in the middle: that is what some tests do to it
+        with self.changed:
+            self.sockets.discard(connection)
+
+    def _serve_one(self, connection, stream):
+        line = stream.readline()
+        if not line:
+            return False
+        method, path, _ = line.decode("latin-1").split(" ", 2)
+        headers = {}
+        while (line := stream.readline().strip()):
+            name, _, value = line.decode("latin-1").partition(":")
+            headers[name.lower()] = value.strip()
+        length = int(headers.get("content-length", 0))
+        body = stream.read(length)
+        if len(body) < length:
+            return False
+        call = Call(now_ms(), method, path, headers, body)
+        with self.changed:
+            self.calls.append(call)
+            replies = self.replies.get(path) or [Reply()]
+            reply = replies.pop(0) if len(replies) > 1 else replies[0]
+            self.changed.notify_all()
+        if reply.hold:
+            reply.hold.wait(TIMEOUT_S)
+        if reply.drop:
+            return False
+        head = "".join(f"{k}: {v}\r\n" for k, v in reply.headers.items())
+        text = b"" if method == "HEAD" else reply.body
+        call.status = reply.status
+        connection.sendall(f"HTTP/1.1 {reply.status} x\r\ncontent-length: {len(text)}\r\n{head}\r\n".encode() + text)
+        return True

@@ -1,0 +1,781 @@
+"""The commands that ask a server, against one that follows a script (stub_server): what they send, print and return."""
+
+import datetime
+import json
+import os
+import pty
+import re
+import shlex
+import socket
+import subprocess
+import uuid
+
+import pytest
+
+from stub_server import DROP, Stub, problem
+
+ID = "019c3f2e-7a40-7000-8000-000000000001"
+OTHER = "019c3f2e-7a40-7000-8000-000000000002"
+KEY = "bf_test_0123456789"
+ACTIONS = {"pause": ("POST", "/pause", "paused"), "resume": ("POST", "/resume", "resumed"),
+           "cancel": ("POST", "/cancel", "cancelled"), "rm": ("DELETE", "", "removed"),
+           "run": ("POST", "/run-now", "set to run now"), "retry": ("POST", "/retry", "set to try again")}
+API_COMMANDS = ["add", "list", "show", "edit", "history", *ACTIONS]
+
+
+def now():
+    return datetime.datetime.now(datetime.timezone.utc)
+
+
+def instant(**later):
+    """So much from now, with some slack so that a relative time does not change while the command starts."""
+    at = now() + datetime.timedelta(**later) + datetime.timedelta(milliseconds=700 if max(later.values()) > 0 else -200)
+    return at.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at.microsecond // 1000:03d}Z"
+
+
+def shown(text):
+    """A time as tables show it."""
+    return text.replace("T", " ").replace(".000Z", "Z")
+
+
+def task(**more):
+    return {"id": ID, "type": "ONE_TIME", "status": "SCHEDULED", "name": "report", "queue": "default", "priority": 5,
+            "run_at": "2026-02-10T08:00:00.000Z", "next_execution": None, "version": 1, "attempts": 0,
+            "target_type": "HTTP_CALLBACK", "target_config": {"url": "https://example.com/x", "method": "POST"},
+            "created_at": "2026-02-01T00:00:00.000Z", "updated_at": "2026-02-01T00:00:00.000Z", **more}
+
+
+def page(tasks, cursor=None, member="tasks"):
+    return {member: tasks, "pagination": {"next_cursor": cursor, "limit": 20}}
+
+
+@pytest.fixture
+def stub():
+    s = Stub()
+    yield s
+    s.close()
+
+
+@pytest.fixture
+def ask(belfry, stub, tmp_path):
+    """ask("list", …): belfry with the stub as its server, a key, and a home of its own."""
+    def run(*args, env=None, key=KEY, **more):
+        clean = {"HOME": str(tmp_path), "BELFRY_SERVER": stub.url, "BELFRY_KEY": key, "BELFRY_DATA_DIR": "",
+                 "XDG_DATA_HOME": "", "http_proxy": "http://127.0.0.1:1", **(env or {})}
+        return belfry(*args, env=clean, **more)
+    return run
+
+
+# ---- what every command sends ----
+
+
+def test_requests_carry_key_agent_and_json(ask, stub):
+    stub.on("POST", "/v1/tasks", (201, task()))
+    assert ask("add", "--noop").code == 0
+    [r] = stub.requests
+    assert r.headers["Authorization"] == f"Bearer {KEY}"
+    assert r.headers["User-Agent"].startswith("belfry/")
+    assert r.headers["Accept"] == "application/json"
+    assert r.headers["Content-Type"] == "application/json"
+    assert "Expect" not in r.headers
+
+
+def test_state_changing_requests_have_idempotency_keys_of_their_own_and_reads_none(ask, stub):
+    stub.on("GET", "/v1/tasks", page([]))
+    stub.on("POST", "/v1/tasks/.*", task())
+    stub.on("DELETE", "/v1/tasks/.*", (204, None))
+    ask("list")
+    ask("pause", ID, OTHER)
+    ask("rm", ID)
+    keys = [r.headers.get("Idempotency-Key") for r in stub.requests]
+    assert keys[0] is None
+    assert len({uuid.UUID(k) for k in keys[1:]}) == 3
+
+
+def test_one_connection_serves_many_calls(ask, stub):
+    stub.on("POST", "/v1/tasks/.*", task())
+    assert ask("pause", *[ID] * 5).code == 0
+    assert len(stub.requests) == 5 and len({r.connection for r in stub.requests}) == 1
+
+
+def test_server_is_taken_from_the_flag_then_the_environment(ask, stub, belfry):
+    stub.on("GET", "/v1/tasks", page([]))
+    assert ask("list", "--server", stub.url + "/", env={"BELFRY_SERVER": "http://127.0.0.1:1"}).code == 0
+    assert ask("list").code == 0
+    assert len(stub.requests) == 2
+
+
+@pytest.mark.parametrize("url, sentence", [
+    ("127.0.0.1:8080", "--server must begin with http:// or https://"),
+    ("ftp://127.0.0.1", "--server must begin with http:// or https://"),
+    ("http://", "--server must begin with http:// or https://"),
+    ("http://:80", "--server is no URL: write it like http://127.0.0.1:8080"),
+    ("http://a b", "--server is no URL: write it like http://127.0.0.1:8080"),
+])
+def test_wrong_server_is_wrong_usage(ask, url, sentence):
+    done = ask("list", "--server", url)
+    assert (done.code, done.out, done.err) == (2, "", f"belfry list: {sentence}\n")
+
+
+# ---- keys ----
+
+
+def test_key_is_taken_from_flag_environment_and_files(ask, stub, tmp_path):
+    stub.on("GET", "/v1/tasks", page([]))
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "admin.key").write_text("bf_data_dir\n")
+    (tmp_path / "key").write_text("  bf_file \r\n")
+    home = tmp_path / ".local/share/belfry"
+    home.mkdir(parents=True)
+    (home / "admin.key").write_text("bf_home")
+    xdg = tmp_path / "xdg/belfry"
+    xdg.mkdir(parents=True)
+    (xdg / "admin.key").write_text("bf_xdg")
+    cases = [
+        (["--key", "bf_flag"], {}, "bf_flag"),
+        (["--key", f"file:{tmp_path}/key"], {}, "bf_file"),
+        ([], {"BELFRY_KEY": f"file:{tmp_path}/key"}, "bf_file"),
+        ([], {"BELFRY_KEY": "", "BELFRY_DATA_DIR": str(data)}, "bf_data_dir"),
+        (["--data-dir", str(data)], {"BELFRY_KEY": ""}, "bf_data_dir"),
+        ([], {"BELFRY_KEY": "", "XDG_DATA_HOME": str(tmp_path / "xdg")}, "bf_xdg"),
+        ([], {"BELFRY_KEY": "", "XDG_DATA_HOME": "relative"}, "bf_home"),
+        ([], {"BELFRY_KEY": ""}, "bf_home"),
+    ]
+    for args, env, key in cases:
+        assert ask("list", *args, env=env).code == 0
+        assert stub.requests[-1].headers["Authorization"] == f"Bearer {key}"
+
+
+def test_local_key_is_not_sent_to_a_server_elsewhere(ask, stub, tmp_path):
+    """A proxy stands for the server elsewhere: it sees the request as it would go out."""
+    stub.on("GET", ".*", page([]))
+    home = tmp_path / ".local/share/belfry"
+    home.mkdir(parents=True)
+    (home / "admin.key").write_text("bf_home")
+    far = {"BELFRY_SERVER": "http://belfry.example:8080", "http_proxy": stub.url, "BELFRY_KEY": ""}
+    ask("list", env=far)
+    assert "Authorization" not in stub.requests[-1].headers
+    for server in ("http://localhost.example", "http://127.example", "http://127.0.0.1@belfry.example"):
+        ask("list", env={**far, "BELFRY_SERVER": server})
+        assert stub.requests[-1].headers.get("Authorization", "").startswith("Bearer") is False
+    ask("list", "--data-dir", str(home), env=far)
+    assert stub.requests[-1].headers["Authorization"] == "Bearer bf_home"
+
+
+def test_401_says_where_a_key_was_looked_for(ask, stub, tmp_path):
+    stub.on("GET", "/v1/tasks", problem(401, "a key is needed"))
+    start = f"belfry list: the server at {stub.url} wants an API key; "
+    assert ask("list").err == start + "that of BELFRY_KEY is not accepted\n"
+    assert ask("list", "--key", "bf_x").err == start + "that of --key is not accepted\n"
+    path = tmp_path / ".local/share/belfry/admin.key"
+    done = ask("list", key="")
+    assert (done.code, done.err) == (1, start + f"there is none in --key, BELFRY_KEY or {path}\n")
+    path.parent.mkdir(parents=True)
+    path.write_text("\n")
+    assert ask("list", key="").err == start + f"there is none in --key, BELFRY_KEY or {path} is empty\n"
+    path.write_text("bf_old")
+    assert ask("list", key="").err == start + f"the one in {path} is not accepted\n"
+    assert ask("list", key="", env={"BELFRY_SERVER": stub.url.replace("127.0.0.1", "0.0.0.0"), "no_proxy": "*"}).err == (
+        f"belfry list: the server at {stub.url.replace('127.0.0.1', '0.0.0.0')} wants an API key; "
+        "there is none in --key or BELFRY_KEY\n")
+
+
+@pytest.mark.parametrize("key, sentence", [
+    ("a b", "--key: is no key: it holds blanks or unprintable characters"),
+    ("a\nX-Evil: 1", "--key: is no key: it holds blanks or unprintable characters"),
+    ("bf_ü", "--key: is no key: it holds blanks or unprintable characters"),
+    ("file:/nonexistent/key", "--key cannot be read: /nonexistent/key: No such file or directory"),
+    ("file:/dev/null", "--key cannot be read: /dev/null is empty"),
+    ("file:/dev/zero", "--key cannot be read: /dev/zero is too long to be a secret"),
+])
+def test_bad_keys_are_wrong_usage(ask, stub, key, sentence):
+    done = ask("list", "--key", key)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"belfry list: {sentence}\n".replace("--key: is", "--key is")
+    assert not stub.requests
+
+
+# ---- when the server is away, or is none ----
+
+
+@pytest.mark.parametrize("command", API_COMMANDS)
+def test_unreachable_exits_3(ask, command):
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{s.getsockname()[1]}"
+    words = {"add": ["--noop"], "list": [], "edit": [ID, "--name", "x"]}.get(command, [ID])
+    done = ask(command, *words, "--server", url)
+    assert done.code == 3
+    assert done.err == f"belfry {command}: cannot reach {url} (connection refused); is 'belfry serve' running?\n"
+
+
+def test_unknown_host_exits_3(ask):
+    done = ask("list", "--server", "http://no-such-host.invalid:1", env={"http_proxy": ""})
+    assert done.code == 3
+    assert done.err.startswith("belfry list: cannot reach http://no-such-host.invalid:1 (could not resolve host")
+
+
+@pytest.mark.parametrize("drops", [1, 2])
+def test_lost_answers_are_asked_again_under_the_same_key(ask, stub, drops):
+    stub.on("POST", "/v1/tasks", *[DROP] * drops, (201, task()))
+    done = ask("add", "--noop", "-q")
+    assert (done.code, done.out, done.err) == (0, f"{ID}\n", "")
+    assert len(stub.requests) == drops + 1
+    assert len({r.headers["Idempotency-Key"] for r in stub.requests}) == 1
+    assert all(r.body == stub.requests[0].body for r in stub.requests)
+
+
+def test_after_three_losses_it_gives_up(ask, stub):
+    stub.on("POST", "/v1/tasks", DROP)
+    done = ask("add", "--noop")
+    assert (done.code, done.out) == (3, "")
+    assert re.fullmatch(f"belfry add: cannot reach {stub.url} \\(.+\\)\n", done.err)
+    assert len(stub.requests) == 3
+
+
+def test_what_is_still_at_work_after_a_loss_is_asked_again(ask, stub):
+    stub.on("POST", "/v1/tasks", DROP, problem(409, "a request with this key is in flight"), (201, task()))
+    assert ask("add", "--noop", "-q").out == f"{ID}\n"
+    assert len(stub.requests) == 3
+
+
+def test_a_conflict_without_a_loss_is_final(ask, stub):
+    stub.on("POST", "/v1/tasks", problem(409, "no"), (201, task()))
+    assert ask("add", "--noop").code == 1
+    assert len(stub.requests) == 1
+
+
+def test_reads_are_asked_again_too(ask, stub):
+    stub.on("GET", "/v1/tasks", DROP, page([task()]))
+    assert ID in ask("list").out
+
+
+@pytest.mark.parametrize("body", [b"<html>hello</html>", b"{", b'{"a": 1, "a": 2}', b"\xff"])
+def test_what_is_not_json_is_refused(ask, stub, body):
+    stub.on("GET", "/v1/tasks", body)
+    done = ask("list")
+    assert done.code == 1
+    assert done.err.startswith(f"belfry list: what {stub.url} answered ") and done.err.endswith("; is it a Belfry?\n")
+
+
+def test_strange_but_valid_answers_do_no_harm(ask, stub):
+    for body in ([], 5, "x", {}, {"tasks": 5}, {"tasks": {"a": 1}}, {"tasks": [None, 5, [], {}]},
+                 {"tasks": [{"id": 5, "name": [], "next_execution": "soon", "target_config": 3}]}):
+        stub.rules.clear()
+        stub.on("GET", ".*", body)
+        stub.on("POST", ".*", body)
+        stub.on("PATCH", ".*", body)
+        for args in (["list"], ["list", "--json"], ["show", ID], ["history", ID], ["history", "--occurrences", ID],
+                     ["add", "--noop"], ["edit", ID, "-X", "GET"], ["pause", ID], ["run", "--filter", "queue=q"]):
+            assert ask(*args).code == 0, (body, args)
+
+
+# ---- refusals ----
+
+
+@pytest.mark.parametrize("answer, sentence", [
+    (problem(422, "the task is not valid", [("cron_expression", "minute: 60 is not between 0 and 59")]),
+     "belfry add: cron_expression: minute: 60 is not between 0 and 59\n"),
+    (problem(422, "two things", [("queue", "must not be empty"), ("retry.max_attempts", "must be at least 1")]),
+     "belfry add: queue: must not be empty\nbelfry add: retry.max_attempts: must be at least 1\n"),
+    (problem(503, "the disk is full"), "belfry add: the disk is full\n"),
+    (problem(429, "", title="Too many requests"), "belfry add: Too many requests\n"),
+    ((500, {}), "belfry add: the server answered with status 500\n"),
+    ((502, b"<html>Bad Gateway</html>"), "belfry add: the server answered with status 502\n"),
+    ((302, b""), "belfry add: the server answered with status 302\n"),
+    (problem(400, "a\x1b[31mb\nc"), "belfry add: a?[31mb?c\n"),
+])
+def test_refusals_are_told_and_exit_1(ask, stub, answer, sentence):
+    stub.on("POST", "/v1/tasks", answer)
+    done = ask("add", "--noop")
+    assert (done.code, done.out, done.err) == (1, "", sentence)
+
+
+def test_a_refusal_names_the_task_unless_it_does_so_itself(ask, stub):
+    stub.on("POST", ".*/pause", problem(409, "is COMPLETED and can not be paused"))
+    stub.on("POST", ".*/cancel", problem(409, f"task {ID} is COMPLETED"))
+    stub.on("GET", ".*", problem(404, "there is no such task"))
+    stub.on("PATCH", ".*", problem(422, "", [("priority", "must be between 0 and 9")]))
+    assert ask("pause", ID).err == f"belfry pause: {ID}: is COMPLETED and can not be paused\n"
+    assert ask("cancel", ID).err == f"belfry cancel: task {ID} is COMPLETED\n"
+    assert ask("show", ID).err == f"belfry show: {ID}: there is no such task\n"
+    assert ask("history", ID).err == f"belfry history: {ID}: there is no such task\n"
+    assert ask("edit", ID, "--priority", "3").err == f"belfry edit: {ID}: priority: must be between 0 and 9\n"
+
+
+# ---- add ----
+
+
+HTTP = {"target_type": "HTTP_CALLBACK"}
+NOOP = {"target_type": "NOOP"}
+URL = "https://example.com/x"
+
+
+@pytest.mark.parametrize("args, body", [
+    (["--noop"], NOOP),
+    ([URL], {**HTTP, "target_config": {"url": URL}}),
+    (["--at", "2026-02-10T09:00:00+01:00", "--noop"], {**NOOP, "run_at": "2026-02-10T08:00:00.000Z"}),
+    (["--in", "1h30m", "--noop"], {**NOOP, "delay": "1h30m"}),
+    (["--every", "5m", "--noop"], {**NOOP, "interval_seconds": 300}),
+    (["--cron", "0 8 * * *", "--tz", "Europe/Berlin", "--noop"],
+     {**NOOP, "cron_expression": "0 8 * * *", "time_zone": "Europe/Berlin"}),
+    (["--every", "1m", "--start", "2026-01-01T00:00:00Z", "--end", "2027-01-01T00:00:00Z", "--max-runs", "7",
+      "--spread", "30s", "--catch-up", "all", "--noop"],
+     {**NOOP, "interval_seconds": 60, "start_time": "2026-01-01T00:00:00.000Z", "end_date": "2027-01-01T00:00:00.000Z",
+      "max_runs": 7, "spread_seconds": 30, "catch_up_mode": "RUN_ALL_MISSED"}),
+    (["--name", "Täglich \"x\"", "--queue", "mail", "--priority", "9", "--type", "report.daily", "--timeout", "2s",
+      "--max-attempts", "3", "--expires", "10m", "--delivery", "at-most-once", "--noop"],
+     {**NOOP, "name": "Täglich \"x\"", "queue": "mail", "priority": 9, "task_type": "report.daily", "timeout_ms": 2000,
+      "retry": {"max_attempts": 3}, "expires_after_seconds": 600, "delivery": "AT_MOST_ONCE"}),
+    ([URL, "-X", "PUT", "-H", "X-Team: a", "-H", "X-Empty:", "-H", "X-Colon:a:b"],
+     {**HTTP, "target_config": {"url": URL, "method": "PUT", "headers": {"X-Team": "a", "X-Empty": "", "X-Colon": "a:b"}}}),
+    ([URL, "-d", '{"a": [1, 2.50]}'], {**HTTP, "target_config": {"url": URL, "body": {"a": [1, 2.5]}}}),
+    ([URL, "-d", "plain text"], {**HTTP, "target_config": {"url": URL, "body": "plain text"}}),
+    ([URL, "-d", "{broken"], {**HTTP, "target_config": {"url": URL, "body": "{broken"}}),
+    ([URL, "-d", "42"], {**HTTP, "target_config": {"url": URL, "body": 42}}),
+    ([URL, "-d", ""], {**HTTP, "target_config": {"url": URL, "body": ""}}),
+])
+def test_add_sends(ask, stub, args, body):
+    stub.on("POST", "/v1/tasks", (201, task()))
+    done = ask("add", *args)
+    assert (done.code, done.err) == (0, "")
+    assert [r.body for r in stub.requests] == [body]
+
+
+@pytest.mark.parametrize("given, content, body", [
+    ("@{file}", b'{"a": 1}\n', {"a": 1}), ("@{file}", b"hello\n", "hello\n"), ("@{file}", b"", ""),
+])
+def test_add_reads_the_body_from_a_file(ask, stub, tmp_path, given, content, body):
+    stub.on("POST", "/v1/tasks", (201, task()))
+    (tmp_path / "body").write_bytes(content)
+    assert ask("add", URL, "-d", given.format(file=tmp_path / "body")).code == 0
+    assert stub.requests[0].body["target_config"]["body"] == body
+
+
+@pytest.mark.parametrize("dash", ["-", "@-"])
+def test_add_reads_the_body_from_stdin(ask, stub, dash):
+    stub.on("POST", "/v1/tasks", (201, task()))
+    assert ask("add", URL, "-d", dash, stdin='["ü"]').code == 0
+    assert stub.requests[0].body["target_config"]["body"] == ["ü"]
+
+
+def test_add_keeps_numbers_as_they_were_written(ask, stub):
+    stub.on("POST", "/v1/tasks", (201, task()))
+    ask("add", URL, "-d", '{"big": 12345678901234567}')
+    assert stub.requests[0].body["target_config"]["body"]["big"] == 12345678901234567
+
+
+@pytest.mark.parametrize("args, sentence", [
+    ([], "a URL is missing: what shall be called? (--noop: nothing)"),
+    ([URL, "https://other"], "one URL is enough, and 'https://other' is another"),
+    (["--noop", URL], "--noop calls nothing, so it takes no URL"),
+    (["--noop", "-d", "x"], "--noop calls nothing, so -X, -H and -d have no use"),
+    (["--noop", "--in", "5m", "--cron", "* * * * *"], "--cron and --in exclude each other; give one of them"),
+    (["--noop", "--at", "2026-02-10T08:00:00Z", "--every", "5m"], "--every and --at exclude each other; give one of them"),
+    (["--noop", "--every", "1500ms"], "--every must be whole seconds"),
+    (["--noop", "--spread", "1ms"], "--spread must be whole seconds"),
+    ([URL, "-H", "no colon"], "--header must look like 'Name: value', not 'no colon'"),
+    ([URL, "-H", ": x"], "--header must look like 'Name: value', not ': x'"),
+    ([URL, "-d", "@/nonexistent"], "--data cannot be read from /nonexistent: No such file or directory"),
+    ([URL, "-d", "@/"], "--data cannot be read from /: Is a directory"),
+    ([URL, "-d", b"\xff"], "--data is neither JSON nor UTF-8 text"),
+    ([URL, "-d", "@/dev/zero"], "--data /dev/zero holds more than 16777216 bytes"),
+])
+def test_add_refuses_wrong_usage(ask, stub, args, sentence):
+    done = ask("add", *args)
+    assert (done.code, done.out, done.err) == (2, "", f"belfry add: {sentence}\n")
+    assert not stub.requests
+
+
+def test_options_of_add_are_judged(ask):
+    for args in (["--at", "tomorrow"], ["--in", "5"], ["--priority", "10"], ["--max-attempts", "0"], ["--catch-up", "x"]):
+        done = ask("add", "--noop", *args)
+        assert done.code == 2 and done.err.startswith(f"belfry add: {args[0]} "), done
+
+
+def test_add_prints_id_and_next_fire(ask, stub):
+    at = instant(minutes=10)
+    stub.on("POST", "/v1/tasks", (201, task(next_execution=at)))
+    assert ask("add", "--noop").out == f"{ID}\nFires in 10m: {shown(at)}\n"
+    assert ask("add", "--noop", "-q").out == f"{ID}\n"
+    assert json.loads(ask("add", "--noop", "--json").out) == task(next_execution=at)
+
+
+def test_add_explains_a_cron_expression(ask, stub):
+    stub.on("POST", "/v1/tasks", (201, task(cron_expression="0 8 * * MON-FRI", time_zone="Europe/Berlin",
+                                            next_execution="2020-02-10T07:00:00.000Z")))
+    lines = ask("add", "--noop").lines
+    assert lines[:2] == [ID, "At 08:00 on Monday through Friday, Europe/Berlin"]
+    assert re.fullmatch(r"Fires \d+d ago: Mon 2020-02-10 08:00:00 CET \(2020-02-10 07:00:00Z\)", lines[2])
+    stub.rules.clear()
+    stub.on("POST", "/v1/tasks", (201, task(cron_expression="0 8 * * *", time_zone="UTC",
+                                            next_execution="2020-02-10T08:00:00.000Z")))
+    lines = ask("add", "--noop").lines
+    assert lines[1] == "At 08:00 every day, UTC" and lines[2].endswith("ago: 2020-02-10 08:00:00Z")
+
+
+# ---- list ----
+
+
+def test_list_is_a_table(ask, stub):
+    soon, past = instant(minutes=5), instant(seconds=-3)
+    stub.on("GET", "/v1/tasks", page([
+        task(next_execution=soon),
+        task(id=OTHER, name="täglich", status="PAUSED", type="RECURRING", next_execution=past,
+             cron_expression="0 8 * * MON-FRI", time_zone="Europe/Berlin", target_type="NOOP", target_config={}),
+        task(name=None, status="COMPLETED", type="RECURRING", interval_seconds=5400, time_zone="UTC",
+             target_config={"url": "http://a/b"}),
+    ]))
+    for tty in (True, False):
+        lines = ask("list", tty=tty).lines
+        cells = [re.split(r"  +", line) for line in lines]
+        assert cells[0] == ["ID", "NAME", "STATUS", "NEXT", "SCHEDULE", "TARGET"]
+        assert cells[1] == [ID, "report", "SCHEDULED", f"in 5m, {shown(soon)}", "once", "POST https://example.com/x"]
+        assert cells[2] == [OTHER, "täglich", "PAUSED", f"3s ago, {shown(past)}", "0 8 * * MON-FRI Europe/Berlin", "NOOP"]
+        assert cells[3] == [ID, "COMPLETED", "-", "every 1h30m", "POST http://a/b"]
+        assert len({line.index(s) for line, s in zip(lines, ["STATUS", "SCHEDULED", "PAUSED", "COMPLETED"])}) == 1
+
+
+def test_list_keeps_terminals_safe_and_cells_short(ask, stub):
+    stub.on("GET", "/v1/tasks", page([task(name="a\x1b[31m\n\u202eb", target_config={"url": "http://" + "x" * 500})]))
+    out = ask("list", tty=True).out
+    assert "a?[31m??b " in out and "x…\n" in out and max(len(line) for line in out.splitlines()) < 200
+
+
+def test_list_sends_its_filters(ask, stub):
+    stub.on("GET", "/v1/tasks", page([task()]))
+    ask("list", "--status", "paused", "--type", "one_time", "--name", "a b&c=ü", "--queue", "q", "--task-type", "t.u",
+        "--due-before", "2026-02-10T09:00:00+01:00", "--due-after", "2026-01-01T00:00:00Z", "-n", "7")
+    assert stub.requests[-1].query == {
+        "status": "PAUSED", "type": "ONE_TIME", "name": "a b&c=ü", "queue": "q", "task_type": "t.u", "limit": "7",
+        "due_before": "2026-02-10T08:00:00.000Z", "due_after": "2026-01-01T00:00:00.000Z"}
+    ask("list", "--recurring")
+    assert stub.requests[-1].query == {"type": "RECURRING", "limit": "20"}
+    ask("list", "--no-recurring")
+    assert stub.requests[-1].query == {"limit": "20"}
+
+
+def numbered(first, count):
+    return [task(id=str(uuid.UUID(int=0x7000_8000_0000_0000_0000 + first + i)), name=f"n{first + i}") for i in range(count)]
+
+
+def paged(total):
+    """A list of so many tasks, by cursors that need encoding."""
+    def answer(request):
+        start = int(request.query.get("cursor", "c+/0")[3:])
+        limit = min(int(request.query["limit"]), total - start)
+        end = start + limit
+        return page(numbered(start, limit), f"c+/{end}" if end < total else None)
+    return answer
+
+
+def test_list_follows_cursors(ask, stub):
+    stub.on("GET", "/v1/tasks", paged(2500))
+    done = ask("list", "--all", "--json")
+    assert [json.loads(line)["name"] for line in done.lines] == [f"n{i}" for i in range(2500)]
+    assert [r.query["limit"] for r in stub.requests] == ["1000", "1000", "1000"]
+    stub.requests.clear()
+    done = ask("list", "--limit", "1200")
+    assert len(done.lines) == 1201 and done.lines[0].startswith("ID ") and "ID  " not in done.out[10:]
+    assert [r.query["limit"] for r in stub.requests] == ["1000", "200"]
+
+
+def test_list_says_when_there_is_more(ask, stub):
+    stub.on("GET", "/v1/tasks", paged(30))
+    assert ask("list", tty=True).err == "20 shown, and there are more: --limit N or --all\n"
+    assert ask("list").err == "" and ask("list", "--json", tty=True).err == ""
+    assert ask("list", "--all", tty=True).err == ""
+
+
+def test_an_empty_list_is_no_failure(ask, stub):
+    stub.on("GET", "/v1/tasks", page([]))
+    done = ask("list")
+    assert (done.code, done.out, done.err) == (0, "", "belfry list: there is none\n")
+    assert ask("list", "--json").err == ""
+
+
+def test_json_is_the_servers_own_one_object_a_line(ask, stub):
+    stub.on("GET", "/v1/tasks", b'{\n "tasks": [\n  {"id": "a",\n   "x": 1.50}, {"id":"b","s":"\\n"}\n ],\n "pagination": {}\n}\n')
+    assert ask("list", "--json").out == '{"id": "a",    "x": 1.50}\n{"id":"b","s":"\\n"}\n'
+
+
+def test_a_failure_on_a_later_page_is_a_failure(ask, stub):
+    stub.on("GET", "/v1/tasks", page([task()], "c"), problem(503, "gone"))
+    done = ask("list", "--all")
+    assert done.code == 1 and ID in done.out and done.err == "belfry list: gone\n"
+
+
+# ---- show and history ----
+
+
+EXECUTIONS = [
+    {"id": OTHER, "task_id": ID, "attempt_number": 2, "status": "COMPLETED", "started_at": "2026-02-10T08:00:05.250Z",
+     "completed_at": "2026-02-10T08:00:06.500Z", "scheduled_for": "2026-02-10T08:00:00.000Z", "delay_ms": 1.75,
+     "http_status": 200, "error_message": None},
+    {"id": ID, "task_id": ID, "attempt_number": 1, "status": "FAILED", "started_at": "2026-02-10T08:00:00.001Z",
+     "completed_at": "2026-02-10T08:00:00.013Z", "scheduled_for": "2026-02-10T08:00:00.000Z", "delay_ms": 90000,
+     "http_status": None, "error_message": "connection refused\nreally"},
+    {"status": "LOST", "scheduled_for": "2026-02-10T08:00:00.000Z"},
+]
+EXECUTION_CELLS = [
+    ["WHEN", "ATTEMPT", "STATUS", "HTTP", "DELAY", "TOOK", "ERROR"],
+    ["2026-02-10 08:00:05.250Z", "2", "COMPLETED", "200", "1ms", "1.2s"],
+    ["2026-02-10 08:00:00.001Z", "1", "FAILED", "-", "1m30s", "12ms", "connection refused?really"],
+    ["2026-02-10 08:00:00Z", "-", "LOST", "-", "-", "-"],
+]
+
+
+def cells_of(lines):
+    return [re.split(r"  +", line) for line in lines]
+
+
+def test_show_prints_facts_and_executions(ask, stub):
+    at = instant(hours=2, minutes=5)
+    stub.on("GET", f"/v1/tasks/{ID}", task(
+        type="RECURRING", cron_expression="0 8 * * *", time_zone="UTC", next_execution=at, runs_count=4, max_runs=10,
+        skipped_count=0, timeout_ms=30000, attempts=2, retry={"max_attempts": 5}, last_error="boom", metadata={"team": "a"},
+        payload=None, executions=EXECUTIONS))
+    for tty in (True, False):
+        done = ask("show", ID, tty=tty)
+        facts, _, executions = done.out.partition("\n\n")
+        told = dict(re.split(r"  +", line, maxsplit=1) for line in facts.splitlines())
+        assert told["Id"] == ID and told["Name"] == "report" and told["Status"] == "SCHEDULED"
+        assert told["Schedule"] == "0 8 * * *" and told["Next"] == f"in 2h5m, {shown(at)}"
+        assert told["Target"] == "POST https://example.com/x" and told["Max runs"] == "10" and told["Runs"] == "4"
+        assert told["Timeout"] == "30.0s" and told["Attempts"] == "2" and told["of at most"] == "5"
+        assert told["Last error"] == "boom" and told["Metadata"] == '{"team": "a"}' and told["Version"] == "1"
+        assert re.fullmatch(r"\d+d ago, 2026-02-01 00:00:00Z|in .*, 2026-02-01 00:00:00Z", told["Created"])
+        assert "Skipped" not in told and "Payload" not in told and "Started" not in told
+        assert cells_of(executions.splitlines()) == EXECUTION_CELLS
+
+
+def test_show_shows_deep_and_long_values_whole(ask, stub):
+    deep = 1
+    for _ in range(29):
+        deep = [deep]
+    config = {"url": "https://example.com/" + "x" * 300, "body": deep}
+    stub.on("GET", f"/v1/tasks/{ID}", task(target_config=config, last_error="e" * 1000))
+    out = ask("show", ID).out
+    assert json.dumps(config) in out and "e" * 1000 in out
+    stub.on("GET", "/v1/tasks", page([task(target_config=config)]))
+    assert ask("list").code == 0
+
+
+def test_show_takes_several_ids_and_goes_on_after_a_refusal(ask, stub):
+    stub.on("GET", f"/v1/tasks/{ID}", problem(404, "there is none"))
+    stub.on("GET", f"/v1/tasks/{OTHER}", task(id=OTHER))
+    done = ask("show", ID, OTHER, OTHER)
+    assert done.code == 1 and done.err == f"belfry show: {ID}: there is none\n"
+    assert done.out.count(f" {OTHER}\n") == 2 and "\n\nId " in done.out
+    done = ask("show", OTHER, OTHER, "--json")
+    assert [json.loads(line)["id"] for line in done.lines] == [OTHER, OTHER]
+
+
+def test_history_prints_executions(ask, stub):
+    stub.on("GET", f"/v1/tasks/{ID}/executions", page(EXECUTIONS, member="executions"))
+    for tty in (True, False):
+        assert cells_of(ask("history", ID, tty=tty).lines) == EXECUTION_CELLS
+    assert [json.loads(line) for line in ask("history", ID, "--json").lines] == EXECUTIONS
+    ask("history", ID, "--status", "FAILED", "--limit", "3")
+    assert stub.requests[-1].query == {"status": "FAILED", "limit": "3"}
+
+
+def test_history_prints_occurrences(ask, stub):
+    stub.on("GET", f"/v1/tasks/{ID}/occurrences", page([
+        {"id": OTHER, "scheduled_for": "2026-02-10T08:00:00.000Z", "status": "SKIPPED", "reason": "overlap", "attempts": 0},
+        {"id": OTHER, "run_at": "2026-02-09T08:00:00.000Z", "status": "FAILED", "last_error": "boom", "attempts": 3},
+    ]))
+    assert cells_of(ask("history", "--occurrences", ID).lines) == [
+        ["WHEN", "STATUS", "ATTEMPTS", "NOTE", "ID"],
+        ["2026-02-10 08:00:00Z", "SKIPPED", "0", "overlap", OTHER],
+        ["2026-02-09 08:00:00Z", "FAILED", "3", "boom", OTHER]]
+
+
+def test_history_of_what_never_ran_says_so(ask, stub):
+    stub.on("GET", f"/v1/tasks/{ID}/executions", page([], member="executions"))
+    done = ask("history", ID)
+    assert (done.code, done.out, done.err) == (0, "", "belfry history: nothing has run yet\n")
+
+
+@pytest.mark.parametrize("command", ["show", "history", "edit", *ACTIONS])
+@pytest.mark.parametrize("words, sentence", [
+    ([], "a task's id is missing; 'belfry list' prints them"),
+    (["../x"], "'../x' is not the id of a task; 'belfry list' prints them"),
+    ([ID[:-1]], f"'{ID[:-1]}' is not the id of a task; 'belfry list' prints them"),
+])
+def test_ids_are_checked_before_anything_is_asked(ask, stub, command, words, sentence):
+    done = ask(command, *words)
+    assert (done.code, done.out, done.err) == (2, "", f"belfry {command}: {sentence}\n")
+    assert not stub.requests
+
+
+@pytest.mark.parametrize("command", ["history", "edit"])
+def test_some_take_one_id_only(ask, command):
+    assert ask(command, ID, OTHER).err == f"belfry {command}: takes one id, not 2\n"
+
+
+# ---- edit ----
+
+
+def test_edit_sends_what_is_named(ask, stub):
+    at = instant(hours=2)
+    stub.on("PATCH", f"/v1/tasks/{ID}", task(version=4, next_execution=at))
+    done = ask("edit", ID, "--cron", "0 9 * * *", "--name", "", "--priority", "0")
+    assert (done.code, done.err) == (0, "")
+    assert done.out == f"{ID} is now version 4\nFires in 2h: {shown(at)}\n"
+    [r] = stub.requests
+    assert r.body == {"cron_expression": "0 9 * * *", "name": "", "priority": 0}
+    assert "If-Match" not in r.headers and "Idempotency-Key" in r.headers
+    ask("edit", ID.upper(), "--in", "5m", "--if-version", "3")
+    assert stub.requests[-1].headers["If-Match"] == '"3"' and stub.requests[-1].body == {"delay": "5m"}
+    assert json.loads(ask("edit", ID, "--in", "5m", "--json").out)["version"] == 4
+
+
+def test_edit_keeps_the_parts_of_the_target_that_are_not_named(ask, stub):
+    config = b'{"version": 7, "target_config": {"url":"https://a", "headers": {"X-A": "1"}, "body": 1.50, "timeout_ms": 5}}'
+    stub.on("GET", f"/v1/tasks/{ID}", config)
+    stub.on("PATCH", f"/v1/tasks/{ID}", task())
+    assert ask("edit", ID, "-X", "PUT").code == 0
+    assert stub.requests[-1].body == {"target_config": {"url": "https://a", "headers": {"X-A": "1"}, "body": 1.5,
+                                                         "timeout_ms": 5, "method": "PUT"}}
+    assert stub.requests[-1].headers["If-Match"] == '"7"'
+    ask("edit", ID, "--url", "https://b", "-H", "X-B: 2", "-d", "x", "--if-version", "6", "--name", "n")
+    assert stub.requests[-1].body == {"name": "n", "target_config": {"url": "https://b", "headers": {"X-B": "2"},
+                                                                      "body": "x", "timeout_ms": 5}}
+    assert stub.requests[-1].headers["If-Match"] == '"6"'
+
+
+def test_edit_refuses_to_change_nothing(ask, stub):
+    done = ask("edit", ID)
+    assert (done.code, done.err) == (2, "belfry edit: nothing to change was named\n")
+    assert ask("edit", ID, "--in", "5m", "--every", "5m").code == 2
+    assert ask("edit", ID, "-H", "x").code == 1  # the task is asked for first, and there is none
+    assert len(stub.requests) == 1
+
+
+def test_edit_of_a_changed_task_is_refused(ask, stub):
+    stub.on("PATCH", f"/v1/tasks/{ID}", problem(412, "is at version 5, not 3"))
+    done = ask("edit", ID, "--name", "x", "--if-version", "3")
+    assert (done.code, done.err) == (1, f"belfry edit: {ID}: is at version 5, not 3\n")
+
+
+# ---- pause, resume, cancel, rm, run, retry ----
+
+
+@pytest.mark.parametrize("command", ACTIONS)
+def test_an_action_on_one_task(ask, stub, command):
+    method, verb, done_word = ACTIONS[command]
+    at = instant(minutes=1)
+    stub.on(method, f"/v1/tasks/{ID}{verb}", (204, None) if command == "rm" else task(next_execution=at))
+    done = ask(command, ID)
+    assert (done.code, done.err) == (0, "")
+    assert done.out == f"{ID} {done_word}\n" + ("" if command == "rm" else f"Fires in 1m: {shown(at)}\n")
+    [r] = stub.requests
+    assert r.body is None and "Content-Type" not in r.headers
+    told = json.loads(ask(command, ID, "--json").out)
+    assert told == ({"id": ID, "removed": True} if command == "rm" else task(next_execution=at))
+
+
+@pytest.mark.parametrize("command", ACTIONS)
+def test_an_action_on_several_goes_on_after_a_refusal(ask, stub, command):
+    method, verb, done_word = ACTIONS[command]
+    stub.on(method, f"/v1/tasks/{OTHER}{verb}", problem(409, "can not be done"))
+    stub.on(method, f"/v1/tasks/{ID}{verb}", (204, None) if command == "rm" else task())
+    done = ask(command, ID, OTHER, ID)
+    assert done.code == 1
+    assert done.out == f"2 {done_word}, 1 refused\n"
+    assert done.err == f"belfry {command}: {OTHER}: can not be done\n"
+
+
+def test_an_action_by_filter_reads_all_pages_first(ask, stub):
+    stub.on("GET", "/v1/tasks", paged(1100))
+    stub.on("POST", "/v1/tasks/.*/pause", task())
+    done = ask("pause", "--filter", "status=scheduled,queue=mail")
+    assert (done.code, done.out, done.err) == (0, "1100 paused\n", "")
+    assert stub.requests[0].query == {"status": "SCHEDULED", "queue": "mail", "limit": "1000"}
+    assert [r.method for r in stub.requests] == ["GET"] * 2 + ["POST"] * 1100
+    acted = [r.path.split("/")[3] for r in stub.requests[2:]]
+    assert acted == [t["id"] for t in numbered(0, 1100)]
+
+
+def test_long_work_shows_how_far_it_is(build, stub):
+    """Progress goes to stderr, and only where a person sees it."""
+    stub.on("GET", "/v1/tasks", paged(45))
+    stub.on("POST", "/v1/tasks/.*/pause", task())
+    master, slave = pty.openpty()
+    done = subprocess.run([build / "belfry", "pause", "--filter", "queue=q", "--server", stub.url, "--key", KEY],
+                          stdout=subprocess.PIPE, stderr=slave, timeout=20, check=False)
+    os.close(slave)
+    told = os.read(master, 4096)
+    os.close(master)
+    assert (done.returncode, done.stdout) == (0, b"45 paused\n")
+    assert told == b"\r20 of 45\r40 of 45\r\x1b[K"
+
+
+def test_a_filter_that_finds_nothing_is_no_failure(ask, stub):
+    stub.on("GET", "/v1/tasks", page([]))
+    done = ask("cancel", "--filter", "name=x", "--filter", "due_before=2026-02-10T08:00:00Z")
+    assert (done.code, done.out) == (0, "0 cancelled\n")
+    assert stub.requests[0].query == {"name": "x", "due_before": "2026-02-10T08:00:00.000Z", "limit": "1000"}
+
+
+def test_an_action_stops_when_the_server_goes_away(ask, stub):
+    stub.on("POST", f"/v1/tasks/{ID}/pause", task())
+    stub.on("POST", f"/v1/tasks/{OTHER}/pause", DROP)
+    done = ask("pause", ID, OTHER, ID, ID)
+    assert done.code == 3 and done.out == "1 paused, 3 not reached\n" and "cannot reach" in done.err
+
+
+@pytest.mark.parametrize("args, sentence", [
+    (["--filter", ""], "--filter is empty: write it like status=PAUSED,queue=mail"),
+    (["--filter", "status"], "--filter has 'status', where name=value is expected: status=PAUSED,queue=mail"),
+    (["--filter", "queue=a,,"], "--filter has '', where name=value is expected: status=PAUSED,queue=mail"),
+    (["--filter", "statsu=FAILED"], "--filter knows no 'statsu', did you mean 'status'?"),
+    (["--filter", "status=x"], "--filter status must be one of SCHEDULED, "),
+    (["--filter", "queue=a,queue=b"], "--filter has 'queue' twice"),
+    (["--filter", "queue=a", ID], "--filter stands instead of ids; give one of the two"),
+])
+def test_wrong_filters_are_wrong_usage(ask, stub, args, sentence):
+    done = ask("rm", *args)
+    assert done.code == 2 and done.err.startswith(f"belfry rm: {sentence}")
+    assert not stub.requests
+
+
+def test_run_may_force(ask, stub):
+    stub.on("POST", f"/v1/tasks/{ID}/run-now", task())
+    assert ask("run", "--force", ID).code == 0
+    assert stub.requests[0].body == {"force": True}
+    assert ask("pause", "--force", ID).code == 2
+
+
+# ---- around ----
+
+
+@pytest.mark.parametrize("command", API_COMMANDS)
+def test_help_teaches_with_examples_that_parse(belfry, build, command):
+    """Each example is taken by the binary: it gets as far as finding nobody at the other end."""
+    text = belfry(command, "--help").out
+    examples = re.findall(rf"^  belfry ({command} .*|{command})$", text, re.M)
+    assert examples
+    for example in examples:
+        words = shlex.split(example.split(" | ")[0])
+        if any(w.startswith("@") for w in words):
+            continue
+        done = belfry(*words, "--server", "http://127.0.0.1:1", env={"BELFRY_KEY": "bf_x"})
+        assert done.code == 3, (example, done)
+
+
+def test_common_options_are_taken_everywhere(belfry):
+    for args in (["version"], ["next", "@daily"], ["help"], ["completion", "bash"]):
+        assert belfry(*args, "--server", "http://x", "--key", "k", "--data-dir", "/d", "--json").code == 0
+
+
+def test_options_of_new_commands_complete(belfry):
+    def complete(*words):
+        return [line.split("\t")[0] for line in belfry("__complete", "--", *words).lines]
+    assert complete("list", "--status", "P") == ["PAUSED", "PENDING"]
+    assert complete("add", "--tz", "Europe/Ber") == ["Europe/Berlin"]
+    assert complete("add", "--max") == ["--max-runs", "--max-attempts"]
+    assert complete("edit", "--if") == ["--if-version"]
+    assert complete("pause", "--") == ["--filter", "--json", "--server", "--key", "--data-dir", "--help"]

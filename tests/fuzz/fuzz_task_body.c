@@ -1,0 +1,134 @@
+/* Task bodies: a body becomes a task that holds to its limits, whose view is JSON that makes the same task again, or it is
+ * refused with a sentence. The same text as an edit of that task, and of a recurring one, ends in a row or a sentence too. */
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "http/task_json.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define NOW_MS 1770710400000LL
+
+static void check(bool holds)
+{
+    if (!holds)
+        abort();
+}
+
+/* UTC, and nothing else: what is behind the port is fuzzed elsewhere. */
+static enum err get_zone(struct zoneinfo *z, struct str name, struct tz **ret, struct error *e)
+{
+    (void)z;
+    if (!str_eq(name, S("UTC")))
+        return error_field(e, "time_zone", "is unknown");
+    *ret = tz_utc();
+    return ERR_OK;
+}
+
+static struct task_context context(void)
+{
+    static const struct zoneinfo_ops ops = { .get = get_zone };
+    static struct zoneinfo zones = { &ops };
+    return (struct task_context){ .tenant = 1, .now_ms = NOW_MS, .id = { { 1 } }, .zones = &zones };
+}
+
+static void check_task(const struct task *t)
+{
+    check(t->state == TASK_SCHEDULED && t->due_ms >= NOW_MS && t->version >= 1);
+    check(t->priority >= PRIORITY_MIN && t->priority <= PRIORITY_MAX);
+    check(t->queue.n >= 1 && t->queue.n <= 100 && t->name.n <= 200 && t->timeout_ms >= 1 && t->timeout_ms <= 3600000);
+    check(t->retry.max_attempts >= 1 && t->retry.max_attempts <= 100 &&
+          t->retry.base_delay_ms <= t->retry.max_delay_ms);
+    check(t->target == TARGET_HTTP || t->target == TARGET_NOOP);
+    check((t->kind == TASK_RECURRING) == (t->schedule.cron.n || t->schedule.interval_ms));
+    check(t->kind != TASK_RECURRING || (t->cursor_ms >= NOW_MS && t->cursor_ms <= t->schedule.end_ms));
+}
+
+static void show(const struct task *t, struct buf *out)
+{
+    struct task_context c = context();
+    struct jw w;
+    jw_init(&w, out);
+    task_to_json(&w, t, &c);
+}
+
+/* The view, less what users may not give, as a body again. */
+static void check_round_trip(const struct task *t, struct arena *a)
+{
+    static const char *const ours[] = { "id",          "status",     "next_execution", "version",  "created_at",
+                                        "updated_at",  "started_at", "completed_at",   "attempts", "last_error",
+                                        "last_run_at", "runs_count", "skipped_count" };
+    struct task_context c = context();
+    struct buf first;
+    buf_init(&first, 1 << 22);
+    show(t, &first);
+    struct json_doc body;
+    json_t *view =
+        json_loadb(buf_cstr(&first), first.n, JSON_ALLOW_NUL, NULL); /* by itself: a document is not changed */
+    check(view);
+    for (size_t i = 0; i < array_count(ours); i++)
+        json_object_del(view, ours[i]);
+    char *text = json_dumps(view, JSON_COMPACT);
+    check(text && json_parse(str_from(text), &body, NULL) == ERR_OK);
+    struct task again;
+    struct error e = { 0 };
+    enum err rc = task_from_json(&body, &c, a, &again, &e);
+    check(rc == ERR_OK || rc == ERR_LIMIT || strcmp(e.field, "metadata") == 0); /* printed it may be longer */
+    if (rc == ERR_OK) {
+        check(again.cursor_ms == t->cursor_ms && again.due_ms == t->due_ms && again.timeout_ms == t->timeout_ms);
+        check(str_eq(again.name, t->name) && again.kind == t->kind && again.schedule.overlap == t->schedule.overlap);
+    }
+    json_doc_release(&body);
+    json_decref(view);
+    free(text);
+    buf_release(&first);
+}
+
+static void check_edit(const struct task *t, const struct json_doc *d, struct arena *a)
+{
+    struct task_context c = context();
+    struct task changed;
+    struct error e = { 0 };
+    bool reschedules = false;
+    if (task_patch_json(t, d, &c, a, &changed, &reschedules, &e)) {
+        check(e.code != ERR_OK && e.text[0]);
+        return;
+    }
+    check(changed.version == t->version + 1 && changed.kind == t->kind && uuid_eq(changed.id, t->id));
+    check(reschedules == (t->kind == TASK_RECURRING));
+    check_task(&changed);
+}
+
+static void edit_a_recurring_task(const struct json_doc *d, struct arena *a)
+{
+    struct task_context c = context();
+    struct json_doc body;
+    struct task t;
+    check(json_parse(S("{\"target_type\":\"NOOP\",\"interval_seconds\":60}"), &body, NULL) == ERR_OK);
+    check(task_from_json(&body, &c, a, &t, NULL) == ERR_OK);
+    json_doc_release(&body);
+    check_edit(&t, d, a);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct json_doc d;
+    if (json_parse((struct str){ (const char *)data, size }, &d, NULL))
+        return 0;
+    struct task_context c = context();
+    struct arena a;
+    struct task t;
+    struct error e = { 0 };
+    arena_init(&a, 1 << 22);
+    if (task_from_json(&d, &c, &a, &t, &e)) {
+        check(e.code != ERR_OK && e.text[0]);
+    } else {
+        check_task(&t);
+        check_round_trip(&t, &a);
+        check_edit(&t, &d, &a);
+    }
+    edit_a_recurring_task(&d, &a);
+    arena_release(&a);
+    json_doc_release(&d);
+    return 0;
+}

@@ -1,0 +1,395 @@
+/* What the receiver was sent is judged as it comes; what users were promised is judged when all has drained. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "core/spawn.h"
+#include "sim.h"
+
+enum { LATE_CALM_MS = 1000, HEALING_MS = 15000, ROOM_FOR_ALL = 1000, TENANT = 1 };
+
+static struct str key_of(const struct uuid *id)
+{
+    return (struct str){ (const char *)id->b, sizeof id->b };
+}
+
+struct oracle *oracle_new(void)
+{
+    struct oracle *o = xnew(*o);
+    map_init(&o->by_id, HASH_STABLE);
+    return o;
+}
+
+void oracle_free(struct oracle *o)
+{
+    for (size_t i = 0; i < o->n; i++) {
+        tz_unref(o->v[i]->zone);
+        free(o->v[i]->calls);
+        free(o->v[i]);
+    }
+    map_release(&o->by_id);
+    free(o->v);
+    free(o);
+}
+
+struct subject *oracle_find(struct sim *s, struct uuid id)
+{
+    return map_get(&s->oracle->by_id, key_of(&id));
+}
+
+struct subject *oracle_add(struct sim *s, const struct task *t)
+{
+    struct oracle *o = s->oracle;
+    struct subject *x = xnew(*x);
+    *x = (struct subject){
+        .id = t->id,
+        .parent = t->parent,
+        .kind = t->kind,
+        .max_attempts = t->retry.max_attempts,
+        .max_delay_ms = t->retry.max_delay_ms,
+        .delivery = t->delivery,
+        .quiet_us = INT64_MAX,
+        .due_min_ms = t->scheduled_ms,
+        .scheduled_ms = t->scheduled_ms,
+        .schedule = t->schedule,
+        .cursor_ms = t->cursor_ms,
+    };
+    if (o->n == o->cap) {
+        o->cap = o->cap * 2 + 64;
+        o->v = xrealloc(o->v, o->cap * sizeof(struct subject *));
+    }
+    o->v[o->n++] = x;
+    map_put(&o->by_id, key_of(&x->id), x);
+    s->stats->tasks += t->kind != TASK_RECURRING;
+    return x;
+}
+
+void oracle_acked(struct sim *s, struct subject *x)
+{
+    if (!x->acked)
+        s->stats->acknowledged++;
+    x->acked = true;
+    x->acked_wall_ms = wall_ms(s);
+}
+
+void oracle_quiet(struct sim *s, struct subject *x)
+{
+    x->quiet_us = s->steady_us;
+}
+
+void oracle_awake(struct sim *s, struct subject *x)
+{
+    x->quiet_us = INT64_MAX;
+    x->due_min_ms = min_of(x->due_min_ms, wall_ms(s));
+}
+
+void oracle_redriven(struct subject *x)
+{
+    x->redrives++;
+    if (x->call_count)
+        x->calls[x->call_count - 1].redriven = true;
+}
+
+/* ---- as it comes ---- */
+
+static bool is_of_a_rule(const struct subject *parent, int64_t scheduled_ms)
+{
+    for (size_t i = 0; i < parent->rule_count; i++) {
+        const struct recurrence *r = &parent->rules[i];
+        struct occurrence o;
+        if (recurrence_next(r, scheduled_ms + recurrence_spread(r), &o) && o.scheduled_ms == scheduled_ms)
+            return true;
+    }
+    return false;
+}
+
+/* Somebody asked for this: the task itself, or a recurring one whose rule has this moment. */
+static struct subject *subject_of(struct sim *s, const struct task *t)
+{
+    struct subject *x = oracle_find(s, t->id);
+    if (x)
+        return x;
+    struct subject *parent = oracle_find(s, t->parent);
+    x = oracle_add(s, t);
+    if (t->kind != TASK_OCCURRENCE || !parent || parent->kind != TASK_RECURRING)
+        breach(s, BREACH_UNASKED, "nobody asked for %s", short_id(t->id));
+    else if (!uuid_eq(t->id, occurrence_id(t->parent, t->scheduled_ms)) || !is_of_a_rule(parent, t->scheduled_ms))
+        breach(s, BREACH_UNASKED, "%s has no occurrence %s at %lld", short_id(t->parent), short_id(t->id),
+               (long long)t->scheduled_ms);
+    if (parent && parent->quiet_us < s->steady_us && !t->losses) /* one that was lost counts as begun */
+        breach(s, BREACH_AFTER_STOP, "occurrence %s of %s started %lld ms after its stop was acknowledged",
+               short_id(t->id), short_id(t->parent), (long long)(s->steady_us - parent->quiet_us) / 1000);
+    return x;
+}
+
+static void judge_repeat(struct sim *s, const struct subject *x, const struct known_call *last)
+{
+    if (last->settled && task_is_final(last->next) && !last->redriven)
+        breach(s, BREACH_REPEATED, "%s started again after it was %s", short_id(x->id), task_state_name(last->next));
+    if (!last->settled && !last->at_crash)
+        breach(s, BREACH_REPEATED, "%s started again, its attempt before neither settled nor lost", short_id(x->id));
+    if (last->at_crash)
+        s->stats->duplicated++;
+    int sent = 0;
+    for (size_t i = 0; i < x->call_count; i++)
+        sent += x->calls[i].sent;
+    if (x->delivery == DELIVER_AT_MOST_ONCE && sent > x->redrives)
+        breach(s, BREACH_REPEATED, "%s is to run at most once and runs again", short_id(x->id));
+}
+
+/* Outcomes since it was made or driven again by a user, this one included. */
+static void judge_attempts(struct sim *s, const struct subject *x)
+{
+    int outcomes = 1;
+    for (size_t i = x->call_count; i-- > 0 && !x->calls[i].redriven;)
+        outcomes += x->calls[i].ended && !x->calls[i].at_crash;
+    if (outcomes > x->max_attempts)
+        breach(s, BREACH_TOO_OFTEN, "%s is tried for the %dth time, %d allowed", short_id(x->id), outcomes,
+               x->max_attempts);
+}
+
+/* Nothing is wrong, or nothing has been for a while. */
+static void judge_lateness(struct sim *s, const struct task *t, int64_t late_ms)
+{
+    if (late_ms > LATE_CALM_MS)
+        breach(s, BREACH_LATE, "%s is %lld ms late", short_id(t->id), (long long)late_ms);
+}
+
+static void judge_time(struct sim *s, const struct subject *x, const struct task *t)
+{
+    /* What was due, and waited in a queue that failed when the clock was set back, is not called back. */
+    int64_t now_ms = wall_ms(s);
+    bool was_due = s->profile.ports_percent && t->due_ms <= s->wall_max_us / 1000;
+    bool is_first = x->kind == TASK_ONE_TIME && !x->call_count;
+    if (!was_due && (now_ms < t->due_ms || (is_first && now_ms < x->due_min_ms)))
+        breach(s, BREACH_EARLY, "%s started at %lld, due %lld, asked for %lld", short_id(t->id), (long long)now_ms,
+               (long long)t->due_ms, (long long)x->due_min_ms);
+    struct subject *parent = oracle_find(s, t->parent);
+    int64_t known_ms = max_of(x->acked_wall_ms, parent ? parent->acked_wall_ms : 0);
+    int64_t late_ms = now_ms - max_of(t->due_ms, known_ms);
+    struct stats *st = s->stats;
+    if (st->late_count == st->late_cap) {
+        st->late_cap = st->late_cap * 2 + 1024;
+        st->late_ms = xrealloc(st->late_ms, st->late_cap * sizeof *st->late_ms);
+    }
+    st->late_ms[st->late_count++] = (int32_t)min_of(max_of(late_ms, (int64_t)0), (int64_t)INT32_MAX);
+    if (s->profile.slots >= ROOM_FOR_ALL && (s->profile.calm || s->healed))
+        judge_lateness(s, t, s->profile.calm ? late_ms : min_of(late_ms, now_ms - s->healed_ms - HEALING_MS));
+}
+
+struct known_call *oracle_started(struct sim *s, const struct task *t)
+{
+    struct subject *x = subject_of(s, t);
+    const struct known_call *last = x->call_count ? &x->calls[x->call_count - 1] : NULL;
+    trace(s, "receiver: %s attempt %d fence %lld due %lld", short_id(t->id), t->attempts + 1, (long long)t->fence,
+          (long long)t->due_ms);
+    s->stats->calls++;
+    judge_time(s, x, t);
+    if (x->quiet_us < s->steady_us)
+        breach(s, BREACH_AFTER_STOP, "%s started %lld ms after its stop was acknowledged", short_id(t->id),
+               (long long)(s->steady_us - x->quiet_us) / 1000);
+    if (last && last->fence >= t->fence)
+        breach(s, BREACH_TWO_RESULTS, "%s started with fence %lld after %lld", short_id(t->id), (long long)t->fence,
+               (long long)last->fence);
+    if (last)
+        judge_repeat(s, x, last);
+    judge_attempts(s, x);
+    if (x->call_count == x->call_cap) {
+        x->call_cap = x->call_cap * 2 + 4;
+        x->calls = xrealloc(x->calls, x->call_cap * sizeof *x->calls);
+    }
+    struct known_call *c = &x->calls[x->call_count++];
+    *c = (struct known_call){ .fence = t->fence,
+                              .due_ms = t->due_ms,
+                              .started_us = s->steady_us,
+                              .started_wall_ms = wall_ms(s),
+                              .retry_after_ms = -1 };
+    return c;
+}
+
+static struct known_call *call_of(struct sim *s, struct uuid id, int64_t fence)
+{
+    struct subject *x = oracle_find(s, id);
+    for (size_t i = x ? x->call_count : 0; i-- > 0;)
+        if (x->calls[i].fence == fence)
+            return &x->calls[i];
+    return NULL;
+}
+
+void oracle_ended(struct sim *s, const struct task *t, const struct outcome *o)
+{
+    struct known_call *c = call_of(s, t->id, t->fence);
+    assert(c && !c->ended);
+    trace(s, "receiver: %s fence %lld ends %s", short_id(t->id), (long long)t->fence,
+          o->kind == OUTCOME_OK          ? "well"
+          : o->kind == OUTCOME_CANCELLED ? "aborted"
+                                         : "badly");
+    c->ended = true;
+    c->outcome = o->kind;
+    c->failure = o->failure;
+    c->retry_after_ms = o->retry_after_ms;
+}
+
+static void judge_result(struct sim *s, const struct subject *x, const struct known_call *c, const struct settlement *v)
+{
+    static const enum execution_status status_of[] = {
+        [OUTCOME_OK] = EXECUTION_COMPLETED, [OUTCOME_FAILED] = EXECUTION_FAILED, [OUTCOME_CANCELLED] = EXECUTION_FAILED
+    };
+    const struct verdict *verdict = &v->verdict;
+    bool lost = !verdict->has_execution || verdict->execution.status == EXECUTION_LOST;
+    if (lost ? !c->at_crash : !c->ended || verdict->execution.status != status_of[c->outcome])
+        breach(s, BREACH_TWO_RESULTS, "%s fence %lld: the result kept is not the one that was given", short_id(x->id),
+               (long long)v->fence);
+    if (lost || c->outcome != OUTCOME_FAILED || verdict->next != TASK_SCHEDULED || s->jumped)
+        return;
+    int64_t most_ms = c->retry_after_ms >= 0 ? c->retry_after_ms : x->max_delay_ms;
+    if (verdict->due_ms < c->started_wall_ms || verdict->due_ms > wall_ms(s) + most_ms)
+        breach(s, BREACH_TOO_OFTEN, "%s is retried at %lld, beyond %lld ms from now", short_id(x->id),
+               (long long)verdict->due_ms, (long long)most_ms);
+}
+
+void oracle_settled(struct sim *s, const struct settlement *v, int64_t now_ms)
+{
+    (void)now_ms;
+    struct subject *x = oracle_find(s, v->id);
+    struct known_call *c = call_of(s, v->id, v->fence);
+    if (!c) /* never fired: handed back, recalled, or lost before it did */
+        return;
+    if (c->settled)
+        breach(s, BREACH_TWO_RESULTS, "%s fence %lld was settled twice", short_id(v->id), (long long)v->fence);
+    if (v->replace)
+        breach(s, BREACH_TWO_RESULTS, "%s fence %lld was recalled after it fired", short_id(v->id),
+               (long long)v->fence);
+    else
+        judge_result(s, x, c, v);
+    c->settled = true;
+    c->next = v->verdict.next;
+}
+
+void oracle_crashed(struct sim *s)
+{
+    struct oracle *o = s->oracle;
+    for (size_t i = 0; i < o->n; i++) {
+        struct subject *x = o->v[i];
+        if (x->call_count && !x->calls[x->call_count - 1].settled)
+            x->calls[x->call_count - 1].at_crash = true;
+    }
+}
+
+/* ---- when all has drained ---- */
+
+static bool ended_with(const struct subject *x, enum outcome_kind kind)
+{
+    for (size_t i = 0; i < x->call_count; i++)
+        if (x->calls[i].ended && x->calls[i].outcome == kind)
+            return true;
+    return false;
+}
+
+/* Whether the row's state can be, after what the users asked for and the receiver got. */
+static bool is_explained(const struct sim *s, const struct subject *x, const struct task *t)
+{
+    bool crash_ate_it = x->delivery == DELIVER_AT_MOST_ONCE && s->lives > 1;
+    switch (t->state) {
+    case TASK_COMPLETED: return x->force_sent || ended_with(x, OUTCOME_OK);
+    case TASK_FAILED: return crash_ate_it || ended_with(x, OUTCOME_FAILED);
+    case TASK_CANCELLED: return x->stop_sent;
+    case TASK_PAUSED: return x->pause_sent;
+    case TASK_SCHEDULED: return t->due_ms >= s->stopped_ms;
+    default: return false;
+    }
+}
+
+static void check_one(struct sim *s, struct subject *x)
+{
+    cleanup_with(arena_release) struct arena a;
+    struct task t;
+    struct error e;
+    arena_init(&a, 1 << 20);
+    const struct subject *parent = oracle_find(s, x->parent);
+    bool promised = x->acked || (!x->manual && parent && parent->acked);
+    /* What was in flight at a crash may look as if it had never fired, if the clock was set back too. */
+    bool withdrawn = parent && parent->withdrawn && (!x->call_count || x->calls[x->call_count - 1].at_crash);
+    if (reader_get(s->reader, TENANT, x->id, &a, &t, &e)) {
+        if (promised && !x->stop_sent && !withdrawn)
+            breach(s, BREACH_LOST, "%s is gone: %s", short_id(x->id), e.text);
+        return;
+    }
+    if (promised && !withdrawn && !is_explained(s, x, &t))
+        breach(s, BREACH_LOST, "%s is %s, due %lld, %zu calls", short_id(x->id), task_state_name(t.state),
+               (long long)t.due_ms, x->call_count);
+    for (const struct subject *rival = x->rival; rival; rival = rival->rival)
+        if (reader_get(s->reader, TENANT, rival->id, &a, &t, &e) == ERR_OK)
+            breach(s, BREACH_TWICE_MADE, "%s and %s", short_id(x->id), short_id(rival->id));
+}
+
+/* Runs that a user asked for by hand do not count. */
+static void check_max_runs(struct sim *s, const struct subject *x)
+{
+    int64_t ran = 0;
+    for (size_t i = 0; x->schedule.max_runs && i < s->oracle->n; i++) {
+        const struct subject *one = s->oracle->v[i];
+        ran += one->call_count && !one->manual && uuid_eq(one->parent, x->id);
+    }
+    if (ran > x->schedule.max_runs)
+        breach(s, BREACH_OCCURRENCE, "%s ran %lld times, %lld allowed", short_id(x->id), (long long)ran,
+               (long long)x->schedule.max_runs);
+}
+
+/* Walks what the rule has said so far: each occurrence has run or is among those counted as skipped. */
+static void check_recurring(struct sim *s, struct subject *x)
+{
+    cleanup_with(arena_release) struct arena a;
+    struct task t;
+    struct error e;
+    arena_init(&a, 1 << 20);
+    if (x->stop_sent || x->force_sent || !x->acked)
+        return;
+    if (reader_get(s->reader, TENANT, x->id, &a, &t, &e)) {
+        breach(s, BREACH_LOST, "%s is gone: %s", short_id(x->id), e.text);
+        return;
+    }
+    if (t.state == TASK_PAUSED && x->pause_sent)
+        return;
+    if (t.state != TASK_SCHEDULED && t.state != TASK_COMPLETED)
+        breach(s, BREACH_LOST, "recurring %s is %s", short_id(x->id), task_state_name(t.state));
+    int64_t ran = 0, missing = 0, from_ms = x->cursor_ms, until_ms = s->stopped_ms - 20000;
+    struct occurrence o;
+    while (!x->schedule_edited && recurrence_next(&x->rules[0], from_ms, &o) && o.at_ms < until_ms &&
+           (x->schedule.max_runs == 0 || ran < x->schedule.max_runs)) {
+        struct subject *one = oracle_find(s, occurrence_id(x->id, o.scheduled_ms));
+        ran += one && one->call_count;
+        missing += !one || !one->call_count;
+        from_ms = o.at_ms + 1;
+    }
+    bool eaten = x->delivery == DELIVER_AT_MOST_ONCE && s->lives > 1;
+    if (!x->schedule_edited && !eaten && missing != t.skipped_count)
+        breach(s, BREACH_OCCURRENCE, "%s: %lld ran, %lld did not, %lld were counted as skipped", short_id(x->id),
+               (long long)ran, (long long)missing, (long long)t.skipped_count);
+    if (x->schedule.catch_up == CATCH_UP_ALL && x->schedule.catch_up_window_ms > 3600000 && t.skipped_count)
+        breach(s, BREACH_OCCURRENCE, "%s skipped %lld though it runs all that was missed", short_id(x->id),
+               (long long)t.skipped_count);
+    check_max_runs(s, x);
+}
+
+static void check_row_is_not_stuck(struct sim *s)
+{
+    struct store_counts counts;
+    struct error e;
+    if (reader_counts(s->reader, wall_ms(s), &counts, &e))
+        breach(s, BREACH_STUCK, "counting: %s", e.text);
+    else if (counts.by_state[TASK_RUNNING])
+        breach(s, BREACH_LOST, "%lld tasks are RUNNING and nobody runs them", (long long)counts.by_state[TASK_RUNNING]);
+}
+
+void oracle_check(struct sim *s)
+{
+    struct oracle *o = s->oracle;
+    for (size_t i = 0; i < o->n; i++) {
+        struct subject *x = o->v[i];
+        if (x->kind == TASK_RECURRING)
+            check_recurring(s, x);
+        else
+            check_one(s, x);
+    }
+    check_row_is_not_stuck(s);
+}

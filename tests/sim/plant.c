@@ -1,0 +1,131 @@
+/* Each planted bug is a few lines between the writer and the store, or between the world and the node. */
+#include <stdlib.h>
+
+#include "adapter/store_memory.h"
+#include "sim.h"
+
+static enum err apply_one(struct sim *s, struct op *op, struct error *e)
+{
+    return store_apply(s->store, &op, 1, e);
+}
+
+static enum err settle_any_fence(struct sim *s, struct op_settle *op, struct error *e)
+{
+    int64_t *fences = xcalloc(op->n, sizeof *fences);
+    for (size_t i = 0; i < op->n; i++) {
+        cleanup_with(arena_release) struct arena a;
+        struct task t;
+        arena_init(&a, 1 << 20);
+        fences[i] = op->v[i].fence;
+        if (reader_get(s->reader, 1, op->v[i].id, &a, &t, e) == ERR_OK && t.state == TASK_RUNNING)
+            op->v[i].fence = t.fence;
+    }
+    enum err rc = apply_one(s, &op->op, e);
+    for (size_t i = 0; i < op->n; i++)
+        op->v[i].fence = fences[i];
+    free(fences);
+    return rc;
+}
+
+static enum err settle_uncounted(struct sim *s, struct op_settle *op, struct error *e)
+{
+    for (size_t i = 0; i < op->n; i++)
+        if (op->v[i].verdict.next == TASK_SCHEDULED)
+            op->v[i].verdict.attempts = 0;
+    return apply_one(s, &op->op, e);
+}
+
+static enum err settle_at_most_once_again(struct sim *s, struct op_settle *op, struct error *e)
+{
+    for (size_t i = 0; i < op->n; i++) {
+        struct verdict *v = &op->v[i].verdict;
+        if (v->next == TASK_FAILED && v->has_execution && v->execution.status == EXECUTION_LOST) {
+            v->next = TASK_SCHEDULED;
+            v->due_ms = op->now_ms;
+        }
+    }
+    return apply_one(s, &op->op, e);
+}
+
+static enum err spawn_twice(struct sim *s, struct op_spawn *op, struct error *e)
+{
+    enum err rc = apply_one(s, &op->op, e);
+    if (rc || op->op.rc)
+        return rc;
+    for (size_t i = 0; i < op->plan->occurrences.n; i++) {
+        struct task again = op->plan->occurrences.v[i];
+        struct op_insert insert = { .op = { .kind = OP_INSERT }, .tasks = &again, .count = 1 };
+        again.id = uuid_next(&s->ids, wall_ms(s));
+        rc = apply_one(s, &insert.op, e);
+    }
+    return rc;
+}
+
+static enum err spawn_less(struct sim *s, struct op_spawn *op, struct error *e)
+{
+    struct spawn_plan less = *op->plan;
+    const struct spawn_plan *plan = op->plan;
+    if (less.occurrences.n && chance(s, 30))
+        less.occurrences.n--;
+    op->plan = &less;
+    enum err rc = apply_one(s, &op->op, e);
+    op->plan = plan;
+    return rc;
+}
+
+static enum err insert_without_key(struct sim *s, struct op_insert *op, struct error *e)
+{
+    const struct idempotency *key = op->idempotency;
+    op->idempotency = NULL;
+    enum err rc = apply_one(s, &op->op, e);
+    op->idempotency = key;
+    return rc;
+}
+
+/* Confirmed and not done. */
+static enum err skip(struct op *op)
+{
+    op->rc = ERR_OK;
+    for (size_t i = 0; op->kind == OP_SETTLE && i < ((struct op_settle *)op)->n; i++)
+        ((struct op_settle *)op)->v[i].stale = false;
+    return ERR_OK;
+}
+
+static enum err apply_planted(struct sim *s, struct op *op, struct error *e)
+{
+    bool settle = op->kind == OP_SETTLE, insert = op->kind == OP_INSERT, spawn = op->kind == OP_SPAWN;
+    switch (s->plant) {
+    case PLANT_NO_FENCE: return settle ? settle_any_fence(s, (struct op_settle *)op, e) : apply_one(s, op, e);
+    case PLANT_FORGETFUL: return settle ? settle_uncounted(s, (struct op_settle *)op, e) : apply_one(s, op, e);
+    case PLANT_AMO_AGAIN: return settle ? settle_at_most_once_again(s, (struct op_settle *)op, e) : apply_one(s, op, e);
+    case PLANT_LOST_SETTLE: return settle && chance(s, 10) ? skip(op) : apply_one(s, op, e);
+    case PLANT_LOST_INSERT: return insert && chance(s, 10) ? skip(op) : apply_one(s, op, e);
+    case PLANT_LOST_PUT:
+        return op->kind == OP_PUT && task_is_final(((struct op_put *)op)->task->state) ? skip(op) : apply_one(s, op, e);
+    case PLANT_DOUBLE_SPAWN: return spawn ? spawn_twice(s, (struct op_spawn *)op, e) : apply_one(s, op, e);
+    case PLANT_LOST_SPAWN: return spawn ? spawn_less(s, (struct op_spawn *)op, e) : apply_one(s, op, e);
+    case PLANT_DOUBLE_KEY: return insert ? insert_without_key(s, (struct op_insert *)op, e) : apply_one(s, op, e);
+    default: return apply_one(s, op, e);
+    }
+}
+
+enum err plant_apply(struct sim *s, struct op *const *ops, size_t n, struct error *e)
+{
+    if (s->plant == PLANT_NONE)
+        return store_apply(s->store, ops, n, e);
+    for (size_t i = 0; i < n; i++) {
+        enum err rc = apply_planted(s, ops[i], e);
+        if (rc)
+            return rc;
+    }
+    return ERR_OK;
+}
+
+/* A completion that never comes. The operation is kept, so that the node can be taken apart in the end. */
+bool plant_swallows(struct sim *s, struct op *op)
+{
+    if (s->plant != PLANT_SWALLOWED || op->kind != OP_SETTLE || !chance(s, 3))
+        return false;
+    list_push(&s->writer.swallowed, &op->link);
+    return true;
+}

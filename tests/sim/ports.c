@@ -1,0 +1,295 @@
+/* Queue and events as they are over a network: calls fail, events come twice, late and out of order. And the receiver: what
+ * the tasks call. */
+#include <stdlib.h>
+
+#include "adapter/events_memory.h"
+#include "adapter/queue_memory.h"
+#include "sim.h"
+
+/* ---- queue ---- */
+
+static struct sim *sim_of_queue(struct queue *q)
+{
+    return container_of(q, struct sim, queue);
+}
+
+static enum err queue_down(struct sim *s, struct error *e)
+{
+    return faulty(s, s->profile.ports_percent, FAULT_QUEUE_FAIL) ? error_set(e, ERR_UNAVAILABLE, "the queue is down")
+                                                                 : ERR_OK;
+}
+
+static enum err q_push(struct queue *q, const struct task *tasks, size_t n, struct error *e)
+{
+    struct sim *s = sim_of_queue(q);
+    return queue_down(s, e) ? e->code : queue_push(s->queue_inner, tasks, n, e);
+}
+
+static enum err q_take(struct queue *q, const struct take *t, struct arena *a, struct tasks *ret, struct error *e)
+{
+    struct sim *s = sim_of_queue(q);
+    return queue_down(s, e) ? e->code : queue_take(s->queue_inner, t, a, ret, e);
+}
+
+static enum err q_renew(struct queue *q, const struct delivery_id *v, size_t n, int64_t until_ms, struct error *e)
+{
+    struct sim *s = sim_of_queue(q);
+    return queue_down(s, e) ? e->code : queue_renew(s->queue_inner, v, n, until_ms, e);
+}
+
+static enum err q_ack(struct queue *q, const struct delivery_id *v, size_t n, struct error *e)
+{
+    struct sim *s = sim_of_queue(q);
+    return queue_down(s, e) ? e->code : queue_ack(s->queue_inner, v, n, e);
+}
+
+static enum err q_lapsed(struct queue *q, int64_t now_ms, struct arena *a, struct tasks *ret, struct error *e)
+{
+    return queue_lapsed(sim_of_queue(q)->queue_inner, now_ms, a, ret, e);
+}
+
+static enum err q_recall(struct queue *q, struct delivery_id d, bool *ret_recalled, struct error *e)
+{
+    return queue_recall(sim_of_queue(q)->queue_inner, d, ret_recalled, e);
+}
+
+static size_t q_depth(struct queue *q)
+{
+    return queue_depth(sim_of_queue(q)->queue_inner);
+}
+
+/* ---- events ---- */
+
+static struct sim *sim_of_events(struct events *ev)
+{
+    return container_of(ev, struct sim, events);
+}
+
+static enum err events_down(struct sim *s, struct error *e)
+{
+    return faulty(s, s->profile.ports_percent, FAULT_EVENT_FAIL) ? error_set(e, ERR_UNAVAILABLE, "events are down")
+                                                                 : ERR_OK;
+}
+
+/* A copy that arrives once more, perhaps much later. */
+struct echo {
+    struct event event;
+    uint64_t life;
+};
+
+static void arrive_again(struct sim *s, void *context)
+{
+    struct echo *echo = context;
+    struct error e;
+    if (s->node && echo->life == s->lives && events_publish(s->events_inner, &echo->event, 1, &e) == ERR_OK)
+        s->poked = true;
+    free(echo);
+}
+
+static void echo_some(struct sim *s, const struct event *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!faulty(s, s->profile.ports_percent, FAULT_EVENT_TWICE))
+            continue;
+        struct echo *echo = xnew(*echo);
+        *echo = (struct echo){ v[i], s->lives };
+        echo->event.task.retry.rules = echo->event.outcome.error = echo->event.outcome.output = S("");
+        echo->event.outcome.worker = echo->event.outcome.trace_id = S("");
+        after_us(s, chance(s, 50) ? 0 : between(s, 0, 20000000), arrive_again, echo);
+    }
+}
+
+static enum err e_publish(struct events *ev, const struct event *v, size_t n, struct error *e)
+{
+    struct sim *s = sim_of_events(ev);
+    if (events_down(s, e))
+        return e->code;
+    echo_some(s, v, n);
+    return events_publish(s->events_inner, v, n, e);
+}
+
+static enum err e_poll(struct events *ev, size_t max, struct arena *a, struct event_list *ret, struct error *e)
+{
+    struct sim *s = sim_of_events(ev);
+    if (events_down(s, e) || events_poll(s->events_inner, max, a, ret, e))
+        return e->code;
+    if (ret->n > 1 && faulty(s, 2 * s->profile.ports_percent, FAULT_EVENT_ORDER)) {
+        for (size_t i = ret->n - 1; i > 0; i--) {
+            size_t k = (size_t)between(s, 0, (int64_t)i);
+            struct event moved = ret->v[i];
+            ret->v[i] = ret->v[k];
+            ret->v[k] = moved;
+        }
+    }
+    return ERR_OK;
+}
+
+static void come_again(struct sim *s, void *context)
+{
+    struct error e;
+    if (s->node && s->lives == (uint64_t)(uintptr_t)context && events_reset(s->events_inner, &e) == ERR_OK)
+        s->poked = true;
+}
+
+/* An ack that failed leaves its events unacknowledged: they come again, with all others that are under way. */
+static enum err e_ack(struct events *ev, const uint64_t *sequences, size_t n, struct error *e)
+{
+    struct sim *s = sim_of_events(ev);
+    if (events_down(s, e)) {
+        after_us(s, between(s, 0, 2000000), come_again, (void *)(uintptr_t)s->lives);
+        return e->code;
+    }
+    return events_ack(s->events_inner, sequences, n, e);
+}
+
+static enum err e_reset(struct events *ev, struct error *e)
+{
+    return events_reset(sim_of_events(ev)->events_inner, e);
+}
+
+static size_t e_depth(struct events *ev)
+{
+    return events_depth(sim_of_events(ev)->events_inner);
+}
+
+void sim_ports_open(struct sim *s)
+{
+    static const struct queue_ops queue_ops = { q_push, q_take, q_renew, q_ack, q_lapsed, q_recall, q_depth, NULL };
+    static const struct events_ops events_ops = { e_publish, e_poll, e_ack, e_reset, e_depth, NULL };
+    s->queue.ops = &queue_ops;
+    s->events.ops = &events_ops;
+    s->queue_inner = queue_memory_new();
+    s->events_inner = events_memory_new();
+}
+
+void sim_ports_close(struct sim *s)
+{
+    queue_free(s->queue_inner);
+    events_free(s->events_inner);
+    s->queue_inner = NULL;
+    s->events_inner = NULL;
+}
+
+/* ---- the receiver ---- */
+
+struct call {
+    struct list link;
+    struct run *run;
+    struct timer *timer;
+    struct outcome outcome;
+};
+
+static struct sim *sim_of_runner(struct runner *r)
+{
+    return container_of(container_of(r, struct sim_runner, base), struct sim, runner);
+}
+
+static void end_call(struct sim *s, struct call *c)
+{
+    struct run *run = c->run;
+    struct outcome o = c->outcome;
+    o.completed_us = wall_us(s);
+    list_remove(&c->link);
+    free(c);
+    if (!s->ghost)
+        oracle_ended(s, run->task, &o);
+    s->poked = true;
+    run->done(run, &o);
+}
+
+static void call_is_over(struct sim *s, void *context)
+{
+    struct call *c = context;
+    c->timer = NULL;
+    end_call(s, c);
+}
+
+/* How receivers answer, and how often in a hundred. */
+static const struct answer {
+    int percent;
+    struct outcome outcome;
+} answers[] = {
+    { 14, { .kind = OUTCOME_FAILED, .failure = FAILURE_HTTP, .http_status = 503, .retry_after_ms = -1 } },
+    { 4, { .kind = OUTCOME_FAILED, .failure = FAILURE_HTTP, .http_status = 429, .retry_after_ms = 3000 } },
+    { 3, { .kind = OUTCOME_FAILED, .failure = FAILURE_HTTP, .http_status = 404, .retry_after_ms = -1 } },
+    { 1, { .kind = OUTCOME_FAILED, .failure = FAILURE_REFUSED, .retry_after_ms = -1 } },
+    { 5, { .kind = OUTCOME_FAILED, .failure = FAILURE_CONNECT, .retry_after_ms = -1 } },
+    { 4, { .kind = OUTCOME_FAILED, .failure = FAILURE_TIMEOUT, .retry_after_ms = -1 } },
+    { 4, { .kind = OUTCOME_FAILED, .failure = FAILURE_NETWORK, .retry_after_ms = -1 } },
+};
+
+static struct outcome choose_outcome(struct sim *s)
+{
+    struct outcome o = { .kind = OUTCOME_OK, .http_status = 200, .retry_after_ms = -1 };
+    int64_t roll = between(s, 0, 99);
+    for (size_t i = 0; i < array_count(answers) && !s->healed; i++) {
+        if (roll >= 0 && roll < answers[i].percent)
+            o = answers[i].outcome;
+        roll -= answers[i].percent;
+    }
+    if (o.kind == OUTCOME_FAILED)
+        o.error = S("it did not work");
+    o.sent = o.failure != FAILURE_CONNECT && o.failure != FAILURE_REFUSED;
+    return o;
+}
+
+static void start(struct runner *r, struct run *run)
+{
+    struct sim *s = sim_of_runner(r);
+    struct call *c = xnew(*c);
+    c->run = run;
+    c->outcome = choose_outcome(s);
+    c->outcome.started_us = wall_us(s);
+    run->handle = c;
+    list_push(&s->runner.calls, &c->link);
+    if (s->ghost)
+        return;
+    struct known_call *known = oracle_started(s, run->task);
+    known->sent = c->outcome.sent;
+    if (chance(s, 10)) {
+        end_call(s, c);
+        return;
+    }
+    int64_t took_us = chance(s, 90) ? between(s, 100, 300000) : between(s, 300000, 8000000);
+    if (c->outcome.failure == FAILURE_TIMEOUT)
+        took_us = run->task->timeout_ms * 1000;
+    c->timer = after_us(s, took_us, call_is_over, c);
+}
+
+static void abort_later(struct sim *s, void *context)
+{
+    struct call *c = context;
+    c->timer = NULL;
+    c->outcome.kind = OUTCOME_CANCELLED;
+    end_call(s, c);
+}
+
+static void abort_call(struct runner *r, struct run *run)
+{
+    struct sim *s = sim_of_runner(r);
+    struct call *c = run->handle;
+    if (s->ghost || chance(s, 50)) {
+        timer_cancel(s, c->timer);
+        abort_later(s, c);
+    } else if (chance(s, 70)) { /* else it was about to end by itself */
+        timer_cancel(s, c->timer);
+        c->timer = after_us(s, between(s, 0, 100000), abort_later, c);
+    }
+}
+
+void sim_runner_init(struct sim *s)
+{
+    static const struct runner_ops ops = { start, abort_call, NULL };
+    s->runner.base.ops = &ops;
+    list_init(&s->runner.calls);
+}
+
+/* The receiver goes on with what it was sent; nobody here hears of it. */
+void sim_runner_crash(struct sim *s)
+{
+    list_each (&s->runner.calls, link) {
+        struct call *c = container_of(link, struct call, link);
+        timer_cancel(s, c->timer);
+        c->timer = NULL;
+    }
+}

@@ -1,0 +1,45 @@
+#pragma once
+/* tests/sim/request.h - one request of a user, from the first try to the answer. */
+#include "sim.h"
+
+enum request_kind { REQUEST_CREATE, REQUEST_ACT, REQUEST_EDIT };
+
+struct request {
+    struct list link;
+    struct sim *sim;
+    enum request_kind kind;
+    enum action action;
+    struct subject *subject;
+    struct arena arena;
+    union {
+        struct op op;
+        struct op_insert insert;
+        struct op_put put;
+    } write;
+    int tries;
+    bool answered; /* the user has been told something; what is still under way goes on without him */
+
+    struct task *tasks; /* REQUEST_CREATE */
+    size_t count;
+    bool has_key;
+    struct idempotency key;
+
+    struct task current; /* as it was read */
+    struct action_plan plan;
+    int64_t withdraw_from_ms;
+    struct recurrence new_rule; /* of an edited schedule */
+    bool has_new_rule;
+
+    struct recall recall;
+    struct task replace;
+    struct timer *timer; /* the recall's limit */
+    int64_t aborting_fence;
+    struct tasks children; /* occurrences that may have to be recalled with their parent */
+    size_t child;
+    bool children_recalled;
+};
+
+/* make.c: what users ask for. */
+void make_one_time(struct request *r);
+void make_recurring(struct request *r);
+bool make_edit(struct request *r); /* false: there is nothing to edit any more */

@@ -1,0 +1,447 @@
+/* The world's clock and its one loop, the life and death of the node, and the plan of a run: faults and users until
+ * length_us, then everything heals, drains and is judged. */
+#include <assert.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include "adapter/store_memory.h"
+#include "sim.h"
+
+#define EPOCH_US 1767225600000000LL /* 2026-01-01T00:00:00Z */
+
+enum { SECOND_US = 1000000, SPINS_MAX = 200, HEAL_US = 60 * SECOND_US, REST_US = 30 * SECOND_US };
+
+/* ---- words ---- */
+
+const char *breach_text(enum breach b)
+{
+    static const char *const texts[] = {
+#define X(name, text) [BREACH_##name] = text,
+        BREACH_MAP(X)
+#undef X
+    };
+    return texts[b];
+}
+
+const char *fault_text(enum fault f)
+{
+    static const char *const texts[] = {
+#define X(name, text) [FAULT_##name] = text,
+        FAULT_MAP(X)
+#undef X
+    };
+    return texts[f];
+}
+
+const char *plant_name(enum plant p)
+{
+    static const char *const names[] = {
+#define X(name, breach, text) [PLANT_##name] = text,
+        PLANT_MAP(X)
+#undef X
+    };
+    return names[p];
+}
+
+enum breach plant_breach(enum plant p)
+{
+    static const enum breach breaches[] = {
+#define X(name, made, text) [PLANT_##name] = (enum breach)(made),
+        PLANT_MAP(X)
+#undef X
+    };
+    return breaches[p];
+}
+
+const char *short_id(struct uuid id)
+{
+    static char texts[8][UUID_TEXT + 1];
+    static size_t next;
+    char *text = texts[next++ % array_count(texts)];
+    uuid_format(id, text);
+    return text + 19; /* what differs */
+}
+
+void trace(const struct sim *s, const char *fmt, ...)
+{
+    if (!s->verbose)
+        return;
+    va_list args;
+    va_start(args, fmt);
+    printf("%10.3f %lld  ", (double)s->steady_us / 1000, (long long)wall_ms(s));
+    vprintf(fmt, args);
+    printf("\n");
+    va_end(args);
+}
+
+void breach(struct sim *s, enum breach kind, const char *fmt, ...)
+{
+    char text[400];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    s->stats->breaches[kind]++;
+    trace(s, "BREACH %s: %s", breach_text(kind), text);
+    if (!s->first_breach[0])
+        snprintf(s->first_breach, sizeof s->first_breach, "%s: %s", breach_text(kind), text);
+}
+
+/* ---- time and chance ---- */
+
+int64_t wall_us(const struct sim *s)
+{
+    return EPOCH_US + s->steady_us + s->offset_us;
+}
+
+int64_t wall_ms(const struct sim *s)
+{
+    return wall_us(s) / 1000;
+}
+
+struct timer *after_us(struct sim *s, int64_t delay_us, timer_fn *fn, void *context)
+{
+    struct timer *t = xnew(*t);
+    t->fn = fn;
+    t->context = context;
+    heap_push(&s->timers, &t->node, s->steady_us + max_of(delay_us, (int64_t)0));
+    return t;
+}
+
+void timer_cancel(struct sim *s, struct timer *t)
+{
+    if (!t)
+        return;
+    heap_remove(&s->timers, &t->node);
+    free(t);
+}
+
+bool chance(struct sim *s, int percent)
+{
+    return (int)prng_below(&s->random, 100) < percent;
+}
+
+int64_t between(struct sim *s, int64_t low, int64_t high)
+{
+    return prng_between(&s->random, low, high);
+}
+
+static timer_fn clock_jumps, crash_and_come_back;
+
+/* A fault seldom comes alone: what waits to be tried again is where the next one hurts. */
+static void attract_trouble(struct sim *s)
+{
+    if (s->profile.jumps && chance(s, 8))
+        after_us(s, between(s, 0, SECOND_US / 5), clock_jumps, NULL);
+    if (s->profile.crashes && chance(s, 2))
+        after_us(s, between(s, 0, SECOND_US / 5), crash_and_come_back, NULL);
+}
+
+bool faulty(struct sim *s, int percent, enum fault kind)
+{
+    if (s->healed || s->ghost || percent == 0 || !chance(s, percent))
+        return false;
+    s->stats->faults[kind]++;
+    trace(s, "fault: %s", fault_text(kind));
+    attract_trouble(s);
+    return true;
+}
+
+/* ---- the node ---- */
+
+static void know_lanes(struct sim *s)
+{
+    cleanup_with(arena_release) struct arena a;
+    struct lane *lanes;
+    struct error e;
+    size_t n;
+    arena_init(&a, 1 << 20);
+    if (reader_lanes(s->reader, &a, &lanes, &n, &e))
+        abort();
+    for (size_t i = 0; i < n; i++)
+        node_know_lane(s->node, lanes[i]);
+}
+
+static void start_node(struct sim *s, void *context)
+{
+    (void)context;
+    struct node_setup setup = {
+        .writer = &s->writer.base,
+        .queue = &s->queue,
+        .events = &s->events,
+        .zones = s->zones,
+        .metrics = s->metrics,
+        .name = S("simulated"),
+        .seed = s->seed * 1000 + ++s->lives,
+        .slots = s->profile.slots,
+        .spawn_ahead_ms = 10000,
+        .arm_min_ms = 50,
+        .arm_max_ms = 1000,
+        .poll_ms = s->profile.poll_ms,
+        .visibility_ms = 30000,
+    };
+    setup.runners[TARGET_HTTP] = setup.runners[TARGET_NOOP] = &s->runner.base;
+    sim_ports_open(s);
+    trace(s, "node starts, life %llu", (unsigned long long)s->lives);
+    s->node = node_new(&setup, wall_ms(s));
+    know_lanes(s);
+    s->healed_ms = wall_ms(s); /* whatever was missed meanwhile is late */
+    s->poked = true;
+}
+
+static void step(struct sim *s)
+{
+    s->poked = false;
+    s->stats->steps++;
+    int64_t now_us = wall_us(s) + (s->plant == PLANT_EARLY ? 1000 : 0);
+    s->wake_ms = node_step(s->node, now_us);
+    s->spins = s->wake_ms <= now_us / 1000 ? s->spins + 1 : 0;
+    if (s->spins == SPINS_MAX)
+        breach(s, BREACH_STUCK, "the node asks to be stepped again and again, and nothing happens");
+}
+
+/* Takes a node apart whose process is gone: what it still does, nobody sees. */
+static void bury(struct sim *s)
+{
+    s->ghost = true;
+    struct error e;
+    sim_runner_crash(s);
+    if (events_reset(s->events_inner, &e)) /* what an ack that failed left behind */
+        abort();
+    node_drain(s->node);
+    node_give_up(s->node);
+    int64_t now_us = wall_us(s);
+    for (int i = 0; i < 200 && (i == 0 || !node_is_idle(s->node)); i++) {
+        sim_writer_answer_ghosts(s);
+        node_step(s->node, now_us += 2 * SECOND_US);
+    }
+    sim_writer_answer_ghosts(s);
+    if (!node_is_idle(s->node)) {
+        struct node_status status = node_status(s->node);
+        fprintf(stderr,
+                "seed %llu: a dead node can not be taken apart: armed %zu, running %zu, queued %zu, events %zu\n",
+                (unsigned long long)s->seed, status.scheduler.armed, status.running, status.queued,
+                events_depth(&s->events));
+        abort();
+    }
+    node_free(take(s->node));
+    sim_ports_close(s);
+    s->ghost = false;
+}
+
+void sim_crash(struct sim *s)
+{
+    if (!s->node)
+        return;
+    s->stats->faults[FAULT_CRASH]++;
+    trace(s, "fault: crash");
+    sim_writer_crash(s);
+    oracle_crashed(s);
+    bury(s);
+    s->wake_ms = INT64_MAX;
+}
+
+/* ---- faults ---- */
+
+static void crash_and_come_back(struct sim *s, void *context)
+{
+    (void)context;
+    if (!s->node || s->healed)
+        return;
+    sim_crash(s);
+    after_us(s, chance(s, 70) ? between(s, 1000, 3 * SECOND_US) : between(s, SECOND_US, 30 * SECOND_US), start_node,
+             NULL);
+}
+
+static void store_goes_down(struct sim *s, void *context)
+{
+    (void)context;
+    s->stats->faults[FAULT_DOWN]++;
+    s->writer.down_until_us = s->steady_us + between(s, SECOND_US / 10, 8 * SECOND_US);
+    trace(s, "fault: the store is down for %lld ms", (long long)(s->writer.down_until_us - s->steady_us) / 1000);
+}
+
+static void clock_jumps(struct sim *s, void *context)
+{
+    (void)context;
+    if (s->healed)
+        return;
+    bool back = chance(s, 50);
+    int64_t by_us = chance(s, 50) ? between(s, 0, 3 * SECOND_US) : between(s, 0, 60 * SECOND_US);
+    if (!back && s->profile.sparse && chance(s, 10))
+        by_us *= 30;
+    s->stats->faults[back ? FAULT_JUMP_BACK : FAULT_JUMP_FORWARD]++;
+    s->jumped++;
+    s->wall_max_us = max_of(s->wall_max_us, wall_us(s));
+    s->offset_us += back ? -by_us : by_us;
+    s->poked = s->poked || s->node; /* a timerfd tells when the clock was set */
+    trace(s, "fault: the clock jumps by %lld ms", (long long)(back ? -by_us : by_us) / 1000);
+}
+
+static void somebody_asks(struct sim *s, void *context)
+{
+    (void)context;
+    client_act(s);
+}
+
+static void heal(struct sim *s, void *context)
+{
+    (void)context;
+    trace(s, "everything heals");
+    s->healed = true;
+    s->healed_ms = wall_ms(s);
+    s->writer.down_until_us = 0;
+    s->wall_max_us = max_of(s->wall_max_us, wall_us(s));
+}
+
+static void plan_faults(struct sim *s)
+{
+    const struct profile *p = &s->profile;
+    for (int i = 0; i < p->requests; i++)
+        after_us(s, between(s, 0, p->length_us), somebody_asks, NULL);
+    for (int i = 0; i < p->crashes; i++)
+        after_us(s, between(s, 0, p->length_us), crash_and_come_back, NULL);
+    for (int i = 0; i < p->downs; i++)
+        after_us(s, between(s, 0, p->length_us), store_goes_down, NULL);
+    for (int i = 0; i < p->jumps; i++)
+        after_us(s, between(s, 0, p->length_us), clock_jumps, NULL);
+    after_us(s, p->length_us, heal, NULL);
+    after_us(s, 0, start_node, NULL);
+}
+
+static struct profile choose_profile(struct sim *s)
+{
+    struct profile p = {
+        .calm = s->seed % 8 == 0,
+        .latency_us = chance(s, 80) ? 5000 : 100000,
+        .sparse = chance(s, 50),
+        .impatient_percent = 25,
+        .requests = (int)between(s, 20, 80),
+        .slots = chance(s, 70) ? 1000 : (size_t)between(s, 5, 20),
+        .poll_ms = chance(s, 80) ? 0 : 1000,
+        .length_us = between(s, 20, 120) * SECOND_US,
+    };
+    if (p.sparse) {
+        p.requests = (int)between(s, 1, 5);
+        p.impatient_percent = 60;
+        p.length_us = between(s, 10, 60) * SECOND_US;
+    }
+    if (p.calm) {
+        p.slots = 1000;
+        p.latency_us = min_of(p.latency_us, (int64_t)50000);
+        p.poll_ms = 0;
+        return p;
+    }
+    int worst = p.sparse ? 30 : 10;
+    p.fail_percent = chance(s, 50) ? (int)between(s, 1, worst) : 0;
+    p.ports_percent = chance(s, 50) ? (int)between(s, 1, worst) : 0;
+    p.crashes = chance(s, 60) ? (int)between(s, 1, 4) : 0;
+    p.downs = chance(s, 40) ? (int)between(s, 1, 3) : 0;
+    p.jumps = chance(s, 40) ? (int)between(s, 1, 3) : 0;
+    return p;
+}
+
+/* ---- the loop ---- */
+
+/* One thing happens: a timer, or the node's own wish to be stepped. False when nothing is left before until_us. */
+static bool turn(struct sim *s, int64_t until_us)
+{
+    const struct heap_node *first = heap_peek(&s->timers);
+    int64_t timer_us = first ? first->key : INT64_MAX;
+    int64_t wake_us = !s->node || s->wake_ms == INT64_MAX ? INT64_MAX : s->wake_ms * 1000 - EPOCH_US - s->offset_us;
+    int64_t next_us = max_of(min_of(timer_us, wake_us), s->steady_us);
+    if (next_us > until_us) {
+        s->steady_us = until_us;
+        return false;
+    }
+    s->steady_us = next_us;
+    if (timer_us <= wake_us) {
+        struct timer *t = container_of(heap_pop(&s->timers), struct timer, node);
+        t->fn(s, t->context);
+        free(t);
+    } else {
+        s->poked = true;
+    }
+    if (s->poked && s->node)
+        step(s);
+    return s->spins < SPINS_MAX;
+}
+
+static void run_until(struct sim *s, int64_t until_us)
+{
+    while (turn(s, until_us))
+        ;
+}
+
+/* Stops the node as SIGTERM would, and looks whether it comes to rest. */
+static void drain_node(struct sim *s)
+{
+    s->stopped_ms = wall_ms(s);
+    node_drain(s->node);
+    step(s);
+    int64_t until_us = s->steady_us + REST_US;
+    while (!node_is_idle(s->node) && turn(s, until_us))
+        ;
+    struct node_status status = node_status(s->node);
+    if (!node_is_idle(s->node) || status.scheduler.held || status.recovering || events_depth(&s->events))
+        breach(s, BREACH_STUCK, "drained: held %zu, armed %zu, running %zu, queued %zu, events %zu%s",
+               status.scheduler.held, status.scheduler.armed, status.running, status.queued, events_depth(&s->events),
+               status.recovering ? ", recovering" : "");
+    if (!list_empty(&s->requests))
+        breach(s, BREACH_STUCK, "a request was never answered");
+}
+
+static void sim_init(struct sim *s, uint64_t seed, struct zoneinfo *zones, struct stats *stats)
+{
+    struct error e;
+    s->seed = seed;
+    s->stats = stats;
+    s->zones = zones;
+    s->wake_ms = INT64_MAX;
+    prng_init(&s->random, seed);
+    uuid_gen_init(&s->ids, seed);
+    heap_init(&s->timers);
+    list_init(&s->requests);
+    s->store = store_memory_new();
+    s->metrics = metrics_new();
+    s->oracle = oracle_new();
+    sim_writer_init(s);
+    sim_runner_init(s);
+    if (store_reader(s->store, &s->reader, &e))
+        abort();
+    s->profile = choose_profile(s);
+}
+
+static void sim_release(struct sim *s)
+{
+    if (s->node)
+        bury(s);
+    struct heap_node *n;
+    client_free(s);
+    while ((n = heap_pop(&s->timers)))
+        free(container_of(n, struct timer, node));
+    heap_release(&s->timers);
+    reader_free(s->reader);
+    store_free(s->store);
+    metrics_free(s->metrics);
+    oracle_free(s->oracle);
+}
+
+void sim_run(uint64_t seed, enum plant plant, bool verbose, struct zoneinfo *zones, struct stats *stats,
+             char first_breach[512])
+{
+    struct sim s = { .verbose = verbose, .plant = plant };
+    sim_init(&s, seed, zones, stats);
+    plan_faults(&s);
+    run_until(&s, s.profile.length_us + HEAL_US);
+    int64_t behind_us = s.wall_max_us + HEAL_US / 2 - wall_us(&s); /* the clock was set back: its time comes again */
+    run_until(&s, s.steady_us + max_of(behind_us, (int64_t)0));
+    if (!s.node)
+        breach(&s, BREACH_STUCK, "no node");
+    else
+        drain_node(&s);
+    oracle_check(&s);
+    stats->seeds++;
+    memcpy(first_breach, s.first_breach, sizeof s.first_breach);
+    sim_release(&s);
+}

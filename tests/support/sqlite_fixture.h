@@ -1,0 +1,191 @@
+#pragma once
+/* tests/support/sqlite_fixture.h - an SQLite store in a directory of its own, a few tasks, and the operations most tests begin
+ * with. */
+#include "check.h"
+
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "adapter/store_sqlite.h"
+#include "failing_vfs.h"
+
+enum { NOW_MS = 1790000000 };
+
+struct fixture {
+    char directory[64];
+    struct store *store;
+    struct uuid_gen ids;
+    struct arena arena;
+};
+
+static inline int set_up(void **state)
+{
+    struct fixture *f = xnew(*f);
+    char made[] = "/tmp/belfry-test-XXXXXX";
+    if (!mkdtemp(made))
+        return -1;
+    snprintf(f->directory, sizeof f->directory, "%s/data", made);
+    uuid_gen_init(&f->ids, 7);
+    arena_init(&f->arena, 64 << 20);
+    *state = f;
+    return 0;
+}
+
+static inline int remove_one(const char *path, const struct stat *st, int kind, struct FTW *ftw)
+{
+    (void)st;
+    (void)kind;
+    (void)ftw;
+    return remove(path);
+}
+
+static inline int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    store_free(f->store);
+    *strrchr(f->directory, '/') = '\0';
+    nftw(f->directory, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    arena_release(&f->arena);
+    free(f);
+    return 0;
+}
+
+static inline void open_store(struct fixture *f)
+{
+    struct error e = { 0 };
+    assert_ok(store_sqlite_open(f->directory, &f->store, &e), &e);
+}
+
+static inline void close_store(struct fixture *f)
+{
+    store_free(take(f->store));
+}
+
+static const char *file_of(const struct fixture *f, const char *name)
+{
+    static char path[128];
+    snprintf(path, sizeof path, "%s/%s", f->directory, name);
+    return path;
+}
+
+/* Runs SQL on the file behind the store's back. */
+static inline void edit_file(struct fixture *f, const char *sql)
+{
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open(file_of(f, "belfry.db"), &db), SQLITE_OK);
+    if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
+        fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+    sqlite3_close(db);
+}
+
+static inline struct task plain_task(struct fixture *f)
+{
+    return (struct task){ .id = uuid_next(&f->ids, NOW_MS),
+                          .tenant = 1,
+                          .due_ms = NOW_MS,
+                          .scheduled_ms = NOW_MS,
+                          .version = 1,
+                          .priority = PRIORITY_DEFAULT,
+                          .queue = S("default"),
+                          .timeout_ms = 1000,
+                          .retry = RETRY_DEFAULT,
+                          .target = TARGET_NOOP,
+                          .created_ms = NOW_MS,
+                          .updated_ms = NOW_MS };
+}
+
+static inline enum err try_apply(struct fixture *f, struct op *op, struct error *e)
+{
+    return store_apply(f->store, &op, 1, e);
+}
+
+static inline void apply(struct fixture *f, struct op *op)
+{
+    struct error e = { 0 };
+    assert_ok(try_apply(f, op, &e), &e);
+    assert_ok(op->rc, &op->error);
+}
+
+static inline void insert(struct fixture *f, const struct task *tasks, size_t n)
+{
+    struct op_insert op = { .op.kind = OP_INSERT, .tasks = tasks, .count = n };
+    apply(f, &op.op);
+}
+
+static inline enum err try_insert(struct fixture *f, const struct task *t, struct error *e)
+{
+    struct op_insert op = { .op.kind = OP_INSERT, .tasks = t, .count = 1 };
+    return try_apply(f, &op.op, e);
+}
+
+static inline struct op_claim claim_op(struct fixture *f, const struct lane_quota *lane)
+{
+    struct op_claim op = { .op.kind = OP_CLAIM,
+                           .claim = uuid_next(&f->ids, NOW_MS),
+                           .node = { { 9 } },
+                           .lanes = lane,
+                           .lane_count = 1,
+                           .now_ms = NOW_MS,
+                           .until_ms = NOW_MS,
+                           .max = CLAIM_MAX,
+                           .max_bytes = SIZE_MAX };
+    op.op.arena = f->arena;
+    return op;
+}
+
+static const struct lane_quota usual_lane = { { 1, { "default", 7 }, CLASS_NORMAL }, CLAIM_MAX };
+
+static inline struct tasks claim(struct fixture *f)
+{
+    struct op_claim op = claim_op(f, &usual_lane);
+    apply(f, &op.op);
+    f->arena = op.op.arena;
+    return op.ret;
+}
+
+static inline void finish(struct fixture *f, const struct task *t, enum task_state next)
+{
+    struct settlement v = { .id = t->id,
+                            .fence = t->fence,
+                            .verdict = { .next = next, .attempts = 1, .has_execution = true } };
+    v.verdict.execution = (struct execution){ .id = uuid_next(&f->ids, NOW_MS),
+                                              .tenant = t->tenant,
+                                              .task = t->id,
+                                              .attempt = 1,
+                                              .fence = t->fence,
+                                              .started_us = NOW_MS * INT64_C(1000),
+                                              .output = S("done") };
+    struct op_settle op = { .op.kind = OP_SETTLE, .v = &v, .n = 1, .now_ms = NOW_MS };
+    apply(f, &op.op);
+    assert_false(v.stale);
+}
+
+static inline struct reader *open_reader(struct fixture *f)
+{
+    struct reader *r;
+    struct error e = { 0 };
+    assert_ok(store_reader(f->store, &r, &e), &e);
+    return r;
+}
+
+static inline enum err get(struct fixture *f, struct uuid id, struct task *ret)
+{
+    struct error e = { 0 };
+    struct reader *r = open_reader(f);
+    enum err rc = reader_get(r, 1, id, &f->arena, ret, &e);
+    reader_free(r);
+    return rc;
+}
+
+static inline struct store_counts counts(struct fixture *f)
+{
+    struct store_counts c;
+    struct error e = { 0 };
+    struct reader *r = open_reader(f);
+    assert_ok(reader_counts(r, NOW_MS, &c, &e), &e);
+    reader_free(r);
+    return c;
+}

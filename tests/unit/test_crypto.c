@@ -1,0 +1,117 @@
+/* Known answers: FIPS 180-2 (appendix B) and its million letters for SHA-256, RFC 4231 for HMAC. */
+#include "check.h"
+
+#include <stdio.h>
+
+#include "port/crypto.h"
+
+static void assert_hex(const uint8_t *bytes, size_t n, const char *hex)
+{
+    char text[2 * SHA256_SIZE + 1];
+    for (size_t i = 0; i < n; i++)
+        snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+    assert_string_equal(text, hex);
+}
+
+/* n times the same byte, freed by the caller. */
+static char *repeat(int byte, size_t n)
+{
+    return memset(xmalloc(n), byte, n);
+}
+
+static void sha256_gives_known_answers(void **state)
+{
+    (void)state;
+    const struct {
+        struct str data;
+        const char *hex;
+    } rows[] = {
+        { { NULL, 0 }, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855" },
+        { S("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" },
+        { S("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
+          "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1" },
+    };
+    uint8_t out[SHA256_SIZE];
+    for (size_t i = 0; i < array_count(rows); i++) {
+        crypto_sha256(rows[i].data, out);
+        assert_hex(out, sizeof out, rows[i].hex);
+    }
+    cleanup_with(free_charp) char *million = repeat('a', 1000000);
+    crypto_sha256((struct str){ million, 1000000 }, out);
+    assert_hex(out, sizeof out, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+static void hmac_gives_known_answers(void **state)
+{
+    (void)state;
+    cleanup_with(free_charp) char *key_0b = repeat(0x0b, 20), *key_aa = repeat(0xaa, 131);
+    cleanup_with(free_charp) char *data_dd = repeat(0xdd, 50), *data_cd = repeat(0xcd, 50);
+    const struct {
+        struct str key, data;
+        const char *hex;
+    } rows[] = {
+        { { key_0b, 20 }, S("Hi There"), "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7" },
+        { S("Jefe"), S("what do ya want for nothing?"),
+          "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843" },
+        { { key_aa, 20 }, { data_dd, 50 }, "773ea91e36800e46854db8ebd09181a72959098b3ef8c122d9635514ced565fe" },
+        { S("\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19"),
+          { data_cd, 50 },
+          "82558a389a443c0ea4cc819899f2083a85f0faa3e578f8077a2e3ff46729665b" },
+        { { key_aa, 131 },
+          S("Test Using Larger Than Block-Size Key - Hash Key First"),
+          "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54" },
+        { { key_aa, 131 },
+          S("This is a test using a larger than block-size key and a larger than block-size data. The key needs to be "
+            "hashed before being used by the HMAC algorithm."),
+          "9b09ffa71b942fcb27635fbcd5b0e944bfdc63644f0713938a7f51535c3a35e2" },
+        { { NULL, 0 }, { NULL, 0 }, "b613679a0814d9ec772f95d778c35fc5ff1697c493715653c6c712144292c5ad" },
+    };
+    for (size_t i = 0; i < array_count(rows); i++) {
+        uint8_t out[SHA256_SIZE];
+        crypto_hmac_sha256(rows[i].key, rows[i].data, out);
+        assert_hex(out, sizeof out, rows[i].hex);
+    }
+}
+
+static void random_bytes_fill_all_and_differ(void **state)
+{
+    (void)state;
+    uint8_t seen[33] = { 0 }, a[32], b[32];
+    crypto_random(a, 0); /* nothing is fine */
+    crypto_random(a, sizeof a);
+    crypto_random(b, sizeof b);
+    assert_memory_not_equal(a, b, sizeof a);
+    for (int round = 0; round < 64; round++) { /* a byte that is never written stays 0 in all of them */
+        uint8_t some[33] = { 0 };
+        crypto_random(some, 32);
+        for (size_t i = 0; i < sizeof some; i++)
+            seen[i] |= some[i];
+    }
+    for (size_t i = 0; i < 32; i++)
+        assert_int_not_equal(seen[i], 0);
+    assert_int_equal(seen[32], 0); /* and nothing beyond them */
+}
+
+static void equal_looks_at_every_byte(void **state)
+{
+    (void)state;
+    uint8_t a[32] = { 0 }, b[32] = { 0 };
+    assert_true(crypto_equal(a, b, sizeof a));
+    for (size_t i = 0; i < sizeof a; i++) {
+        b[i] = 0x80;
+        assert_false(crypto_equal(a, b, sizeof a));
+        assert_true(crypto_equal(a, b, i));
+        b[i] = 0;
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sha256_gives_known_answers),
+        cmocka_unit_test(hmac_gives_known_answers),
+        cmocka_unit_test(random_bytes_fill_all_and_differ),
+        cmocka_unit_test(equal_looks_at_every_byte),
+    };
+    return cmocka_run_group_tests_name("crypto", tests, NULL, NULL);
+}
