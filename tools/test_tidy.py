@@ -89,7 +89,7 @@ BREACHES = {
     "mark_left_for_later": ("meson.build", "# XX" + "X\n", 1, "' in the text"),
     "path_of_a_machine": ("docs/a.md", "see /wor" + "k/shared/x\n", 1, "a path of one machine"),
     "path_of_a_home": ("run", "cd /hom" + "e/ann/x\n", 1, "a path of one machine"),
-    "host_of_a_workplace": ("docs/a.md", "https://registr" + "y.example.com/x\n", 1, "a host of one workplace"),
+    "host_of_one_network": ("docs/a.md", "https://registr" + "y.example.com/x\n", 1, "a host of one network"),
     "build_time": ("src/cli/a.c", "const char *a = __DAT" + "E__;\n", 1, "a build must be reproducible"),
     "blanks_at_the_end": ("src/core/a.c", "int a;  \n", 1, "blanks at the end of a line"),
     "tab": ("src/core/a.c", "\tint a;\n", 1, "tab; use spaces"),
