@@ -261,32 +261,6 @@ static bool key_is(struct str written, struct str name)
     return same;
 }
 
-bool json_next(struct json_cursor *c, struct str *ret_name, struct str *ret_value)
-{
-    struct walk w = { .text = c->text, .at = c->at, .depth = c->at > 0 };
-    w.levels[1].is_object = c->is_object;
-    if (c->at == 0)
-        c->is_object = walk_on(&w) == '{';
-    if (w.depth != 1) /* neither an object nor an array */
-        return false;
-    size_t from = w.at; /* behind the bracket, the comma, or the member's colon */
-    for (char token; (token = walk_on(&w)) && w.depth > 0 && !(token == ',' && w.depth == 1);)
-        if (token == ':' && w.depth == 1)
-            from = w.at;
-    size_t to = w.at - (w.at > from);
-    c->at = w.at;
-    while (from < to && is_space(c->text.p[from]))
-        from++;
-    while (from < to && is_space(c->text.p[to - 1]))
-        to--;
-    if (from == to)
-        return false;
-    if (ret_name)
-        *ret_name = w.levels[1].key;
-    *ret_value = str_sub(c->text, from, to);
-    return true;
-}
-
 struct str json_member_text(const struct json_doc *d, const char *name)
 {
     struct json_cursor c = { .text = d->text };
@@ -324,26 +298,42 @@ static size_t value_end(struct str text, size_t at)
     return text.n;
 }
 
+/* Where the first member or element begins; text.n when there is none to come. */
+static size_t enter(struct json_cursor *c)
+{
+    size_t at = skip_space(c->text, 0);
+    char opening = at < c->text.n ? c->text.p[at] : '\0';
+    c->is_object = opening == '{';
+    return c->is_object || opening == '[' ? skip_space(c->text, at + 1) : c->text.n;
+}
+
+bool json_next(struct json_cursor *c, struct str *ret_name, struct str *ret_value)
+{
+    struct str text = c->text, name = { 0 };
+    size_t at = c->at ? c->at : enter(c);
+    c->at = at;
+    if (at >= text.n || text.p[at] == '}' || text.p[at] == ']')
+        return false;
+    if (c->is_object) {
+        size_t end = string_end(text, at);
+        name = str_sub(text, at + 1, end - 1);
+        at = skip_space(text, skip_space(text, end) + 1); /* behind the colon */
+    }
+    size_t end = value_end(text, at);
+    if (ret_name)
+        *ret_name = name;
+    *ret_value = str_sub(text, at, end);
+    at = skip_space(text, end);
+    c->at = at < text.n && text.p[at] == ',' ? skip_space(text, at + 1) : at;
+    return true;
+}
+
 size_t json_parts(struct str text, struct json_part *ret, size_t max)
 {
-    size_t n = 0, at = skip_space(text, 0);
-    char opening = at < text.n ? text.p[at] : '\0';
-    if (opening != '{' && opening != '[')
-        return 0;
-    for (at = skip_space(text, at + 1); n < max && at < text.n && text.p[at] != '}' && text.p[at] != ']'; n++) {
-        ret[n] = (struct json_part){ 0 };
-        if (opening == '{') {
-            size_t end = string_end(text, at);
-            ret[n].key = str_sub(text, at + 1, end - 1);
-            at = skip_space(text, skip_space(text, end) + 1); /* behind the colon */
-        }
-        size_t from = at;
-        at = value_end(text, from);
-        ret[n].text = str_sub(text, from, at);
-        at = skip_space(text, at);
-        if (at < text.n && text.p[at] == ',')
-            at = skip_space(text, at + 1);
-    }
+    struct json_cursor c = { .text = text };
+    size_t n = 0;
+    while (n < max && json_next(&c, &ret[n].key, &ret[n].text))
+        n++;
     return n;
 }
 
