@@ -48,8 +48,3 @@ static inline const struct task *task_at(const struct order *o, size_t i)
 {
     return &((const struct row *)order_at(o, i)->value)->task;
 }
-
-static inline struct str uuid_bytes(const struct uuid *u)
-{
-    return (struct str){ (const char *)u->b, sizeof u->b };
-}

@@ -58,6 +58,15 @@ struct uuid uuid_derived(int64_t time_ms, struct str bytes)
     return compose(ms, hash_bytes(second, bytes), hash_bytes(HASH_STABLE, bytes));
 }
 
+struct uuid uuid_derived_from(int64_t time_ms, struct uuid of, int64_t number)
+{
+    char bytes[sizeof of.b + 8];
+    memcpy(bytes, of.b, sizeof of.b);
+    for (size_t i = 0; i < 8; i++)
+        bytes[sizeof of.b + i] = (char)(number >> (56 - 8 * i));
+    return uuid_derived(time_ms, (struct str){ bytes, sizeof bytes });
+}
+
 int64_t uuid_time_ms(struct uuid u)
 {
     int64_t ms = 0;

@@ -23,6 +23,13 @@ struct uuid uuid_next(struct uuid_gen *g, int64_t now_ms);
 
 /* Time from time_ms (moments before 1970 count as 1970), the other 74 bits from HASH_STABLE over bytes. */
 struct uuid uuid_derived(int64_t time_ms, struct str bytes);
+struct uuid uuid_derived_from(int64_t time_ms, struct uuid of, int64_t number); /* the number-th thing of `of` */
+
+/* The bytes, as a map's key: they live as long as u does. */
+static inline struct str uuid_bytes(const struct uuid *u)
+{
+    return (struct str){ (const char *)u->b, sizeof u->b };
+}
 
 int64_t uuid_time_ms(struct uuid u);
 int uuid_cmp(struct uuid a, struct uuid b); /* as memcmp: also the order of time */

@@ -58,11 +58,7 @@ int64_t retry_delay_ms(const struct retry_policy *p, const struct outcome *o, in
 /* The same attempt gives the same id, so that its row is written once however often it is reported. */
 static struct uuid execution_id(const struct settle_facts *t, int64_t started_us)
 {
-    char bytes[24];
-    memcpy(bytes, t->id.b, sizeof t->id.b);
-    for (int i = 0; i < 8; i++)
-        bytes[16 + i] = (char)(t->fence >> (56 - 8 * i));
-    return uuid_derived(started_us / 1000, (struct str){ bytes, sizeof bytes });
+    return uuid_derived_from(started_us / 1000, t->id, t->fence);
 }
 
 static struct execution execution_of(const struct settle_facts *t, const struct outcome *o,

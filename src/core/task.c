@@ -151,7 +151,7 @@ static enum err refuse_cron(const struct error *why, struct error *e)
 enum err schedule_rule(const struct schedule *s, struct uuid task, const struct tz *zone,
                        const struct calendar *calendar, int64_t created_ms, struct recurrence *ret, struct error *e)
 {
-    uint64_t hash = hash_bytes(HASH_STABLE, (struct str){ (const char *)task.b, sizeof task.b });
+    uint64_t hash = hash_bytes(HASH_STABLE, uuid_bytes(&task));
     struct recurrence r = {
         .kind = s->cron.n ? RECUR_CRON : RECUR_INTERVAL,
         .interval_ms = s->interval_ms,
@@ -174,9 +174,5 @@ enum err schedule_rule(const struct schedule *s, struct uuid task, const struct 
 
 struct uuid occurrence_id(struct uuid parent, int64_t scheduled_ms)
 {
-    char bytes[24];
-    memcpy(bytes, parent.b, sizeof parent.b);
-    for (int i = 0; i < 8; i++)
-        bytes[16 + i] = (char)(scheduled_ms >> (56 - 8 * i));
-    return uuid_derived(scheduled_ms, (struct str){ bytes, sizeof bytes });
+    return uuid_derived_from(scheduled_ms, parent, scheduled_ms);
 }

@@ -166,11 +166,6 @@ void scheduler_know_lane(struct scheduler *s, struct lane lane)
 
 /* ---- firing ---- */
 
-static struct str id_key(const struct task *t)
-{
-    return (struct str){ (const char *)t->id.b, sizeof t->id.b };
-}
-
 static void push(struct scheduler *s, const struct task *tasks, struct armed *const *armed, size_t n)
 {
     struct error e;
@@ -183,7 +178,7 @@ static void push(struct scheduler *s, const struct task *tasks, struct armed *co
             wheel_add(&s->wheel, &armed[i]->entry, s->now_ms + RETRY_MAX_MS);
             continue;
         }
-        map_remove(&s->index, id_key(armed[i]->task));
+        map_remove(&s->index, uuid_bytes(&armed[i]->task->id));
         claim_unref(armed[i]->claim);
     }
 }
@@ -238,7 +233,7 @@ static void arm(struct scheduler *s, struct claim *c, const struct tasks *tasks)
         hold(s, &tasks->v[i]);
         c->armed[i].task = &tasks->v[i];
         c->armed[i].claim = c;
-        map_put(&s->index, id_key(&tasks->v[i]), &c->armed[i]);
+        map_put(&s->index, uuid_bytes(&tasks->v[i].id), &c->armed[i]);
         wheel_add(&s->wheel, &c->armed[i].entry, tasks->v[i].due_ms);
     }
     metric_add(s->setup.metrics, METRIC_CLAIMS, 1);
@@ -538,11 +533,11 @@ bool scheduler_holds(const struct scheduler *s, struct uuid id, int64_t fence)
 
 bool scheduler_unarm(struct scheduler *s, struct uuid id, int64_t fence)
 {
-    struct armed *a = map_get(&s->index, (struct str){ (const char *)id.b, sizeof id.b });
+    struct armed *a = map_get(&s->index, uuid_bytes(&id));
     if (!a || a->task->fence != fence)
         return false;
     wheel_remove(&s->wheel, &a->entry);
-    map_remove(&s->index, id_key(a->task));
+    map_remove(&s->index, uuid_bytes(&a->task->id));
     claim_unref(a->claim);
     return true;
 }
@@ -565,7 +560,7 @@ void scheduler_drain(struct scheduler *s, void (*give)(void *context, const stru
     struct wheel_entry *e;
     while ((e = wheel_expire(&s->wheel, INT64_MAX - WHEEL_SLOTS))) {
         struct armed *a = container_of(e, struct armed, entry);
-        map_remove(&s->index, id_key(a->task));
+        map_remove(&s->index, uuid_bytes(&a->task->id));
         give(context, a->task);
         claim_unref(a->claim);
     }

@@ -72,11 +72,6 @@ void worker_free(struct worker *w)
     free(w);
 }
 
-static struct str id_key(const struct uuid *id)
-{
-    return (struct str){ (const char *)id->b, sizeof id->b };
-}
-
 static void taken_unref(struct taken *t)
 {
     if (--t->references)
@@ -115,7 +110,7 @@ static void job_done(struct run *run, const struct outcome *o)
     struct job *j = container_of(run, struct job, run);
     struct worker *w = j->worker;
     failpoint("after_call");
-    map_remove(&w->running, id_key(&run->task->id));
+    map_remove(&w->running, uuid_bytes(&run->task->id));
     struct outcome given_up =
         *o; /* aborted by our own deadline: nobody cancelled it, so it runs again elsewhere or later */
     given_up.kind = OUTCOME_LOST;
@@ -168,7 +163,7 @@ static void start(struct worker *w, struct job *j)
 {
     const struct task *t = j->run.task;
     struct runner *r = w->setup.runners[t->target];
-    map_put(&w->running, id_key(&t->id), j);
+    map_put(&w->running, uuid_bytes(&t->id), j);
     failpoint("before_call");
     if (r) {
         runner_start(r, &j->run);
@@ -262,7 +257,7 @@ int64_t worker_step(struct worker *w, int64_t now_ms)
 
 bool worker_abort(struct worker *w, struct uuid id, int64_t fence)
 {
-    struct job *j = map_get(&w->running, id_key(&id));
+    struct job *j = map_get(&w->running, uuid_bytes(&id));
     if (!j || j->run.task->fence != fence)
         return false;
     runner_abort(w->setup.runners[j->run.task->target], &j->run);
