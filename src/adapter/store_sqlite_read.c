@@ -260,19 +260,25 @@ static enum err visit_task(struct walk *w, bool *stop, struct error *e)
     return row_read(&w->r->conn, w->st, 1, &table_tasks, w->arena, t, e);
 }
 
+static struct walk walk_over_tasks(struct reader_sqlite *r, const struct task_filter *f, struct listing *l,
+                                   struct arena *a)
+{
+    return (struct walk){ .r = r,
+                          .st = choose(r, f),
+                          .tenant = f->tenant,
+                          .id_column = AT_id,
+                          .before = f->before,
+                          .visit = visit_task,
+                          .context = l,
+                          .arena = a };
+}
+
 static enum err list(struct reader *base, const struct task_filter *f, struct arena *a, struct task_page *ret,
                      struct error *e)
 {
     struct reader_sqlite *r = self(base);
     struct listing l = { .filter = f, .max = f->limit };
-    struct walk w = { .r = r,
-                      .st = choose(r, f),
-                      .tenant = f->tenant,
-                      .id_column = AT_id,
-                      .before = f->before,
-                      .visit = visit_task,
-                      .context = &l,
-                      .arena = a };
+    struct walk w = walk_over_tasks(r, f, &l, a);
     bool cut;
     r->tasks = xrealloc(r->tasks, f->limit * sizeof *r->tasks);
     if (walk_down(&w, &cut, e))
@@ -291,13 +297,7 @@ static enum err count(struct reader *base, const struct task_filter *f, size_t m
 {
     struct reader_sqlite *r = self(base);
     struct listing l = { .filter = f, .max = max, .counting = true };
-    struct walk w = { .r = r,
-                      .st = choose(r, f),
-                      .tenant = f->tenant,
-                      .id_column = AT_id,
-                      .before = f->before,
-                      .visit = visit_task,
-                      .context = &l };
+    struct walk w = walk_over_tasks(r, f, &l, NULL);
     bool cut;
     if (max && walk_down(&w, &cut, e))
         return e->code;

@@ -598,18 +598,3 @@ uint16_t assembly_port(const struct assembly *a)
 {
     return a->http ? http_server_port(a->http) : 0;
 }
-
-struct metrics *assembly_metrics(struct assembly *a)
-{
-    return a->metrics;
-}
-
-struct writer *assembly_writer(struct assembly *a)
-{
-    return batcher_writer(a->batcher);
-}
-
-struct store *assembly_store(struct assembly *a)
-{
-    return a->store;
-}

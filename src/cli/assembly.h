@@ -39,9 +39,6 @@ void assembly_run(struct assembly *a);
 void assembly_stop(struct assembly *a);
 
 uint16_t assembly_port(const struct assembly *a);
-struct metrics *assembly_metrics(struct assembly *a);
-struct writer *assembly_writer(struct assembly *a); /* completes on the batcher's thread */
-struct store *assembly_store(struct assembly *a);
 
 /* Tasks were written past the API: the node looks in time for them. From any thread. */
 void assembly_nudge(struct assembly *a, const struct task *tasks, size_t count);
