@@ -330,6 +330,7 @@ bool json_next(struct json_cursor *c, struct str *ret_name, struct str *ret_valu
 
 size_t json_parts(struct str text, struct json_part *ret, size_t max)
 {
+    assert(ret || max == 0);
     struct json_cursor c = { .text = text };
     size_t n = 0;
     while (n < max && json_next(&c, &ret[n].key, &ret[n].text))
