@@ -14,7 +14,11 @@
  *  - an operation waits because its idempotency key is in the batch already. It answers a request that runs at the same time
  *    as those behind it, so no order between them was promised, and the guards above hold.
  *
- * A batch that is split is applied from left to right, so it keeps its order too. */
+ * A batch that is split is applied from left to right, so it keeps its order too.
+ *
+ * Waiting for company. Clients that were answered together ask again together, a moment later. So when the last transaction
+ * held many operations and few have come since, the next one waits for the others: at most COMPANY_US, never if something in
+ * front is among them, and not at all when the last one was small, so that nobody who works alone ever waits. */
 #include "adapter/batcher.h"
 
 #include <assert.h>
@@ -29,6 +33,9 @@
  * keeps a claim from waiting long behind a flood of creates. */
 enum { TASKS_MAX = 20000, FRONT_TASKS_MAX = TASKS_MAX / 4 * 3, FRONT_OPS_MAX = STORE_BATCH_MAX / 4 * 3 };
 
+/* Half of what the last two transactions held is expected again. */
+enum { COMPANY_MIN = 8, COMPANY_US = 300 };
+
 struct batcher {
     struct writer base;
     struct store *store;
@@ -36,14 +43,17 @@ struct batcher {
     struct clock *clock;
     pthread_t thread;
 
-    pthread_mutex_t lock; /* over the next three */
+    pthread_mutex_t lock; /* over the next six */
     pthread_cond_t wake;
     struct list arrived;
+    size_t arrived_count, wake_at; /* whoever makes it so many wakes the thread */
+    bool hurried;                  /* something that goes in front has arrived */
     bool stopping;
 
     struct list front, rest;     /* taken off `arrived`, in order */
     struct map keys;             /* idempotency keys in the batch → their operation */
     size_t op_count, task_count; /* in the batch */
+    size_t count_before;         /* operations in the one before */
     struct op *batch[STORE_BATCH_MAX];
 };
 
@@ -185,6 +195,7 @@ static void fill(struct batcher *b, struct list *from, size_t ops_max, size_t ta
 
 static void gather(struct batcher *b)
 {
+    b->count_before = b->op_count;
     b->op_count = b->task_count = 0;
     fill(b, &b->front, FRONT_OPS_MAX, FRONT_TASKS_MAX);
     fill(b, &b->rest, STORE_BATCH_MAX, TASKS_MAX);
@@ -197,6 +208,28 @@ static void gather(struct batcher *b)
 
 /* ---- the thread ---- */
 
+static struct timespec soon(int64_t us)
+{
+    enum { US_PER_S = 1000000, NS_PER_US = 1000 };
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t); /* a condition knows no other clock */
+    us += t.tv_nsec / NS_PER_US;
+    return (struct timespec){ t.tv_sec + us / US_PER_S, us % US_PER_S * NS_PER_US };
+}
+
+/* Under the lock, with something arrived. */
+static void wait_for_company(struct batcher *b)
+{
+    size_t both = b->op_count + b->count_before, expected = both / 2;
+    if (b->op_count < COMPANY_MIN || b->arrived_count >= expected || b->hurried || b->stopping)
+        return;
+    struct timespec until = soon(COMPANY_US);
+    b->wake_at = expected;
+    while (b->arrived_count < expected && !b->hurried && !b->stopping)
+        if (pthread_cond_timedwait(&b->wake, &b->lock, &until))
+            break;
+}
+
 /* Waits until there is something to do, and takes all that has arrived. False: there is nothing, and it is to end. */
 static bool take_arrived(struct batcher *b)
 {
@@ -204,9 +237,14 @@ static bool take_arrived(struct batcher *b)
     list_init(&taken);
     bool has_left = !list_empty(&b->front) || !list_empty(&b->rest);
     pthread_mutex_lock(&b->lock);
+    b->wake_at = 1;
     while (!has_left && list_empty(&b->arrived) && !b->stopping)
         pthread_cond_wait(&b->wake, &b->lock);
+    if (!has_left)
+        wait_for_company(b);
     list_append(&taken, &b->arrived);
+    b->arrived_count = 0;
+    b->hurried = false;
     pthread_mutex_unlock(&b->lock);
     struct list *link;
     while ((link = list_pop(&taken)))
@@ -231,7 +269,10 @@ static void submit(struct writer *w, struct op *op)
     struct batcher *b = container_of(w, struct batcher, base);
     assert(op->done);
     pthread_mutex_lock(&b->lock);
-    if (list_empty(&b->arrived))
+    bool hurries = goes_in_front(op->kind);
+    b->hurried = b->hurried || hurries;
+    b->arrived_count++;
+    if (hurries || b->arrived_count == b->wake_at)
         pthread_cond_signal(&b->wake);
     list_push(&b->arrived, &op->link);
     pthread_mutex_unlock(&b->lock);
@@ -252,7 +293,11 @@ struct batcher *batcher_new(struct store *s, struct metrics *m, struct clock *c)
     list_init(&b->rest);
     map_init(&b->keys, key);
     pthread_mutex_init(&b->lock, NULL);
-    pthread_cond_init(&b->wake, NULL);
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&b->wake, &attributes);
+    pthread_condattr_destroy(&attributes);
     int failed = pthread_create(&b->thread, NULL, work, b);
     assert(!failed);
     pthread_setname_np(b->thread, "batcher"); /* for whoever looks at the process from outside */

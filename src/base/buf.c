@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { FIRST_SIZE = 256, DIGITS_MAX = 20 };
+
 void buf_init(struct buf *b, size_t max)
 {
     assert(max > 0 && max < SIZE_MAX / 2);
@@ -40,7 +42,7 @@ static bool reserve(struct buf *b, size_t n)
     }
     size_t need = b->n + n + 1;
     if (need > b->cap) {
-        b->cap = max_of(need, max_of((size_t)64, min_of(b->cap * 2, b->max + 1)));
+        b->cap = max_of(need, max_of((size_t)FIRST_SIZE, min_of(b->cap * 2, b->max + 1)));
         b->p = xrealloc(b->p, b->cap);
     }
     return true;
@@ -58,12 +60,26 @@ void buf_add(struct buf *b, struct str s)
 
 void buf_char(struct buf *b, char c)
 {
-    buf_add(b, (struct str){ &c, 1 });
+    if (!reserve(b, 1))
+        return;
+    b->p[b->n++] = c;
+    b->p[b->n] = '\0';
 }
 
 void buf_text(struct buf *b, const char *cstr)
 {
     buf_add(b, str_from(cstr));
+}
+
+/* Not by printf: every answer is full of numbers. */
+void buf_u64(struct buf *b, uint64_t v)
+{
+    char digits[DIGITS_MAX];
+    size_t at = sizeof digits;
+    do
+        digits[--at] = (char)('0' + v % 10);
+    while (v /= 10);
+    buf_add(b, (struct str){ digits + at, sizeof digits - at });
 }
 
 void buf_printf(struct buf *b, const char *fmt, ...)

@@ -18,6 +18,7 @@ void buf_cut(struct buf *b, size_t n); /* back to its first n bytes, and no long
 
 void buf_add(struct buf *b, struct str s);
 void buf_char(struct buf *b, char c);
+void buf_u64(struct buf *b, uint64_t v); /* its decimal digits */
 void buf_text(struct buf *b, const char *cstr);
 void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -99,13 +99,15 @@ void jw_str(struct jw *w, struct str v)
 void jw_i64(struct jw *w, int64_t v)
 {
     before_value(w);
-    buf_printf(w->b, "%lld", (long long)v);
+    if (v < 0)
+        buf_char(w->b, '-');
+    buf_u64(w->b, v < 0 ? -(uint64_t)v : (uint64_t)v);
 }
 
 void jw_u64(struct jw *w, uint64_t v)
 {
     before_value(w);
-    buf_printf(w->b, "%llu", (unsigned long long)v);
+    buf_u64(w->b, v);
 }
 
 void jw_f64(struct jw *w, double v)
@@ -140,7 +142,10 @@ void jw_time(struct jw *w, int64_t ms)
 {
     char text[RFC3339_TEXT + 1];
     rfc3339_format(ms, text);
-    jw_str(w, str_from(text));
+    before_value(w);
+    buf_char(w->b, '"');
+    buf_add(w->b, (struct str){ text, RFC3339_TEXT });
+    buf_char(w->b, '"');
 }
 
 void jw_raw(struct jw *w, struct str v)

@@ -165,10 +165,23 @@ enum err rfc3339_parse(struct str text, int64_t *ret_ms, struct error *e)
     return ERR_OK;
 }
 
+/* The number's digits, the last one in front of `end`, over zeros. */
+static void put_digits(char *end, int number)
+{
+    for (; number; number /= 10)
+        *--end = (char)('0' + number % 10);
+}
+
 void rfc3339_format(int64_t ms, char out[RFC3339_TEXT + 1])
 {
     struct civil c = civil_of(floor_div(ms, 1000));
     assert(date_is_valid(c.date));
-    snprintf(out, RFC3339_TEXT + 1, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", c.date.year, c.date.month, c.date.day,
-             c.hour, c.minute, c.second, (int)floor_mod(ms, 1000));
+    memcpy(out, "0000-00-00T00:00:00.000Z", RFC3339_TEXT + 1);
+    put_digits(out + 4, c.date.year);
+    put_digits(out + 7, c.date.month);
+    put_digits(out + 10, c.date.day);
+    put_digits(out + 13, c.hour);
+    put_digits(out + 16, c.minute);
+    put_digits(out + 19, c.second);
+    put_digits(out + 23, (int)floor_mod(ms, 1000));
 }

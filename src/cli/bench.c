@@ -10,7 +10,15 @@
 #include "cli/commands.h"
 #include "cli/table.h"
 
-enum { FIGURES_MAX = 16, BATCH = 1000, SLOTS = 10000, LEAD_MS = 3000, IDLE_MS = 15000, PAD = 180 };
+enum {
+    FIGURES_MAX = 16,
+    BATCH = 1000,
+    BATCH_CONNECTIONS = 4,
+    SLOTS = 10000,
+    LEAD_MS = 3000,
+    IDLE_MS = 15000,
+    PAD = 180
+};
 
 struct figure {
     const char *name, *unit;
@@ -180,7 +188,7 @@ static enum err bench_create(struct bench *b, struct error *e)
     add_figure(b, "single, 64 connections", "tasks/s", rate);
     add_cpu(b, cpu_us, single.tasks);
     cpu_us = bench_server_cpu_us(&b->server);
-    if (create(b, &batch, 2, &rate, e))
+    if (create(b, &batch, BATCH_CONNECTIONS, &rate, e))
         return e->code;
     add_figure(b, "batches of 1000", "tasks/s", rate);
     add_cpu(b, cpu_us, batch.tasks);
