@@ -25,6 +25,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "adapter/clock_system.h"
 #include "base/failpoint.h"
 #include "base/map.h"
 #include "port/crypto.h"
@@ -208,22 +209,13 @@ static void gather(struct batcher *b)
 
 /* ---- the thread ---- */
 
-static struct timespec soon(int64_t us)
-{
-    enum { US_PER_S = 1000000, NS_PER_US = 1000 };
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t); /* a condition knows no other clock */
-    us += t.tv_nsec / NS_PER_US;
-    return (struct timespec){ t.tv_sec + us / US_PER_S, us % US_PER_S * NS_PER_US };
-}
-
 /* Under the lock, with something arrived. */
 static void wait_for_company(struct batcher *b)
 {
     size_t both = b->op_count + b->count_before, expected = both / 2;
     if (b->op_count < COMPANY_MIN || b->arrived_count >= expected || b->hurried || b->stopping)
         return;
-    struct timespec until = soon(COMPANY_US);
+    struct timespec until = clock_condition_end(COMPANY_US);
     b->wake_at = expected;
     while (b->arrived_count < expected && !b->hurried && !b->stopping)
         if (pthread_cond_timedwait(&b->wake, &b->lock, &until))
@@ -293,11 +285,7 @@ struct batcher *batcher_new(struct store *s, struct metrics *m, struct clock *c)
     list_init(&b->rest);
     map_init(&b->keys, key);
     pthread_mutex_init(&b->lock, NULL);
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&b->wake, &attributes);
-    pthread_condattr_destroy(&attributes);
+    clock_condition_init(&b->wake);
     int failed = pthread_create(&b->thread, NULL, work, b);
     assert(!failed);
     pthread_setname_np(b->thread, "batcher"); /* for whoever looks at the process from outside */
