@@ -14,11 +14,15 @@
 #define FAILPOINT_MAP(X)                                                                                               \
     X(before_commit, true)                                                                                             \
     X(after_commit, true)                                                                                              \
+    X(poison_call, false) /* passed by tasks of the type "poison" alone */                                             \
     X(before_call, false)                                                                                              \
     X(after_call, false)                                                                                               \
     X(before_settle, false)                                                                                            \
     X(after_settle, false)                                                                                             \
-    X(before_fire, false)
+    X(before_fire, false)                                                                                              \
+    X(restore_ready, false)                                                                                            \
+    X(restore_decided, false)                                                                                          \
+    X(restore_halfway, false)
 
 /* "name:action[:count]". At the count-th pass (default the first), and only then, the action happens: `kill` is SIGKILL,
  * `error` makes failpoint() true. An empty spec disarms. */

@@ -187,6 +187,22 @@ void jw_kv_time(struct jw *w, const char *name, int64_t ms)
     jw_time(w, ms);
 }
 
+void jw_kv_i64_or_null(struct jw *w, const char *name, int64_t v)
+{
+    if (v)
+        jw_kv_i64(w, name, v);
+    else
+        jw_kv_cstr(w, name, NULL);
+}
+
+void jw_kv_time_or_null(struct jw *w, const char *name, int64_t ms)
+{
+    if (ms)
+        jw_kv_time(w, name, ms);
+    else
+        jw_kv_cstr(w, name, NULL);
+}
+
 static void escape_one(struct buf *b, unsigned c)
 {
     static const char short_forms[] = {

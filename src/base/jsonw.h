@@ -41,6 +41,8 @@ void jw_kv_cstr(struct jw *w, const char *name, const char *v); /* NULL becomes 
 void jw_kv_i64(struct jw *w, const char *name, int64_t v);
 void jw_kv_bool(struct jw *w, const char *name, bool v);
 void jw_kv_time(struct jw *w, const char *name, int64_t ms);
+void jw_kv_i64_or_null(struct jw *w, const char *name, int64_t v); /* 0 becomes null: no limit, no such time */
+void jw_kv_time_or_null(struct jw *w, const char *name, int64_t ms);
 
 /* Appends v as the inside of a JSON string, without quotes. */
 void json_escape(struct buf *b, struct str v);

@@ -6,13 +6,19 @@
 
 #define METRIC_MAP(X)                                                                                                  \
     X(TASKS_SCHEDULED, COUNTER, "belfry_tasks_scheduled_total", "Tasks accepted")                                      \
+    X(TASKS_DEDUPLICATED, COUNTER, "belfry_tasks_deduplicated_total", "Creates that found their task there")           \
     X(TASKS_EXECUTED, COUNTER, "belfry_tasks_executed_total", "Attempts that ended, with any outcome")                 \
     X(TASKS_COMPLETED, COUNTER, "belfry_tasks_completed_total", "Tasks that ended in success")                         \
     X(TASKS_FAILED, COUNTER, "belfry_tasks_failed_total", "Tasks that ended in failure, after all retries")            \
     X(TASKS_RETRIED, COUNTER, "belfry_task_retries_total", "Attempts that failed and will be tried again")             \
     X(RUNS_SKIPPED, COUNTER, "belfry_runs_skipped_total", "Occurrences of recurring tasks that were skipped")          \
+    X(TASKS_BLOCKED, COUNTER, "belfry_tasks_blocked_total", "Times that a due task found no slot and began to wait")   \
+    X(TASKS_REPLACED, COUNTER, "belfry_tasks_replaced_total", "Runs called off because a later run replaces them")     \
+    X(TASKS_EXPIRED, COUNTER, "belfry_tasks_expired_total", "Tasks dropped because they were too late to be useful")   \
+    X(TASKS_HELD, COUNTER, "belfry_tasks_held_total", "Times that a task was put off because a breaker is open")       \
     X(TASKS_RECOVERED, COUNTER, "belfry_tasks_recovered_total", "Claims released after the process holding them died") \
     X(RESULTS_STALE, COUNTER, "belfry_results_stale_total", "Results refused because their fence was old")             \
+    X(FORGOTTEN, COUNTER, "belfry_forgotten_total", "Records whose retention was over and that are gone")              \
     X(CLAIMS, COUNTER, "belfry_claims_total", "Claims made")                                                           \
     X(EXECUTION_DELAY, HISTOGRAM, "belfry_execution_delay_seconds", "From the due time to the start of an attempt")    \
     X(EXECUTION_TIME, HISTOGRAM, "belfry_execution_duration_seconds", "From the start of an attempt to its end")       \

@@ -7,6 +7,13 @@ bool str_eq(struct str a, struct str b)
     return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
 }
 
+int str_cmp(struct str a, struct str b)
+{
+    size_t n = min_of(a.n, b.n);
+    int difference = n ? memcmp(a.p, b.p, n) : 0;
+    return difference ? difference : (a.n > b.n) - (a.n < b.n);
+}
+
 bool str_eq_nocase(struct str a, struct str b)
 {
     if (a.n != b.n)

@@ -28,6 +28,7 @@ static inline struct str str_sub(struct str s, size_t from, size_t to)
 }
 
 bool str_eq(struct str a, struct str b);
+int str_cmp(struct str a, struct str b);        /* as memcmp; of two that begin alike, the shorter one is less */
 bool str_eq_nocase(struct str a, struct str b); /* ASCII letters only */
 bool str_starts(struct str s, struct str prefix);
 struct str str_trim(struct str s); /* spaces and tabs off both ends */
