@@ -4,7 +4,9 @@
 
 #include <assert.h>
 
-enum { STATES = TASK_EXPIRED + 1, ACTIONS = ACTION_DELETE + 1 };
+#include "core/slot.h"
+
+enum { STATES = TASK_EXPIRED + 1, ACTIONS = ACTION_ARCHIVE + 1 };
 
 struct cell {
     enum { REFUSED, MOVES, SAME } what;
@@ -25,7 +27,8 @@ struct cell {
         .what = REFUSED, .instead = (hint)                                                                             \
     }
 
-#define ANEW "create a new task"
+#define ANEW      "create a new task"
+#define NO_LETTER "only what has failed is among the dead letters"
 
 /* clang-format off */
 static const struct cell cells[ACTIONS][STATES] = {
@@ -78,6 +81,11 @@ static const struct cell cells[ACTIONS][STATES] = {
         [TASK_RUNNING] = TO(CANCELLED), [TASK_COMPLETED] = TO(COMPLETED), [TASK_FAILED] = TO(FAILED),
         [TASK_CANCELLED] = TO(CANCELLED), [TASK_SKIPPED] = TO(SKIPPED), [TASK_EXPIRED] = TO(EXPIRED),
     },
+    [ACTION_ARCHIVE] = {
+        [TASK_SCHEDULED] = NO(NO_LETTER), [TASK_BLOCKED] = NO(NO_LETTER), [TASK_PAUSED] = NO(NO_LETTER),
+        [TASK_RUNNING] = NO(NO_LETTER), [TASK_COMPLETED] = NO(NO_LETTER), [TASK_FAILED] = TO(FAILED),
+        [TASK_CANCELLED] = NO(NO_LETTER), [TASK_SKIPPED] = NO(NO_LETTER), [TASK_EXPIRED] = NO(NO_LETTER),
+    },
 };
 /* clang-format on */
 
@@ -87,7 +95,7 @@ static const struct {
     [ACTION_CANCEL] = { "cancel", "cancelled" }, [ACTION_PAUSE] = { "pause", "paused" },
     [ACTION_RESUME] = { "resume", "resumed" },   [ACTION_RUN_NOW] = { "run-now", "run now" },
     [ACTION_RETRY] = { "retry", "retried" },     [ACTION_FORCE_COMPLETE] = { "force-complete", "completed by force" },
-    [ACTION_DELETE] = { "delete", "deleted" },
+    [ACTION_DELETE] = { "delete", "deleted" },   [ACTION_ARCHIVE] = { "archive", "archived" },
 };
 
 static enum err refuse(const struct task *t, enum task_state state, enum action action, const char *instead,
@@ -97,14 +105,26 @@ static enum err refuse(const struct task *t, enum task_state state, enum action 
                      task_state_name(state), words[action].done, instead);
 }
 
+static bool is_forced_beside(const struct task *t, enum action action, bool force)
+{
+    return action == ACTION_RUN_NOW && force && t->waits_for.n && slot_kind_of(t->waits_for) == SLOT_OVERLAP;
+}
+
 /* What an action is about besides the state. */
 static const struct cell *cell_for(const struct task *t, enum action action, enum task_state state, bool force)
 {
     static const struct cell same = IS_SO;
     static const struct cell blocked = NO("it waits for something; use {\"force\": true} to not wait");
     static const struct cell recurring = NO("retry its failed occurrences, or run it now");
+    static const struct cell slot =
+        NO("it waits for a free slot and starts by itself; for it to be sooner, cancel what holds the slot");
     if (action == ACTION_RETRY && t->kind == TASK_RECURRING)
         return &recurring;
+    if (action == ACTION_ARCHIVE && t->resolved_ms)
+        return &same;
+    bool goes_on = action == ACTION_RUN_NOW || action == ACTION_RESUME || action == ACTION_RETRY;
+    if (goes_on && state == TASK_BLOCKED && t->waits_for.n && !is_forced_beside(t, action, force))
+        return &slot; /* by force it goes beside its own previous run; a key's limit holds for everybody */
     if (action == ACTION_RUN_NOW && state == TASK_BLOCKED && !force)
         return &blocked;
     if (action == ACTION_RUN_NOW && t->state == TASK_RUNNING && state == TASK_SCHEDULED)
@@ -112,7 +132,14 @@ static const struct cell *cell_for(const struct task *t, enum action action, enu
     return &cells[action][state];
 }
 
-/* One occurrence out of turn, of an id of its own: the schedule does not know of it. */
+/* What is true of a task only while it is BLOCKED, or FAILED. */
+static void forget_state(struct task *t)
+{
+    t->waits_for = t->cause = t->resolution = (struct str){ 0 };
+    t->resolved_ms = 0;
+}
+
+/* One occurrence out of turn, of an id of its own: the schedule does not know of it, and it waits for no other run. */
 static struct task occurrence_now(const struct task *t, struct uuid fresh, int64_t now_ms)
 {
     struct task o = *t;
@@ -124,11 +151,16 @@ static struct task occurrence_now(const struct task *t, struct uuid fresh, int64
     o.version = 1;
     o.fence = o.attempts = o.losses = 0;
     o.claim = (struct uuid){ 0 };
+    o.overlap = OVERLAP_ALLOW;
+    o.dedupe_key = (struct str){ 0 };
+    o.dedupe_window_ms = 0;
+    o.dedupe = DEDUPE_RETURN;
     o.schedule = (struct schedule){ .end_ms = INT64_MAX };
     o.cursor_ms = o.runs_count = o.skipped_count = o.last_run_ms = 0;
     o.created_ms = o.updated_ms = now_ms;
     o.started_ms = o.completed_ms = 0;
     o.last_error = (struct str){ 0 };
+    forget_state(&o);
     return o;
 }
 
@@ -138,8 +170,26 @@ static void move(struct task *t, enum task_state next, int64_t now_ms)
         t->completed_ms = 0;
     else if (next != t->state)
         t->completed_ms = now_ms;
+    if (next != t->state)
+        forget_state(t);
     t->state = next;
     t->claim = (struct uuid){ 0 };
+}
+
+/* An expiry counts from the wish: it moves, so that what a user wants to run is not too late at once. Where there is none it
+ * stays: it says which occurrence this is. */
+static void try_anew(struct task *t, int64_t now_ms)
+{
+    t->due_ms = now_ms;
+    t->attempts = t->losses = 0;
+    t->cause = t->resolution = (struct str){ 0 };
+    t->resolved_ms = 0;
+    if (t->expires_after_ms)
+        t->scheduled_ms = now_ms;
+    if (t->kind != TASK_OCCURRENCE)
+        return;
+    t->overlap = OVERLAP_ALLOW; /* asked for by hand: not to be skipped because of a later run */
+    t->runs_count = 0;          /* that it failed was counted; it is not counted, or taken off, twice */
 }
 
 /* What changes with the state. */
@@ -148,10 +198,8 @@ static void adjust(struct task *t, enum action action, int64_t now_ms)
     switch (action) {
     case ACTION_RUN_NOW: t->due_ms = t->scheduled_ms = now_ms; break;
     case ACTION_RESUME: t->due_ms = max_of(t->due_ms, now_ms); break;
-    case ACTION_RETRY:
-        t->due_ms = now_ms;
-        t->attempts = t->losses = 0;
-        break;
+    case ACTION_RETRY: try_anew(t, now_ms); break;
+    case ACTION_ARCHIVE: t->resolved_ms = now_ms; break;
     case ACTION_DELETE: t->deleted = true; break;
     case ACTION_CANCEL:
     case ACTION_PAUSE:
@@ -180,6 +228,8 @@ enum err task_act(const struct task *t, enum action action, bool force, const st
         plan.has_also = true;
         plan.also = occurrence_now(t, fresh, now_ms);
     } else if (plan.changes) {
+        if (state == TASK_BLOCKED && is_forced_beside(t, action, force))
+            plan.task.overlap = OVERLAP_ALLOW;
         move(&plan.task, cell->next, now_ms);
         adjust(&plan.task, action, now_ms);
         plan.withdraw = recurring && action != ACTION_RESUME && !task_is_final(t->state);

@@ -9,7 +9,8 @@ enum action {
     ACTION_RUN_NOW,
     ACTION_RETRY,
     ACTION_FORCE_COMPLETE,
-    ACTION_DELETE
+    ACTION_DELETE,
+    ACTION_ARCHIVE, /* takes it off the dead letters; who and why is for the caller to note in `resolution` */
 };
 
 struct action_plan {
@@ -20,9 +21,10 @@ struct action_plan {
     struct task also;
 };
 
-/* rule is the task's own if it is RECURRING, else NULL; so far no action asks it: on resume the cursor stays where it was, and
- * the spawner catches up as the task says. fresh is a new id for run-now. force runs a BLOCKED task. Refusals are ERR_CONFLICT
- * and say what the task is and what can be done instead ("is COMPLETED and can not be cancelled; …"); a task that was
+/* rule is the task's own if it is RECURRING, or NULL: so far no action asks it, so that a task can be stopped whose zone or calendar
+ * is gone. On resume the cursor stays where it was, and the spawner catches up as the task says. fresh is a new id for run-now.
+ * force runs a BLOCKED task: one that waits for its own previous run goes beside it; the limit of a concurrency key holds all the
+ * same. What is run by hand is not too late for it: where it has an expiry, that counts from now on. Refusals are ERR_CONFLICT and say what the task is and what can be done instead ("is COMPLETED and can not be cancelled; …"); a task that was
  * deleted is ERR_NOT_FOUND. A RUNNING task may be cancelled, and deleted; the owner aborts it. One that has not fired yet
  * (task_shown_state) is treated as SCHEDULED: the plan is the row that it becomes when its owner has given it back. */
 enum err task_act(const struct task *t, enum action action, bool force, const struct recurrence *rule,

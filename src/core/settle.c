@@ -2,12 +2,20 @@
 #include "core/settle.h"
 
 #include <assert.h>
+#include <stdio.h>
 
+#include "base/rfc3339.h"
 #include "core/retry_rules.h"
 
-enum { RETRY_AFTER_MAX_MS = 86400000 };
+enum { RETRY_AFTER_MAX_MS = 86400000, EXPIRED_ERROR_MAX = 400, EXPIRED_TEXT = EXPIRED_ERROR_MAX + 128 };
 
-struct settle_facts settle_facts_of(const struct task *t)
+/* Most tasks succeed: they do not pay for the place of a failure. */
+static bool may_fail(const struct outcome *o)
+{
+    return o->kind == OUTCOME_FAILED || o->kind == OUTCOME_LOST;
+}
+
+struct settle_facts settle_facts_of(const struct task *t, const struct outcome *o, struct arena *a)
 {
     return (struct settle_facts){
         .id = t->id,
@@ -21,6 +29,9 @@ struct settle_facts settle_facts_of(const struct task *t)
         .losses = t->losses,
         .delivery = t->delivery,
         .retry = t->retry,
+        .expires_ms = task_expires_ms(t),
+        .target = t->target,
+        .place = a && may_fail(o) ? fingerprint_place(t, a) : S(""),
     };
 }
 
@@ -86,22 +97,38 @@ static struct execution execution_of(const struct settle_facts *t, const struct 
     };
 }
 
+/* ---- verdicts ---- */
+
+/* One that cost no attempt: as it was, but for its time. */
+static struct verdict back(const struct settle_facts *t, int64_t due_ms)
+{
+    return (struct verdict){ .next = TASK_SCHEDULED, .due_ms = due_ms, .attempts = t->attempts, .losses = t->losses };
+}
+
+/* One that was reported: whoever ran it lives, so its losses were not its fault. */
+static struct verdict reported(const struct settle_facts *t, const struct outcome *o, enum task_state next)
+{
+    enum execution_status status = next == TASK_COMPLETED ? EXECUTION_COMPLETED : EXECUTION_FAILED;
+    return (struct verdict){
+        .next = next, .attempts = t->attempts + 1, .has_execution = true, .execution = execution_of(t, o, status)
+    };
+}
+
 static struct verdict lost(const struct settle_facts *t, const struct outcome *o, int64_t now_ms)
 {
-    struct verdict v = { .next = TASK_SCHEDULED,
-                         .due_ms = max_of(now_ms, t->due_ms),
-                         .attempts = t->attempts,
-                         .losses = t->losses + 1,
-                         .has_execution = true,
-                         .execution = execution_of(t, o, EXECUTION_LOST) };
+    bool at_most_once = t->delivery == DELIVER_AT_MOST_ONCE, poison = o->alone && t->losses >= SUSPECT_LOSSES;
+    bool suspect = t->losses >= SUSPECT_LOSSES; /* keeps its place among those: it is tried again before others are */
+    struct verdict v = back(t, suspect ? t->due_ms : max_of(now_ms, t->due_ms));
+    v.losses++;
+    v.has_execution = true;
+    v.execution = execution_of(t, o, EXECUTION_LOST);
     v.last_error = S("lost: whoever ran it died before it reported; it may have run");
-    if (t->delivery == DELIVER_AT_MOST_ONCE) {
-        v.next = TASK_FAILED;
+    if (poison)
+        v.last_error = S("poison: whoever ran it died, each time, and in the end with nothing else running");
+    if (at_most_once)
         v.last_error = S("outcome unknown: whoever ran it died, and it is to run at most once");
-    } else if (v.losses >= LOSSES_MAX) {
+    if (poison || at_most_once)
         v.next = TASK_FAILED;
-        v.last_error = S("lost too often: whoever runs it dies");
-    }
     v.execution.error = v.last_error;
     return v;
 }
@@ -118,44 +145,84 @@ static bool may_try_again(const struct settle_facts *t, const struct outcome *o,
     return attempts < ret_policy->max_attempts;
 }
 
-static struct verdict failed(const struct settle_facts *t, const struct outcome *o, int64_t now_ms, struct prng *random)
+/* What its user wants to know: that it is over, since when, and what it failed of. */
+static struct str expired_error(const struct settle_facts *t, int64_t due_ms, struct str error, struct arena *a)
 {
-    struct verdict v = { .next = TASK_FAILED,
-                         .attempts = t->attempts + 1,
-                         .losses = t->losses,
-                         .has_execution = true,
-                         .execution = execution_of(t, o, EXECUTION_FAILED),
-                         .last_error = o->error };
+    char expires[RFC3339_TEXT + 1], due[RFC3339_TEXT + 1], text[EXPIRED_TEXT];
+    rfc3339_format(t->expires_ms, expires);
+    rfc3339_format(due_ms, due);
+    struct str shown = str_utf8_cut(error, EXPIRED_ERROR_MAX), ret;
+    size_t n = (size_t)snprintf(text, sizeof text,
+                                "expired: of use until %s, the next attempt would come at %s; it failed with: " STR_FMT,
+                                expires, due, STR_ARG(shown));
+    return a && arena_str(a, (struct str){ text, n }, &ret) ? ret : S("expired: the next attempt would come too late");
+}
+
+static struct verdict failed(const struct settle_facts *t, const struct outcome *o, int64_t now_ms, struct prng *random,
+                             struct arena *a)
+{
+    struct verdict v = reported(t, o, TASK_FAILED);
     struct retry_policy policy;
-    if (may_try_again(t, o, v.attempts, &policy)) {
-        v.next = TASK_SCHEDULED;
-        v.due_ms = now_ms + retry_delay_ms(&policy, o, v.attempts, random);
+    v.last_error = o->error;
+    if (!may_try_again(t, o, v.attempts, &policy))
+        return v;
+    int64_t due_ms = now_ms + retry_delay_ms(&policy, o, v.attempts, random);
+    if (is_expired(t->expires_ms, due_ms)) {
+        v.next = TASK_EXPIRED;
+        v.last_error = expired_error(t, due_ms, o->error, a);
+        return v;
     }
+    v.next = TASK_SCHEDULED;
+    v.due_ms = due_ms;
     return v;
 }
 
-struct verdict settle(const struct settle_facts *t, const struct outcome *o, int64_t now_ms, struct prng *random)
+/* One that never started leaves no execution. */
+static struct verdict cancelled(const struct settle_facts *t, const struct outcome *o)
+{
+    struct verdict v = o->started_us ? reported(t, o, TASK_CANCELLED) : back(t, 0);
+    v.next = TASK_CANCELLED;
+    v.last_error = o->error.n ? o->error : S("cancelled while it ran");
+    return v;
+}
+
+/* Held beyond the time when it expires, it comes back then, so that it is seen to be over in time. */
+static struct verdict held(const struct settle_facts *t, const struct outcome *o, int64_t now_ms)
+{
+    int64_t due_ms = now_ms + max_of(o->retry_after_ms, (int64_t)0);
+    struct verdict v = back(t, max_of(now_ms, min_of(due_ms, t->expires_ms)));
+    v.last_error = o->error;
+    return v;
+}
+
+static struct verdict expired(const struct settle_facts *t, const struct outcome *o)
+{
+    struct verdict v = back(t, 0);
+    v.next = TASK_EXPIRED;
+    v.last_error = o->error;
+    return v;
+}
+
+static struct verdict judge(const struct settle_facts *t, const struct outcome *o, int64_t now_ms, struct prng *random,
+                            struct arena *a)
 {
     switch (o->kind) {
-    case OUTCOME_OK:
-        return (struct verdict){ .next = TASK_COMPLETED,
-                                 .attempts = t->attempts + 1,
-                                 .losses = t->losses,
-                                 .has_execution = true,
-                                 .execution = execution_of(t, o, EXECUTION_COMPLETED) };
-    case OUTCOME_RETURNED:
-        return (struct verdict){
-            .next = TASK_SCHEDULED, .due_ms = max_of(now_ms, t->due_ms), .attempts = t->attempts, .losses = t->losses
-        };
-    case OUTCOME_CANCELLED:
-        return (struct verdict){ .next = TASK_CANCELLED,
-                                 .attempts = t->attempts + 1,
-                                 .losses = t->losses,
-                                 .has_execution = true,
-                                 .execution = execution_of(t, o, EXECUTION_FAILED),
-                                 .last_error = S("cancelled while it ran") };
+    case OUTCOME_OK: return reported(t, o, TASK_COMPLETED);
+    case OUTCOME_FAILED: return failed(t, o, now_ms, random, a);
     case OUTCOME_LOST: return lost(t, o, now_ms);
-    case OUTCOME_FAILED: return failed(t, o, now_ms, random);
+    case OUTCOME_RETURNED: return back(t, max_of(now_ms, t->due_ms));
+    case OUTCOME_CANCELLED: return cancelled(t, o);
+    case OUTCOME_HELD: return held(t, o, now_ms);
+    case OUTCOME_EXPIRED: return expired(t, o);
     }
     __builtin_unreachable();
+}
+
+struct verdict settle(const struct settle_facts *t, const struct outcome *o, int64_t now_ms, struct prng *random,
+                      struct arena *a)
+{
+    struct verdict v = judge(t, o, now_ms, random, a);
+    if (v.next == TASK_FAILED)
+        v.cause = fingerprint_of(t->target, t->place, o->http_status, v.last_error);
+    return v;
 }

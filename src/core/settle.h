@@ -1,6 +1,7 @@
 #pragma once
 /* core/settle.h - what one attempt's outcome makes of its task. Pure: the same facts give the same verdict. */
 #include "base/prng.h"
+#include "core/fingerprint.h"
 #include "core/task.h"
 
 /* What kind of failure it was: retry.rules name them, and they decide what is final. */
@@ -18,15 +19,20 @@ enum failure {
 enum outcome_kind {
     OUTCOME_OK,
     OUTCOME_FAILED,
-    OUTCOME_LOST,      /* its claim ended without an outcome after it may have fired */
-    OUTCOME_RETURNED,  /* its claim ended before it fired: drained, recalled; costs nothing */
-    OUTCOME_CANCELLED, /* aborted because its user cancelled it */
+    OUTCOME_LOST,     /* its claim ended without an outcome after it may have fired */
+    OUTCOME_RETURNED, /* its claim ended before it fired: drained, recalled; costs nothing */
+    OUTCOME_CANCELLED, /* aborted because its user cancelled it, or because a later run replaces it: `error` says so. Without
+                          a started_us, it never began */
+    OUTCOME_HELD, /* its claim ended before it fired: not now (a breaker is open); retry_after_ms says when; costs nothing */
+    OUTCOME_EXPIRED, /* its claim ended before it fired: too late to be useful */
 };
 
 struct outcome {
     enum outcome_kind kind;
     enum failure failure;
-    bool sent;                        /* a byte may have reached the target: AT_MOST_ONCE is not tried again */
+    bool sent; /* a byte may have reached the target: AT_MOST_ONCE is not tried again */
+    bool
+        alone; /* LOST: nothing else ran where it did, now and the last time (DESIGN §7); the node that finds it so says it */
     int http_status;                  /* 0: none */
     int64_t retry_after_ms;           /* from the target, relative; -1: none */
     int64_t started_us, completed_us; /* since 1970: lag is measured finer than a millisecond */
@@ -42,10 +48,20 @@ struct settle_facts {
     int attempts, losses;
     enum delivery delivery;
     struct retry_policy retry;
+    int64_t expires_ms; /* task_expires_ms */
+    enum target_kind target;
+    struct str place; /* where it goes (core/fingerprint.h), for the cause of a failure; at most PLACE_MAX bytes */
 };
-struct settle_facts settle_facts_of(const struct task *t);
 
-enum { LOSSES_MAX = 20 }; /* a task lost this often is failed: something kills whoever runs it */
+/* Texts are borrowed from the task, but for the place: it is looked up only for an outcome that may fail the task, which is what
+ * the arena is for. It may be NULL, and then there is no place. */
+struct settle_facts settle_facts_of(const struct task *t, const struct outcome *o, struct arena *a);
+
+/* Too late to be useful, by its user's word: asked before it fires. */
+static inline bool is_expired(int64_t expires_ms, int64_t now_ms)
+{
+    return now_ms >= expires_ms;
+}
 
 struct verdict {
     enum task_state next;
@@ -53,10 +69,15 @@ struct verdict {
     int attempts, losses;
     bool has_execution;
     struct execution execution; /* its id is derived from task and fence: settling twice writes one row */
-    struct str last_error;      /* borrowed from the outcome, or a constant */
+    struct str last_error;      /* borrowed from the outcome, a constant, or in the arena */
+    struct fingerprint cause;   /* of a FAILED one; else empty */
 };
 
-struct verdict settle(const struct settle_facts *t, const struct outcome *o, int64_t now_ms, struct prng *random);
+/* A retry that would come when the task has expired makes it EXPIRED at once; HELD beyond that time, it comes back at that time. An
+ * outcome that was reported (OK, FAILED, CANCELLED) sets its losses back to 0: who reports did not die of it. A suspect that is LOST
+ * and was alone is FAILED as a poison task; else it keeps its due time, and so its place before other suspects. The arena (may be NULL) is for a last_error that has to be written. */
+struct verdict settle(const struct settle_facts *t, const struct outcome *o, int64_t now_ms, struct prng *random,
+                      struct arena *a);
 
 /* The delay before attempt n + 1 after n outcomes, within [0, max_delay]; what the target asked for (Retry-After) instead,
  * which may be longer, up to a day. */

@@ -7,7 +7,7 @@
 
 #include "base/rfc3339.h"
 
-enum { MISSED_MAX = 20000 /* looked at in a visit */, GRACE_MS = 1000, REASON_MAX = 200 };
+enum { MISSED_MAX = 20000 /* looked at in a visit */, REASON_MAX = 200 };
 
 /* What a visit has found so far. */
 struct visit {
@@ -45,6 +45,9 @@ static struct task *add(struct visit *v, int64_t scheduled_ms, int64_t due_ms, e
         .delivery = p->delivery,
         .timeout_ms = p->timeout_ms,
         .expires_after_ms = p->expires_after_ms,
+        .concurrency_key = p->concurrency_key,
+        .concurrency_limit = p->concurrency_limit,
+        .overlap = p->schedule.overlap,
         .retry = p->retry,
         .target = p->target,
         .target_config = p->target_config,
@@ -60,11 +63,19 @@ static struct task *add(struct visit *v, int64_t scheduled_ms, int64_t due_ms, e
     return t;
 }
 
-static void add_run(struct visit *v, const struct occurrence *o)
+static struct task *add_run(struct visit *v, const struct occurrence *o)
 {
-    add(v, o->scheduled_ms, o->at_ms, TASK_SCHEDULED);
     v->plan->runs++;
     v->runs_left--;
+    return add(v, o->scheduled_ms, o->at_ms, TASK_SCHEDULED);
+}
+
+/* All that were missed are due in one moment. They run one after the other: to skip or replace each other is not what "run all" means. */
+static void add_missed_run(struct visit *v, const struct occurrence *o)
+{
+    struct task *t = add_run(v, o);
+    if (t->overlap != OVERLAP_ALLOW)
+        t->overlap = OVERLAP_QUEUE_ALL;
 }
 
 /* One SKIPPED occurrence for the whole run of them: as many rows as there were reasons, not as there were seconds. */
@@ -101,7 +112,7 @@ static bool has_room(const struct visit *v)
 /* Walks what was missed. Returns where the cursor stands then; `more` if the walk was cut short. */
 static int64_t catch_up(struct visit *v, int64_t cursor_ms)
 {
-    int64_t missed_before = v->now_ms - GRACE_MS;
+    int64_t missed_before = v->now_ms - SPAWN_GRACE_MS;
     int64_t window_begins = v->now_ms - v->task->schedule.catch_up_window_ms;
     enum catch_up mode = v->task->schedule.catch_up;
     struct gap too_old = { 0 }, passed_over = { 0 };
@@ -117,7 +128,7 @@ static int64_t catch_up(struct visit *v, int64_t cursor_ms)
         if (o.at_ms < window_begins) {
             widen(&too_old, o.scheduled_ms);
         } else if (mode == CATCH_UP_ALL) {
-            add_run(v, &o);
+            add_missed_run(v, &o);
         } else {
             if (mode == CATCH_UP_ONE && has_last)
                 widen(&passed_over, last.scheduled_ms);
@@ -183,6 +194,25 @@ enum err spawn_plan(const struct task *recurring, const struct recurrence *rule,
     else
         ret->cursor_ms = cursor_ms + (until_ms - now_ms); /* comes into view once the last has fired */
     return ERR_OK;
+}
+
+enum spawned spawned_how(const struct task *o, bool holds_slot)
+{
+    assert(o->kind == TASK_OCCURRENCE);
+    if (o->runs_count == 0 && !uuid_eq(o->id, occurrence_id(o->parent, o->scheduled_ms)))
+        return SPAWNED_BY_HAND;
+    bool fired = o->attempts || o->losses || o->started_ms; /* a retry by hand begins at no attempts again */
+    bool stood_in_line = holds_slot && o->fence == 0;
+    bool untouched = o->state == TASK_SCHEDULED && o->version == 1 && o->runs_count && !fired && !stood_in_line;
+    return untouched ? SPAWNED_AHEAD : SPAWNED_FOR_GOOD;
+}
+
+bool spawned_was_missed(const struct task *o, const struct schedule *s, int64_t before_ms)
+{
+    int64_t at_ms = o->scheduled_ms + schedule_spread(s, o->parent);
+    bool late = o->due_ms < before_ms, too_old = at_ms < before_ms - s->catch_up_window_ms;
+    bool all_would_run = o->overlap == OVERLAP_ALLOW || o->overlap == OVERLAP_QUEUE_ALL;
+    return s->catch_up == CATCH_UP_ALL ? too_old || (late && !all_would_run) : late;
 }
 
 int64_t spawn_first(const struct recurrence *rule, int64_t from_ms)

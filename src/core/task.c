@@ -97,13 +97,47 @@ struct lane task_lane(const struct task *t)
     return (struct lane){ t->tenant, t->queue, priority_class_of(t->priority) };
 }
 
-enum { TEXTS = 11 };
+uint64_t lane_bit(struct lane lane)
+{
+    uint64_t hash = hash_bytes(HASH_STABLE, lane.queue);
+    hash = (hash ^ (uint64_t)lane.tenant * 3 ^ (uint64_t)lane.class_) * 0x9e3779b97f4a7c15;
+    return (uint64_t)1 << (hash >> 58);
+}
+
+bool task_is_suspect(const struct task *t)
+{
+    return t->losses >= SUSPECT_LOSSES;
+}
+
+int64_t task_expires_ms(const struct task *t)
+{
+    int64_t expires_ms;
+    if (t->expires_after_ms == 0 || __builtin_add_overflow(t->scheduled_ms, t->expires_after_ms, &expires_ms))
+        return INT64_MAX;
+    return expires_ms;
+}
+
+enum { TEXTS = 16 };
 
 static void texts_of(struct task *t, struct str *ret[TEXTS])
 {
     struct str *const texts[TEXTS] = {
-        &t->queue, &t->name,          &t->task_type,          &t->retry.rules,       &t->target_config, &t->payload,
-        &t->extra, &t->schedule.cron, &t->schedule.time_zone, &t->schedule.calendar, &t->last_error,
+        &t->queue,
+        &t->name,
+        &t->task_type,
+        &t->retry.rules,
+        &t->target_config,
+        &t->payload,
+        &t->extra,
+        &t->schedule.cron,
+        &t->schedule.time_zone,
+        &t->schedule.calendar,
+        &t->last_error,
+        &t->concurrency_key,
+        &t->waits_for,
+        &t->dedupe_key,
+        &t->cause,
+        &t->resolution,
     };
     memcpy(ret, texts, sizeof texts);
 }
@@ -148,10 +182,21 @@ static enum err refuse_cron(const struct error *why, struct error *e)
     return error_field(e, "cron_expression", "%s%s%s", whole ? "" : why->field, whole ? "" : ": ", why->text);
 }
 
+/* Where a task stands among all, for what is spread over them. */
+static uint64_t place_of(struct uuid task)
+{
+    return hash_bytes(HASH_STABLE, uuid_bytes(&task));
+}
+
+int64_t schedule_spread(const struct schedule *s, struct uuid task)
+{
+    return recurrence_spread(&(struct recurrence){ .spread_ms = s->spread_ms, .hash = place_of(task) });
+}
+
 enum err schedule_rule(const struct schedule *s, struct uuid task, const struct tz *zone,
                        const struct calendar *calendar, int64_t created_ms, struct recurrence *ret, struct error *e)
 {
-    uint64_t hash = hash_bytes(HASH_STABLE, uuid_bytes(&task));
+    uint64_t hash = place_of(task);
     struct recurrence r = {
         .kind = s->cron.n ? RECUR_CRON : RECUR_INTERVAL,
         .interval_ms = s->interval_ms,

@@ -36,6 +36,9 @@ struct lane {
     enum priority_class class_;
 };
 
+/* What a second task with the same dedupe_key does within the window of the first (R1.11). */
+enum dedupe { DEDUPE_RETURN, DEDUPE_RESCHEDULE };
+
 enum backoff { BACKOFF_EXPONENTIAL, BACKOFF_FIXED };
 enum jitter { JITTER_FULL, JITTER_NONE };
 
@@ -66,6 +69,9 @@ struct schedule {
     enum overlap overlap;
 };
 
+/* Lost so often, a task is a suspect: it may be what takes its runner down. Suspects run one at a time (DESIGN §7). */
+enum { SUSPECT_LOSSES = 2 };
+
 struct task {
     struct uuid id;
     int32_t tenant;
@@ -83,8 +89,15 @@ struct task {
     int priority;
     struct str queue, name, task_type;
     enum delivery delivery;
-    int64_t timeout_ms;       /* of one attempt */
-    int64_t expires_after_ms; /* 0: never */
+    int64_t timeout_ms;         /* of one attempt */
+    int64_t expires_after_ms;   /* 0: never */
+    struct str concurrency_key; /* empty: none (core/slot.h) */
+    int concurrency_limit;      /* how many of that key may run at once; 0: no key */
+    enum overlap overlap;  /* of an OCCURRENCE: its task's, but ALLOW if it was asked for by hand; of others SKIP */
+    struct str waits_for;  /* BLOCKED: the slot key that it waits for; else empty */
+    struct str dedupe_key; /* empty: none */
+    int64_t dedupe_window_ms;
+    enum dedupe dedupe;
     struct retry_policy retry;
     enum target_kind target;
     struct str target_config; /* JSON text as it came; empty: {} */
@@ -99,7 +112,10 @@ struct task {
     int64_t created_ms, updated_ms;
     int64_t started_ms, completed_ms; /* of the latest attempt, of the final state; 0: not yet */
     struct str last_error;
-    bool deleted; /* taken off the lists by a user; its executions stay */
+    struct str cause;      /* FAILED: the fingerprint of what failed (core/fingerprint.h), to group by; else empty */
+    int64_t resolved_ms;   /* FAILED: taken off the dead letters by a user; 0: not */
+    struct str resolution; /* JSON object text: by whom and how; empty: none */
+    bool deleted;          /* taken off the lists by a user; its executions stay */
 };
 
 struct tasks {
@@ -139,6 +155,12 @@ enum task_state task_shown_state(const struct task *t, int64_t now_ms);
 
 const char *target_kind_name(enum target_kind k); /* "HTTP_CALLBACK" */
 struct lane task_lane(const struct task *t);
+uint64_t lane_bit(struct lane lane); /* one of 64: a set of lanes in a word, which may name some too many */
+bool task_is_suspect(const struct task *t);
+
+/* When it is too late to be useful (R1.9): the wish and expires_after_ms; INT64_MAX: never. A manual retry moves the
+ * wish of what can expire. */
+int64_t task_expires_ms(const struct task *t);
 
 /* A deep copy into the arena; false when the arena is full. */
 bool task_copy(struct arena *a, const struct task *t, struct task *ret) must_use;
@@ -151,6 +173,9 @@ struct task task_pack(const struct task *t, char *at);
 enum err schedule_rule(const struct schedule *s, struct uuid task, const struct tz *zone,
                        const struct calendar *calendar, int64_t created_ms, struct recurrence *ret,
                        struct error *e) must_use;
+
+/* By how much its spread delays each fire of a task: an occurrence is due at its scheduled_ms and this. */
+int64_t schedule_spread(const struct schedule *s, struct uuid task);
 
 /* An occurrence's id: whoever spawns it, the same one. */
 struct uuid occurrence_id(struct uuid parent, int64_t scheduled_ms);

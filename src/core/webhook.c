@@ -21,7 +21,7 @@ const char *webhook_method_name(enum webhook_method m)
     return methods[m];
 }
 
-static bool is_token(struct str s)
+bool is_header_name(struct str s)
 {
     static const char marks[] = "!#$%&'*+-.^_`|~";
     for (size_t i = 0; i < s.n; i++) {
@@ -55,7 +55,7 @@ static bool is_reserved(struct str name)
 
 enum err webhook_header_check(struct str name, struct str value, struct error *e)
 {
-    if (!is_token(name))
+    if (!is_header_name(name))
         return error_set(e, ERR_INVALID, "is no header name: letters, digits and dashes only");
     if (is_reserved(name))
         return error_set(e, ERR_INVALID, "cannot be set: it is ours or the connection's");

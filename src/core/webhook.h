@@ -30,6 +30,9 @@ enum err webhook_read(const struct task *t, struct arena *a, struct webhook *ret
 
 const char *webhook_method_name(enum webhook_method m);
 
+/* Whether a header may be called so: what HTTP calls a token. */
+bool is_header_name(struct str s);
+
 /* Whether a user may send this header: a token, visible characters, and none that is ours or the connection's. */
 enum err webhook_header_check(struct str name, struct str value, struct error *e) must_use;
 
