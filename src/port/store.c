@@ -15,27 +15,104 @@ static void check_claim_result(const struct op_claim *c)
     for (size_t i = 0; i < c->ret.n; i++) {
         const struct task *t = &c->ret.v[i];
         assert(t->state == TASK_RUNNING && t->fence > 0 && uuid_eq(t->claim, c->claim));
-        assert(t->kind != TASK_RECURRING && t->due_ms <= c->until_ms);
+        assert(t->kind != TASK_RECURRING && t->due_ms <= c->until_ms && t->waits_for.n == 0);
+    }
+    for (size_t i = 0; i < c->lane_count; i++)
+        assert(c->lanes[i].ret_taken <= c->lanes[i].max && c->lanes[i].ret_next_due_ms >= c->ret_next_due_ms);
+}
+
+static bool waits_for_nothing(const struct task *t, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (t[i].waits_for.n)
+            return false;
+    return true;
+}
+
+static void check_new_tasks(const struct op *op)
+{
+    if (op->kind == OP_INSERT) {
+        const struct op_insert *insert = (const struct op_insert *)op;
+        assert(waits_for_nothing(insert->tasks, insert->count));
+    } else if (op->kind == OP_SPAWN) {
+        const struct op_spawn *spawn = (const struct op_spawn *)op;
+        assert(waits_for_nothing(spawn->plan->occurrences.v, spawn->plan->occurrences.n));
+    } else if (op->kind == OP_PUT) {
+        const struct op_put *put = (const struct op_put *)op;
+        assert(!put->also || waits_for_nothing(put->also, 1));
     }
 }
 
 static void check_settle(const struct op_settle *s)
 {
+    assert(!s->idempotency || s->n == 1);
     for (size_t i = 0; i < s->n; i++) {
         assert(s->v[i].fence > 0);
         assert(s->v[i].replace || task_may_become(TASK_RUNNING, s->v[i].verdict.next));
     }
 }
 
+static void check_catalog(const struct op_catalog *op)
+{
+    assert(op->n > 0 && op->n <= CATALOG_LIST_MAX);
+    for (size_t i = 0; i < op->n; i++) {
+        const struct catalog_entry *x = &op->v[i].entry;
+        assert(x->kind <= CATALOG_JOB && x->tenant >= 0 && x->name.n > 0 && x->name.n <= CATALOG_NAME_MAX);
+        assert(op->v[i].version >= -1);
+    }
+}
+
+static void check_op(const struct op *op)
+{
+    check_new_tasks(op);
+    switch (op->kind) {
+    case OP_CLAIM: check_claim((const struct op_claim *)op); break;
+    case OP_SETTLE: check_settle((const struct op_settle *)op); break;
+    case OP_MISSED: assert(((const struct op_missed *)op)->max > 0); break;
+    case OP_CATALOG: check_catalog((const struct op_catalog *)op); break;
+    case OP_FORGET: assert(((const struct op_forget *)op)->max > 0); break;
+    default: break;
+    }
+}
+
+enum err catalog_docs_fit(const struct op_catalog *op, struct error *e)
+{
+    for (size_t i = 0; i < op->n; i++) {
+        if (op->v[i].remove || op->v[i].entry.doc.n <= CATALOG_DOC_MAX)
+            continue;
+        error_set(e, ERR_LIMIT, "has more than %d bytes", CATALOG_DOC_MAX);
+        return error_in(e, "doc");
+    }
+    return ERR_OK;
+}
+
+bool task_needs_calendar(const struct task *t)
+{
+    return t->kind == TASK_RECURRING && t->schedule.calendar.n && !t->deleted && !task_is_final(t->state);
+}
+
+enum err limit_reached(const char *field, int64_t limit, struct error *e)
+{
+    error_set(e, ERR_LIMIT, "is %lld for this tenant, and would be passed", (long long)limit);
+    return error_in(e, field);
+}
+
+enum err calendar_missing(struct str name, struct error *e)
+{
+    return error_field(e, "calendar", "'" STR_FMT "' is not a calendar", STR_ARG(name));
+}
+
+enum err calendar_used(struct str name, struct error *e)
+{
+    error_set(e, ERR_CONFLICT, "'" STR_FMT "' is used by recurring tasks", STR_ARG(name));
+    return error_in(e, "calendar");
+}
+
 enum err store_apply(struct store *s, struct op *const *ops, size_t n, struct error *e)
 {
     assert(n > 0 && n <= STORE_BATCH_MAX);
-    for (size_t i = 0; i < n; i++) {
-        if (ops[i]->kind == OP_CLAIM)
-            check_claim((const struct op_claim *)ops[i]);
-        if (ops[i]->kind == OP_SETTLE)
-            check_settle((const struct op_settle *)ops[i]);
-    }
+    for (size_t i = 0; i < n; i++)
+        check_op(ops[i]);
     enum err rc = s->ops->apply(s, ops, n, e);
     for (size_t i = 0; rc == ERR_OK && i < n; i++)
         if (ops[i]->kind == OP_CLAIM && ops[i]->rc == ERR_OK)
@@ -96,6 +173,72 @@ enum err reader_key(struct reader *r, struct str id, struct arena *a, struct api
     return r->ops->key(r, id, a, ret, e);
 }
 
+enum err reader_keys(struct reader *r, int32_t tenant, struct arena *a, struct key_list *ret, struct error *e)
+{
+    enum err rc = r->ops->keys(r, tenant, a, ret, e);
+    assert(rc != ERR_OK || ret->n <= LIST_MAX);
+    for (size_t i = 0; rc == ERR_OK && i < ret->n; i++)
+        assert(ret->v[i].tenant == tenant);
+    return rc;
+}
+
+/* A key or name that nobody could have written is not there: it may come from outside. */
+static enum err not_there(const char *what, struct error *e)
+{
+    return error_set(e, ERR_NOT_FOUND, "there is no such %s", what);
+}
+
+enum err reader_dedupe(struct reader *r, int32_t tenant, struct str key, int64_t now_ms, struct uuid *ret,
+                       struct error *e)
+{
+    if (key.n == 0 || key.n > DEDUPE_KEY_MAX)
+        return not_there("task", e);
+    enum err rc = r->ops->dedupe(r, tenant, key, now_ms, ret, e);
+    assert(rc != ERR_OK || !uuid_is_nil(*ret));
+    return rc;
+}
+
+enum err reader_causes(struct reader *r, int32_t tenant, size_t max, struct arena *a, struct cause_groups *ret,
+                       struct error *e)
+{
+    assert(tenant > 0 && max > 0 && max <= LIST_MAX);
+    enum err rc = r->ops->causes(r, tenant, max, a, ret, e);
+    assert(rc != ERR_OK || ret->n <= max);
+    for (size_t i = 1; rc == ERR_OK && i < ret->n; i++)
+        assert(ret->v[i].count <= ret->v[i - 1].count);
+    return rc;
+}
+
+enum err reader_catalog_get(struct reader *r, int32_t tenant, enum catalog_kind kind, struct str name, struct arena *a,
+                            struct catalog_entry *ret, struct error *e)
+{
+    assert(kind <= CATALOG_JOB);
+    if (name.n == 0 || name.n > CATALOG_NAME_MAX)
+        return not_there("entry", e);
+    enum err rc = r->ops->catalog_get(r, tenant, kind, name, a, ret, e);
+    assert(rc != ERR_OK || (ret->tenant == tenant && ret->kind == kind && str_eq(ret->name, name) && ret->version > 0));
+    return rc;
+}
+
+enum err reader_catalog_list(struct reader *r, const struct catalog_filter *f, struct arena *a,
+                             struct catalog_page *ret, struct error *e)
+{
+    assert(f->kind <= CATALOG_JOB && f->limit > 0 && f->limit <= CATALOG_LIST_MAX);
+    enum err rc = r->ops->catalog_list(r, f, a, ret, e);
+    assert(rc != ERR_OK || ret->entries.n <= f->limit);
+    for (size_t i = 0; rc == ERR_OK && i < ret->entries.n; i++)
+        assert(ret->entries.v[i].kind == f->kind && (f->all_tenants || ret->entries.v[i].tenant == f->tenant));
+    return rc;
+}
+
+enum err reader_slots(struct reader *r, struct str key, struct arena *a, struct slot_holders *ret, struct error *e)
+{
+    enum err rc = r->ops->slots(r, key, a, ret, e);
+    for (size_t i = 0; rc == ERR_OK && i < ret->n; i++)
+        assert(!task_is_final(ret->v[i].state));
+    return rc;
+}
+
 enum err reader_lanes(struct reader *r, struct arena *a, struct lane **ret, size_t *ret_count, struct error *e)
 {
     return r->ops->lanes(r, a, ret, ret_count, e);
@@ -104,6 +247,19 @@ enum err reader_lanes(struct reader *r, struct arena *a, struct lane **ret, size
 enum err reader_counts(struct reader *r, int64_t now_ms, struct store_counts *ret, struct error *e)
 {
     return r->ops->counts(r, now_ms, ret, e);
+}
+
+enum err reader_queue_due(struct reader *r, int32_t tenant, struct str queue, int64_t now_ms, int64_t *ret,
+                          struct error *e)
+{
+    return r->ops->queue_due(r, tenant, queue, now_ms, ret, e);
+}
+
+enum err reader_usage(struct reader *r, int32_t tenant, struct tenant_usage *ret, struct error *e)
+{
+    enum err rc = r->ops->usage(r, tenant, ret, e);
+    assert(rc != ERR_OK || (ret->recurring >= 0 && ret->recurring <= ret->pending));
+    return rc;
 }
 
 void reader_free(struct reader *r)

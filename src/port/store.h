@@ -12,11 +12,13 @@
  * thread, and see every transaction that was committed before the call. Arguments are borrowed until the operation is done;
  * results live in the operation's arena; an operation whose arena is too small fails with ERR_LIMIT and, like any other that
  * fails, leaves no trace. Operations see and change the rows of all tenants, but where they say otherwise; where a column is
- * not named below, it stays. Field and sentence of an error are promised only where they are named. */
+ * not named below, it stays; cause, resolved_ms and resolution are kept of FAILED tasks only. Field and sentence of an error are promised only where they are named. */
 #include "base/list.h"
 #include "core/settle.h"
+#include "core/slot.h"
 #include "core/spawn.h"
 #include "core/task.h"
+#include "port/catalog.h"
 
 enum op_kind {
     OP_INSERT,
@@ -26,8 +28,10 @@ enum op_kind {
     OP_SETTLE,
     OP_RECURRING,
     OP_SPAWN,
+    OP_MISSED,
     OP_PUT,
     OP_KEY_PUT,
+    OP_CATALOG,
     OP_LEASE,
     OP_FORGET
 };
@@ -57,11 +61,23 @@ struct idempotency {
 
 /* OP_INSERT: new tasks, all or none. A task whose id exists already, with the same created_ms, is the same insert repeated
  * and counts as done, whatever became of the task since; with another, ERR_CONFLICT, field "id". The record of an
- * idempotency key is looked at first. */
+ * idempotency key is looked at first. A new task waits for nothing yet: its waits_for is empty.
+ * A task with a dedupe key takes it until its created_ms + dedupe_window_ms. If another task of the tenant holds that key still
+ * (its time is not over at the new one's created_ms), ERR_CONFLICT, field "dedupe_key"; so also for two of one operation. From the
+ * holder that `takes_over` names it takes the key all the same; were that a mere permission, two that come at once would both take it.
+ * A task that is deleted or gone holds no key; an OCCURRENCE takes none, its task has it; an insert repeated takes nothing anew. Who
+ * inserts asks reader_dedupe first and leaves out what is there; the conflict is for what came in between.
+ * With a limit all tasks are of one tenant. If with them it had more than max_pending tasks that are not final, or with a RECURRING one
+ * among them more than max_recurring of those, deleted ones apart, ERR_LIMIT, field of that name; what is there already does not
+ * count anew.
+ * Calendars: a RECURRING task that is not final goes by a calendar that is in its tenant's catalog: an insert or put that says
+ * otherwise is ERR_INVALID, field "calendar". */
 struct op_insert {
     struct op op;
     const struct task *tasks;
     size_t count;
+    const struct uuid *takes_over;         /* NULL, or for each task from whom it may take its key; nil: from nobody */
+    int64_t max_pending, max_recurring;    /* of the tenant; 0: no limit */
     const struct idempotency *idempotency; /* NULL: none */
 };
 
@@ -72,21 +88,58 @@ struct op_insert {
  * Lanes are served in the order they are given, none of them twice, and ret has that order too. A task's bytes are those of
  * its payload and its target_config; the task with which their sum reaches max_bytes is the last one taken, so a task of any
  * size is. What was left for later, by a quota or otherwise, counts in ret_next_due_ms; what no claim would ever take does
- * not. */
+ * not.
+ *
+ * Suspects (core/task.h) stand apart from their lanes, in lanes of their own: they count neither in a quota nor in a lane's
+ * ret_next_due_ms. Of all lanes given together, whatever their quotas, at most max_suspects are taken after all others, in the
+ * order of due_ms then id, within max and max_bytes.
+ *
+ * Slots (core/slot.h). A task that needs slots is taken if it holds or can take each of them, and takes them with the claim; a slot
+ * is free if fewer than its limit hold that key and nobody in its line stands before the task. One that finds no slot is passed
+ * over while due_ms > now_ms, and counts for ret_next_due_ms. From its due time on it is dealt with here, as slot_decide says, and
+ * does not count in a quota or in max; its bytes do in max_bytes:
+ *   SLOT_WAIT     BLOCKED, waits_for the key; keeps what slots it has taken before that one, and no others
+ *   SLOT_SKIP     SKIPPED; last_error "skipped: the run of <RFC 3339> is not over", with the earliest scheduled_ms of a holder. If its
+ *                 own runs_count is 1, that becomes 0, and one moves from its parent's runs_count (not below 0) to skipped_count
+ *   SLOT_REPLACE  BLOCKED as well; of the holders those that are not RUNNING become CANCELLED, last_error "replaced by the run of
+ *                 <RFC 3339>", which gives their slot away at once; those that are RUNNING, by this claim too, are in ret_replaced, for
+ *                 the caller to abort. Others that wait for the key become CANCELLED too
+ * updated_ms is now_ms, of a final one completed_ms as well; those that are BLOCKED, SKIPPED or CANCELLED when all is done are in
+ * ret_gated, in no order. One claim deals with CLAIM_GATED_MAX tasks, then it stops; it leaves a lane behind when it has passed over as
+ * many in it: a long line stalls nobody.
+ *
+ * A slot goes to who waits longest: whenever a holder lets go (a settle, a put, a claim that cancels; slot_outlives says which states
+ * let go of which) or the first of a line leaves it, the first of the line that fits in, which is the BLOCKED task of that key with the
+ * earliest due_ms, then id, holds it in the same transaction and is SCHEDULED again with its own due_ms, and so on while the next one
+ * fits in; ret_woke has the bit of its lane (lane_bit), 0: there was none. It is claimed like any other, and its slot is there; by the very claim that gave it the
+ * slot, if its turn is still to come. */
 struct lane_quota {
     struct lane lane;
     size_t max;
+    size_t ret_taken;
+    int64_t ret_next_due_ms; /* the earliest due_ms left in this lane; INT64_MAX: none */
+};
+
+struct replaced {
+    struct uuid id;
+    int64_t fence;
+    int64_t by_scheduled_ms; /* of the run that replaces it */
 };
 
 struct op_claim {
     struct op op;
     struct uuid claim, node;
-    const struct lane_quota *lanes;
+    struct lane_quota *lanes;
     size_t lane_count;
     int64_t now_ms, until_ms;
-    size_t max, max_bytes;
-    struct tasks ret;        /* as they are after the claim */
-    int64_t ret_next_due_ms; /* the earliest due_ms left in these lanes; INT64_MAX: none */
+    size_t max, max_bytes, max_suspects;
+    struct tasks ret;       /* as they are after the claim, suspects last */
+    struct tasks ret_gated; /* what found no slot */
+    struct replaced *ret_replaced;
+    size_t ret_replaced_count;
+    int64_t ret_next_due_ms;     /* the earliest due_ms left in these lanes; INT64_MAX: none */
+    int64_t ret_next_suspect_ms; /* the same for suspects of these lanes */
+    uint64_t ret_woke;
 };
 
 /* OP_CLAIMED: what a claim holds now, in no order; of an unknown one, nothing. For a node unsure whether its claim was
@@ -113,8 +166,12 @@ struct op_held {
  * Applied means: state, attempts, losses and last_error as in the verdict, due_ms too if it says SCHEDULED; no claim any more;
  * updated_ms is now_ms; with an execution, started_ms is its started_us in milliseconds; completed_ms is now_ms if the new
  * state is final, else 0. last_run_ms is the execution's started_us in milliseconds, unless the parent has a later one; without an
- * execution it stays. A `replace` has the verdict's execution written with it all the same. A stale settlement, a repeated one
- * among them, changes nothing at all; it does not fail the operation. */
+ * execution it stays. Of a FAILED one `cause` is the verdict's, else it becomes empty. A verdict EXPIRED or SKIPPED of an OCCURRENCE
+ * whose runs_count is 1 makes that 0 and moves one from its parent's runs_count (not below 0) to skipped_count. A `replace` has the
+ * verdict's execution written with it all the same. A stale settlement, a repeated one among them, changes nothing at all; it does not
+ * fail the operation.
+ * With `idempotency` there is exactly one settlement. The record of its key is looked at first, whatever the fence says, and is
+ * kept if the settlement is applied: a stale one keeps none. So one that was applied and is repeated fails by its key. */
 struct settlement {
     struct uuid id;
     int64_t fence;
@@ -129,15 +186,21 @@ struct op_settle {
     struct settlement *v;
     size_t n;
     int64_t now_ms;
+    const struct idempotency *idempotency; /* NULL: none */
+    uint64_t ret_woke; /* somebody who waited for a slot is SCHEDULED again, and due: see OP_CLAIM */
 };
 
-/* OP_RECURRING: SCHEDULED recurring tasks with cursor_ms < until_ms, earliest first (then by id), at most max. */
+/* OP_RECURRING: SCHEDULED recurring tasks with cursor_ms < until_ms, earliest first (then by id), at most max. Only those behind
+ * `after` in that order, whether there is such a task or not: a page begins where the one before it ended, and with a nil id at a
+ * time. What stands before it counts nowhere. */
 struct op_recurring {
     struct op op;
+    int64_t after_cursor_ms; /* with the next; both 0: from the earliest */
+    struct uuid after_id;
     int64_t until_ms;
     size_t max;
     struct tasks ret;
-    int64_t ret_next_ms; /* the earliest cursor of a SCHEDULED one that is not in ret; INT64_MAX: none */
+    int64_t ret_next_ms; /* the earliest cursor of a SCHEDULED one behind those in ret; INT64_MAX: none */
 };
 
 /* OP_SPAWN: puts occurrences in and moves the cursor, if the task is SCHEDULED with that version and cursor still; else
@@ -151,17 +214,40 @@ struct op_spawn {
     int64_t now_ms;
 };
 
+/* OP_MISSED: takes back what was spawned ahead and missed, because nobody was running when it was due: the next spawn decides by
+ * the task's catch_up_mode and window, as over what was never spawned. For SCHEDULED recurring tasks: a task's occurrences are looked
+ * at from the latest (by id) back to the first that is SPAWNED_FOR_GOOD. Those of them that are SPAWNED_AHEAD are deleted, from the
+ * earliest on that spawned_was_missed (core/spawn.h), if there is one, and as many are taken off the task's runs_count (not below
+ * 0). The cursor becomes the moment of the earliest (scheduled_ms and the task's schedule_spread), unless it stands before that. So it
+ * never goes back over an occurrence that stays. Done again, it finds nothing. What is deleted lets go of its slots, which go to who
+ * waits for them; who that is, is not told: the caller looks at all lanes. Of a CATCH_UP_ALL task more than MISSED_ALL_MAX are not
+ * looked at: it keeps them all.
+ * At most max recurring tasks are looked at: those behind `after` that have occurrences which wait (SCHEDULED, BLOCKED or PAUSED), in
+ * the order of their ids. */
+struct op_missed {
+    struct op op;
+    int64_t before_ms;
+    struct uuid after; /* nil: from the first on */
+    size_t max;
+    size_t ret_withdrawn;
+    struct uuid ret_after; /* where to go on; nil: all were looked at */
+};
+
 /* OP_PUT: a user's change. Replaces the row by `task` if version, fence and state are still the expected ones, and of a
  * RECURRING task the cursor, which moves with its counts; else ERR_CONFLICT (field "version" if the version differs, else
  * "state"); ERR_NOT_FOUND if there is none or it was deleted.
  * With withdraw, for a RECURRING task: its OCCURRENCEs that are SCHEDULED, BLOCKED or PAUSED and never fired (no attempts, no
- * losses) are deleted, and the cursor becomes the earliest scheduled_ms among them if that is earlier than task's cursor and not
- * before withdraw_from_ms. That is: those before withdraw_from_ms are deleted and have no say in where the cursor goes.
+ * losses, no started_ms: what is retried by hand has fired) are deleted, and the cursor becomes the earliest moment among them
+ * (scheduled_ms and task's schedule_spread) if that is earlier than task's cursor and not before withdraw_from_ms. That is: those
+ * before withdraw_from_ms are deleted and have no say in where the cursor goes.
  * What was withdrawn has not run: its runs_count is taken off the task's (not below 0). One whose runs_count is 0 was asked for
  * by hand and has no say in where the cursor goes. Of last_run_ms the later one stays: it belongs to who settles.
  * The record of an idempotency key is looked at first, then whether there is such a task of task's tenant, then the version,
  * then state and fence. The row becomes `task` as it is, claim included, but for the cursor and what is said above. `also` comes in
- * last, so it is never withdrawn, and as OP_INSERT would put it in: ERR_CONFLICT, field "id", fails the whole. */
+ * last, so it is never withdrawn, and as OP_INSERT would put it in: ERR_CONFLICT, field "id", fails the whole.
+ * Of slots it keeps those that it still needs and that outlive its new state (slot_is_kept); what was withdrawn or deleted lets go of
+ * all. Then it is tidied (slot_tidy): who waits for a slot that it needs no more is SCHEDULED. Lines are looked at when all is done. The
+ * same holds for a `replace` of OP_SETTLE. */
 struct op_put {
     struct op op;
     const struct task *task;
@@ -175,6 +261,7 @@ struct op_put {
     const struct idempotency *idempotency;
     int64_t ret_cursor_ms; /* RECURRING: the cursor it has now */
     size_t ret_withdrawn;
+    uint64_t ret_woke; /* as of OP_SETTLE: what was withdrawn or changed here let go of a slot */
 };
 
 /* API keys: stored hashed, looked up by id (SECURITY.md). OP_KEY_PUT replaces one of the same id; whether a key has expired is
@@ -190,7 +277,40 @@ struct api_key {
 struct op_key_put {
     struct op op;
     const struct api_key *key;
+    bool remove;                           /* the key of that id and tenant; ERR_NOT_FOUND if there is none */
+    const struct idempotency *idempotency; /* its record is looked at first */
 };
+
+/* OP_CATALOG: changes to the catalog, all or none, in their order. Each names the version it expects: 0, there must be none yet;
+ * -1, whatever is there. A version that differs is ERR_CONFLICT, field "version"; an entry that is expected, or to be removed, and not
+ * there is ERR_NOT_FOUND. What is put gets the next version, updated_ms now_ms, and created_ms now_ms if it is new; tenant, kind, name
+ * and doc are the change's. Once removed, an entry that comes again begins at version 1; ret_version of a removal is 0. A doc of more than
+ * CATALOG_DOC_MAX bytes is ERR_LIMIT, field "doc". The record of an idempotency key is looked at first.
+ * A CALENDAR that a RECURRING task of its tenant goes by, one that is neither final nor deleted, is not removed: ERR_CONFLICT, field
+ * "calendar". */
+struct catalog_change {
+    struct catalog_entry entry;
+    int64_t version; /* expected */
+    bool remove;
+    int64_t ret_version, ret_created_ms;
+};
+
+struct op_catalog {
+    struct op op;
+    struct catalog_change *v;
+    size_t n;
+    int64_t now_ms;
+    const struct idempotency *idempotency;
+};
+
+/* For adapters: whether every doc is small enough. */
+enum err catalog_docs_fit(const struct op_catalog *op, struct error *e) must_use;
+
+/* For adapters too, so that all say the same of limits and calendars. */
+bool task_needs_calendar(const struct task *t); /* RECURRING, neither final nor deleted, and goes by one */
+enum err limit_reached(const char *field, int64_t limit, struct error *e);
+enum err calendar_missing(struct str name, struct error *e);
+enum err calendar_used(struct str name, struct error *e);
 
 /* OP_LEASE: takes or renews a named lease until now + ttl if it is free, expired (from that moment on) or already held by
  * holder; else ret_held is false, and it stays whose it is. */
@@ -202,13 +322,18 @@ struct op_lease {
     bool ret_held;
 };
 
-/* OP_FORGET: one small batch of upkeep: idempotency records created before the limit, final tasks (FAILED ones too, and deleted
- * ones) completed before theirs. At most max of both together, which of them first is not said; executions stay. */
+/* OP_FORGET: one small batch of upkeep: what is older than its limit goes, at most max of all together; which of them first is not
+ * said. Idempotency records by created_ms; final tasks, deleted ones too, by completed_ms: FAILED ones that are not resolved by a limit
+ * of their own; executions by completed_us; dedupe keys whose time was over before now_ms; catalog entries of kind JOB by updated_ms, if
+ * their doc says {"state": …} other than "RUNNING". A limit of 0 forgets none of its kind. Gives a little of the freed space back to
+ * the file system with it, where that is the adapter's to do. */
 struct op_forget {
     struct op op;
-    int64_t idempotency_before_ms, tasks_before_ms;
+    int64_t now_ms;
+    int64_t idempotency_before_ms, tasks_before_ms, dlq_before_ms, executions_before_ms, jobs_before_ms;
     size_t max;
     size_t ret_forgotten;
+    bool ret_more; /* worth asking again soon: there may be more to forget, or to give back */
 };
 
 /* ---- reading ---- */
@@ -221,6 +346,10 @@ struct task_filter {
     bool by_kind, recurring; /* by_kind: only RECURRING (recurring), or only ONE_TIME */
     struct str name;         /* whole, or a prefix when it ends in '*' */
     struct str queue, task_type;
+    struct str calendar;        /* RECURRING ones that go by it */
+    struct str cause;           /* of FAILED ones */
+    bool by_resolved, resolved; /* by_resolved: only FAILED ones that are resolved, or only those that are not */
+    struct str waits_for;       /* those that wait for this slot */
     int64_t due_before_ms, due_after_ms; /* after <= due_ms < before; 0: no bound */
     struct uuid parent;                  /* occurrences of a recurring task; nil: none are listed, unless */
     bool occurrences;                    /* those of all recurring tasks are, next to the other tasks */
@@ -249,10 +378,47 @@ struct execution_page {
     struct uuid next_before;
 };
 
+/* Dead letters, grouped: FAILED tasks that are not resolved, deleted ones apart. */
+struct cause_group {
+    struct str cause;
+    int64_t count;                           /* up to 10,000 where counting is slow */
+    int64_t first_failed_ms, last_failed_ms; /* completed_ms */
+    struct uuid latest;                      /* the newest of them, by id */
+    struct str last_error;                   /* its */
+};
+
+struct cause_groups {
+    struct cause_group *v;
+    size_t n;
+};
+
+struct key_list {
+    struct api_key *v;
+    size_t n;
+};
+
+/* Who holds a slot. */
+struct slot_holder {
+    struct uuid task;
+    enum task_state state;
+    int64_t scheduled_ms;
+};
+
+struct slot_holders {
+    struct slot_holder *v;
+    size_t n;
+};
+
 /* Over all tenants and kinds, deleted tasks apart. */
 struct store_counts {
     int64_t by_state[9]; /* enum task_state; counted up to 10,000 each where counting is slow */
     int64_t due;         /* SCHEDULED and not RECURRING, with due_ms <= now; up to 10,000 too */
+};
+
+/* What a tenant has, deleted tasks apart. */
+struct tenant_usage {
+    int64_t pending;   /* not final, of any kind */
+    int64_t recurring; /* RECURRING ones among them */
 };
 
 struct reader {
@@ -269,8 +435,21 @@ struct reader_ops {
     enum err (*idempotency)(struct reader *, int32_t tenant, const uint8_t key[32], struct arena *,
                             struct idempotency *ret, struct error *);
     enum err (*key)(struct reader *, struct str id, struct arena *, struct api_key *ret, struct error *);
+    enum err (*keys)(struct reader *, int32_t tenant, struct arena *, struct key_list *ret, struct error *);
+    enum err (*dedupe)(struct reader *, int32_t tenant, struct str key, int64_t now_ms, struct uuid *ret,
+                       struct error *);
+    enum err (*slots)(struct reader *, struct str key, struct arena *, struct slot_holders *ret, struct error *);
+    enum err (*causes)(struct reader *, int32_t tenant, size_t max, struct arena *, struct cause_groups *ret,
+                       struct error *);
+    enum err (*catalog_get)(struct reader *, int32_t tenant, enum catalog_kind, struct str name, struct arena *,
+                            struct catalog_entry *ret, struct error *);
+    enum err (*catalog_list)(struct reader *, const struct catalog_filter *, struct arena *, struct catalog_page *ret,
+                             struct error *);
     enum err (*lanes)(struct reader *, struct arena *, struct lane **ret, size_t *ret_count, struct error *);
     enum err (*counts)(struct reader *, int64_t now_ms, struct store_counts *ret, struct error *);
+    enum err (*queue_due)(struct reader *, int32_t tenant, struct str queue, int64_t now_ms, int64_t *ret,
+                          struct error *);
+    enum err (*usage)(struct reader *, int32_t tenant, struct tenant_usage *ret, struct error *);
     void (*free)(struct reader *);
 };
 
@@ -284,7 +463,14 @@ struct store_ops {
     void (*free)(struct store *);
 };
 
-enum { STORE_BATCH_MAX = 4096, CLAIM_MAX = 8192, LIST_MAX = 1000 };
+enum {
+    STORE_BATCH_MAX = 4096,
+    CLAIM_MAX = 8192,
+    CLAIM_GATED_MAX = 1000,
+    LIST_MAX = 1000,
+    DEDUPE_KEY_MAX = 256,
+    MISSED_ALL_MAX = 10000
+};
 
 enum err store_apply(struct store *s, struct op *const *ops, size_t n, struct error *e) must_use;
 enum err store_reader(struct store *s, struct reader **ret, struct error *e) must_use;
@@ -301,11 +487,30 @@ enum err reader_executions(struct reader *r, const struct execution_filter *f, s
 enum err reader_idempotency(struct reader *r, int32_t tenant, const uint8_t key[32], struct arena *a,
                             struct idempotency *ret, struct error *e) must_use;
 enum err reader_key(struct reader *r, struct str id, struct arena *a, struct api_key *ret, struct error *e) must_use;
-/* Every lane that holds a SCHEDULED task which a claim may take at its time, each once, in no order; lanes that hold none may be
- * among them. */
+/* The tenant's keys, by id; at most LIST_MAX. */
+enum err reader_keys(struct reader *r, int32_t tenant, struct arena *a, struct key_list *ret, struct error *e) must_use;
+/* The task that holds a dedupe key at now_ms; ERR_NOT_FOUND: nobody, also if that task is deleted or gone. */
+enum err reader_dedupe(struct reader *r, int32_t tenant, struct str key, int64_t now_ms, struct uuid *ret,
+                       struct error *e) must_use;
+/* By scheduled_ms, then id; at most LIST_MAX. */
+enum err reader_slots(struct reader *r, struct str key, struct arena *a, struct slot_holders *ret,
+                      struct error *e) must_use;
+/* The largest groups first, then by cause; at most max. */
+enum err reader_causes(struct reader *r, int32_t tenant, size_t max, struct arena *a, struct cause_groups *ret,
+                       struct error *e) must_use;
+enum err reader_catalog_get(struct reader *r, int32_t tenant, enum catalog_kind kind, struct str name, struct arena *a,
+                            struct catalog_entry *ret, struct error *e) must_use;
+enum err reader_catalog_list(struct reader *r, const struct catalog_filter *f, struct arena *a,
+                             struct catalog_page *ret, struct error *e) must_use;
+/* Every lane that holds a SCHEDULED or BLOCKED task which a claim may take at its time, each once, in no order; lanes that hold
+ * none may be among them. */
 enum err reader_lanes(struct reader *r, struct arena *a, struct lane **ret, size_t *ret_count,
                       struct error *e) must_use;
 enum err reader_counts(struct reader *r, int64_t now_ms, struct store_counts *ret, struct error *e) must_use;
+/* How many tasks of a queue a claim could take now; up to 10,000 where counting is slow. */
+enum err reader_queue_due(struct reader *r, int32_t tenant, struct str queue, int64_t now_ms, int64_t *ret,
+                          struct error *e) must_use;
+enum err reader_usage(struct reader *r, int32_t tenant, struct tenant_usage *ret, struct error *e) must_use;
 void reader_free(struct reader *r);
 
 /* ---- who carries operations to a store ---- */
