@@ -3,15 +3,15 @@
  *
  * The loop calls node_step with the time, after it has delivered the operations that completed, and whenever something
  * happened; the answer is when to call again. Recovery, recall and drain are here because they need all three. */
-#include "role/scheduler.h"
+#include "role/explain.h"
 #include "role/updater.h"
-#include "role/worker.h"
 
 struct node_setup {
     struct writer *writer;
     struct queue *queue;
     struct events *events;
     struct zoneinfo *zones;
+    struct book *book; /* NULL: no rules, no calendars */
     struct metrics *metrics;
     struct runner *runners[RUNNER_KINDS];
     struct str name; /* host and process, for the record */
@@ -19,7 +19,8 @@ struct node_setup {
     size_t slots;
     int64_t spawn_ahead_ms, arm_min_ms, arm_max_ms, poll_ms, visibility_ms;
     void (*observe)(void *context, const struct event *e,
-                    const struct settlement *s); /* NULL, or told what was settled */
+                    const struct settlement *s);                /* NULL, or told what was settled */
+    void (*observe_gated)(void *context, const struct task *t); /* NULL, or told what found no slot, as it is then */
     void *observe_context;
 };
 
@@ -34,15 +35,34 @@ int64_t node_step(struct node *n, int64_t now_us);
 void node_know_lane(struct node *n, struct lane lane);
 void node_nudge(struct node *n, const struct task *tasks, size_t count, int64_t now_ms);
 
-/* A user changes a task that is claimed. If it has not fired it is taken back and becomes `replace`, in one transaction
- * (RECALL_DONE). If it runs and abort is set, it is asked to end (RECALL_ABORTING): its outcome will be settled as cancelled,
- * and the caller looks again. Else nothing happens (RECALL_RUNNING). The struct is the caller's until done. */
-enum recall_result { RECALL_DONE, RECALL_ABORTING, RECALL_RUNNING };
+/* A put let somebody go on who waited for a slot (its ret_woke); UINT64_MAX: nobody knows, its answer was lost. */
+void node_woke(struct node *n, uint64_t lanes);
+
+/* The book has changed: that holds from now on. */
+void node_rules_changed(struct node *n, int64_t now_ms);
+
+/* How a queue stands: what was claimed of it here and is not settled, and what holds it back. */
+struct queue_standing {
+    struct str name;
+    bool known; /* else no task of it has been seen */
+    size_t held;
+    struct lane_hold hold; /* of the class that waits least */
+};
+void node_queue(struct node *n, int32_t tenant, int64_t now_ms, struct queue_standing *q); /* by its name */
+
+/* Why a task that is SCHEDULED or RUNNING, and not RECURRING, has not run yet. */
+void node_explain(struct node *n, const struct task *t, int64_t now_ms, struct explanation *ret);
+
+/* A user changes a task that is claimed. If it has not fired it is taken back and becomes `replace`, in one transaction with
+ * the record of the request's key (RECALL_DONE). If it runs and abort is set, it is asked to end (RECALL_ABORTING): its outcome will
+ * be settled as cancelled, and the caller looks again. If its key has a record by now, the task is let go and the stored answer
+ * holds (RECALL_ANSWERED). Else nothing happens (RECALL_RUNNING). The struct is the caller's until done. */
+enum recall_result { RECALL_DONE, RECALL_ABORTING, RECALL_RUNNING, RECALL_ANSWERED };
 
 struct recall {
-    struct uuid id;
-    int64_t fence;
+    const struct task *running; /* as it was claimed */
     const struct task *replace;
+    const struct idempotency *idempotency; /* NULL: none */
     bool abort;
     void (*done)(struct recall *r);
     void *context;
@@ -69,3 +89,6 @@ struct node_status {
     bool recovering, draining;
 };
 struct node_status node_status(const struct node *n);
+/* Breakers that are not simply closed, in no order. */
+void node_each_breaker(struct node *n, int64_t now_ms, void (*see)(void *context, const struct breaker_view *b),
+                       void *context);

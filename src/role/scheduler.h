@@ -6,16 +6,18 @@
  * until they are pushed: nothing touches the store at the moment of firing.
  *
  * Three things happen in a step: what is due on the wheel is pushed; if there is room and something is due within the arm
- * window, a claim is made; recurring tasks whose cursor comes near spawn their occurrences. */
-#include "base/metrics.h"
+ * window, a claim is made (of which lanes and how much, role/lanes says); recurring tasks whose cursor comes near spawn their
+ * occurrences (role/spawner). */
 #include "port/queue.h"
-#include "port/store.h"
-#include "port/zoneinfo.h"
+#include "role/lanes.h"
+#include "role/spawner.h"
 
 struct scheduler_setup {
     struct writer *writer;
     struct queue *queue;
     struct zoneinfo *zones;
+    struct book *book;         /* NULL: no rules, no calendars */
+    struct breakers *breakers; /* NULL: none */
     struct metrics *metrics;
     struct uuid node;
     uint64_t seed;
@@ -23,6 +25,14 @@ struct scheduler_setup {
     int64_t spawn_ahead_ms; /* longer than a failover takes */
     int64_t arm_min_ms, arm_max_ms;
     int64_t poll_ms; /* ask at least this often although nobody nudged; 0: never */
+
+    /* A claim ends before its task has fired: RETURNED, EXPIRED or CANCELLED. False: it could not be told, and comes again. */
+    bool (*end)(void *context, const struct task *t, const struct outcome *o);
+    /* A claim has put this one off: BLOCKED, SKIPPED or CANCELLED, as it is now. */
+    void (*gated)(void *context, const struct task *t);
+    /* A later run replaces this one, which is claimed: end it. */
+    void (*replaced)(void *context, const struct replaced *r);
+    void *context;
 };
 
 struct scheduler;
@@ -34,27 +44,51 @@ int64_t scheduler_step(struct scheduler *s, int64_t now_ms);
 
 /* Somebody put a task there, or changed one: look in time for it. The lane becomes known. */
 void scheduler_nudge(struct scheduler *s, const struct task *t, int64_t now_ms);
-void scheduler_nudge_due(struct scheduler *s, int64_t due_ms); /* of a lane that is known */
-void scheduler_know_lane(struct scheduler *s, struct lane lane);
+void scheduler_know_lane(struct scheduler *s, struct lane lane); /* and something may be due there */
 
-/* A claim on a task has ended: if it was made here there is room again. Events may come twice, so it may be told twice. */
-void scheduler_freed(struct scheduler *s, struct uuid id, int64_t fence);
+/* An operation let somebody go on who waited for a slot (its ret_woke); what is not known is UINT64_MAX. */
+void scheduler_woke(struct scheduler *s, uint64_t woke);
+
+/* The book has changed: limits hold from now on, and what is armed of a queue that was paused is given back. A step notices by itself. */
+void scheduler_rules_changed(struct scheduler *s, int64_t now_ms);
+
+/* Claims are made from now on, unless it is held back: what died with another process has been judged. If suspects were among that, the
+ * first of them is tried with nothing else running, for a few seconds: should the process die again, it is known of what. */
+void scheduler_begin(struct scheduler *s, bool found_suspects);
+
+/* A claim on a task has ended: if it was made here there is room again, and what the verdict says of its next time is heeded. NULL: the
+ * caller nudges. Events may come twice, so it may be told twice. */
+void scheduler_freed(struct scheduler *s, struct uuid id, int64_t fence, const struct verdict *v);
 bool scheduler_holds(const struct scheduler *s, struct uuid id, int64_t fence); /* claimed here and not settled */
 
-/* Takes a claimed task that has not fired off the wheel; false when it is not there (fired, or never here). The caller settles
- * it. */
+/* A claimed task that has not fired; NULL: it is not there (fired, or never here). */
+const struct task *scheduler_armed(const struct scheduler *s, struct uuid id, int64_t fence);
+
+/* Takes such a task off the wheel; false when it is not there. The caller settles it. */
 bool scheduler_unarm(struct scheduler *s, struct uuid id, int64_t fence);
+
+/* A later run replaces it, and why says so: it is taken off the wheel and ended as CANCELLED; false when it is not there. */
+bool scheduler_replace(struct scheduler *s, struct uuid id, int64_t fence, struct str why);
+
+/* Held back, it makes no claim and no visit to recurring tasks until it is let go; what it has armed fires. It begins held back:
+ * somebody must first take back what was missed. Let go, it looks at everything anew. */
+void scheduler_hold_back(struct scheduler *s);
+void scheduler_let_go(struct scheduler *s);
 
 /* The wall clock was set back: what has not fired waits anew. */
 void scheduler_clock_set_back(struct scheduler *s, int64_t now_ms);
 
-/* Drain: no more claims or spawns; `give` is called for each task that was claimed and has not fired, for it to be handed
- * back. */
-void scheduler_drain(struct scheduler *s, void (*give)(void *context, const struct task *t), void *context);
-bool scheduler_is_idle(const struct scheduler *s); /* no operation in flight, nothing armed */
+/* Drain: no more claims or spawns; each task that was claimed and has not fired is handed back (`end`). To be called again until it is
+ * idle. */
+void scheduler_drain(struct scheduler *s);
+bool scheduler_awaits(const struct scheduler *s);  /* an operation is in flight */
+bool scheduler_is_idle(const struct scheduler *s); /* and nothing is armed either */
 
 struct scheduler_status {
-    size_t armed, held, lanes;
+    size_t armed, held, lanes, suspects;
+    bool isolating; /* a suspect is tried, and nothing else runs */
     int64_t window_ms, last_claim_ms, next_claim_ms, next_spawn_ms;
+    int64_t oldest_due_ms[CLASS_HIGH + 1]; /* of what waits in a class; INT64_MAX: nothing */
 };
 struct scheduler_status scheduler_status(const struct scheduler *s);
+struct lanes *scheduler_lanes(struct scheduler *s); /* for who explains */

@@ -9,7 +9,14 @@
 #include "base/list.h"
 #include "base/log.h"
 
-enum { BATCH = 2000, IN_FLIGHT = 2, BATCH_ARENA = 256 << 20, RETRY_MIN_MS = 20, RETRY_MAX_MS = 1000 };
+enum {
+    BATCH = 2000,
+    IN_FLIGHT = 2,
+    BATCH_ARENA = 256 << 20,
+    RETRY_MIN_MS = 20,
+    RETRY_MAX_MS = 1000,
+    POLL_RETRY_MS = 200
+};
 
 struct batch {
     struct op_settle op;
@@ -25,7 +32,7 @@ struct updater {
     struct prng random;
     size_t in_flight;
     struct list waiting; /* batches that the store could not take */
-    int64_t now_ms;
+    int64_t now_ms, poll_at_ms;
 };
 
 struct updater *updater_new(const struct updater_setup *setup)
@@ -70,6 +77,8 @@ static void count(struct updater *u, const struct settlement *s)
         metric_add(m, METRIC_TASKS_COMPLETED, 1);
     if (s->verdict.next == TASK_FAILED)
         metric_add(m, METRIC_TASKS_FAILED, 1);
+    if (s->verdict.next == TASK_EXPIRED)
+        metric_add(m, METRIC_TASKS_EXPIRED, 1);
 }
 
 static void acknowledge(struct updater *u, const struct batch *b)
@@ -93,10 +102,13 @@ static void settle_done(struct op *op)
         b->retry_ms = min_of(max_of(b->retry_ms * 2, (int64_t)RETRY_MIN_MS), (int64_t)RETRY_MAX_MS);
         b->retry_at_ms = u->now_ms + b->retry_ms;
         list_push(&u->waiting, &b->link);
+        u->setup.woke(u->setup.context,
+                      UINT64_MAX); /* if it was done all the same, nobody will say whom it let go on */
         return;
     }
     failpoint("after_settle");
     acknowledge(u, b);
+    u->setup.woke(u->setup.context, b->op.ret_woke);
     for (size_t i = 0; i < b->op.n; i++) {
         count(u, &b->op.v[i]);
         u->setup.settled(u->setup.context, &b->events.v[i], &b->op.v[i]);
@@ -123,8 +135,10 @@ static bool settle_some(struct updater *u)
     arena_init(&b->arena, BATCH_ARENA);
     arena_init(&b->op.op.arena, 4096);
     enum err rc = events_poll(u->setup.events, BATCH, &b->arena, &b->events, &e);
-    if (rc)
+    if (rc) {
         log_warn("poll_failed", kv_err(&e));
+        u->poll_at_ms = u->now_ms + POLL_RETRY_MS; /* nobody else would call: what waits there was published before */
+    }
     if (rc || b->events.n == 0) {
         batch_free(b);
         return false;
@@ -135,10 +149,11 @@ static bool settle_some(struct updater *u)
     b->op.v = xcalloc(b->op.n, sizeof *b->op.v);
     for (size_t i = 0; i < b->op.n; i++) {
         const struct event *ev = &b->events.v[i];
-        b->op.v[i] = (struct settlement){ .id = ev->task.id,
-                                          .fence = ev->task.fence,
-                                          .parent = ev->task.parent,
-                                          .verdict = settle(&ev->task, &ev->outcome, u->now_ms, &u->random) };
+        b->op.v[i] =
+            (struct settlement){ .id = ev->task.id,
+                                 .fence = ev->task.fence,
+                                 .parent = ev->task.parent,
+                                 .verdict = settle(&ev->task, &ev->outcome, u->now_ms, &u->random, &b->arena) };
     }
     submit(u, b);
     return true;
@@ -158,9 +173,11 @@ int64_t updater_step(struct updater *u, int64_t now_ms)
             wake = min_of(wake, b->retry_at_ms);
         }
     }
-    while (u->in_flight < IN_FLIGHT && list_empty(&u->waiting) && settle_some(u))
+    if (set_back)
+        u->poll_at_ms = now_ms;
+    while (u->in_flight < IN_FLIGHT && list_empty(&u->waiting) && u->poll_at_ms <= now_ms && settle_some(u))
         ;
-    return wake;
+    return u->poll_at_ms > now_ms ? min_of(wake, u->poll_at_ms) : wake;
 }
 
 bool updater_is_idle(const struct updater *u)

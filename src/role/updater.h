@@ -12,6 +12,7 @@ struct updater_setup {
     struct metrics *metrics;
     uint64_t seed;
     void (*settled)(void *context, const struct event *e, const struct settlement *s); /* after the commit, each */
+    void (*woke)(void *context, uint64_t woke); /* lanes of those who waited for a slot and go on: ret_woke */
     void *context;
 };
 

@@ -5,14 +5,25 @@
 #include "role/worker.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/failpoint.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "core/target_url.h"
 
-enum { TAKE_BATCH = 1024, TAKE_ARENA = 128 << 20, OUTBOX_ARENA = 256 << 20, PUBLISH_BATCH = 1024, RETRY_MS = 200 };
+enum {
+    TAKE_BATCH = 1024,
+    TAKE_ARENA = 128 << 20,
+    OUTBOX_ARENA = 256 << 20,
+    PUBLISH_BATCH = 1024,
+    RETRY_MS = 200,
+    BREAKERS_MAX = 10000,
+    WHY_MAX = 128,
+    HELD_TEXT = TARGET_HOST_MAX + 128,
+};
 
 struct taken {
     struct arena arena;
@@ -24,6 +35,14 @@ struct job {
     struct run run;
     struct worker *worker;
     struct taken *taken;
+    struct breakers_answer asked; /* of one that calls a host */
+};
+
+/* One that a later run replaces. */
+struct doomed {
+    struct delivery_id id;
+    size_t why_size;
+    char why[WHY_MAX];
 };
 
 struct outbox {
@@ -35,6 +54,8 @@ struct outbox {
 struct worker {
     struct worker_setup setup;
     struct map running; /* id → job */
+    struct map doomed;  /* delivery_id → struct doomed */
+    struct breakers breakers;
     struct outbox outbox;
     struct outbox spare;                      /* what is being published: the outbox may grow meanwhile */
     int64_t now_ms, renew_at_ms, retry_at_ms; /* retry: publishing what could not be published */
@@ -49,6 +70,8 @@ struct worker *worker_new(const struct worker_setup *setup)
     w->setup = *setup;
     w->renew_at_ms = INT64_MAX;
     map_init(&w->running, HASH_STABLE);
+    map_init(&w->doomed, HASH_STABLE);
+    breakers_init(&w->breakers, BREAKERS_MAX, setup->hash);
     arena_init(&w->outbox.arena, OUTBOX_ARENA);
     arena_init(&w->spare.arena, OUTBOX_ARENA);
     metric_set(setup->metrics, METRIC_WORKER_SLOTS, (double)setup->slots);
@@ -67,6 +90,10 @@ void worker_free(struct worker *w)
         return;
     assert(w->running.n == 0);
     map_release(&w->running);
+    map_each (&w->doomed, slot)
+        free(slot->value);
+    map_release(&w->doomed);
+    breakers_release(&w->breakers);
     outbox_release(&w->outbox);
     outbox_release(&w->spare);
     free(w);
@@ -97,7 +124,7 @@ static void report(struct worker *w, const struct task *t, const struct outcome 
         b->v = xrealloc(b->v, b->cap * sizeof *b->v);
     }
     struct event *e = &b->v[b->n++];
-    *e = (struct event){ .task = settle_facts_of(t), .outcome = *o };
+    *e = (struct event){ .task = settle_facts_of(t, o, &b->arena), .outcome = *o };
     e->outcome.worker = w->setup.name; /* ours: outlives the event */
     keep_text(&b->arena, &e->task.retry.rules);
     keep_text(&b->arena, &e->outcome.error);
@@ -105,17 +132,52 @@ static void report(struct worker *w, const struct task *t, const struct outcome 
     keep_text(&b->arena, &e->outcome.trace_id);
 }
 
+static struct str key_of(const struct delivery_id *id)
+{
+    _Static_assert(sizeof *id == sizeof id->task + sizeof id->fence, "no gap in what is hashed");
+    return (struct str){ (const char *)id, sizeof *id };
+}
+
+static const struct doomed *find_doomed(const struct worker *w, const struct task *t)
+{
+    struct delivery_id id = { t->id, t->fence };
+    return w->doomed.n ? map_get(&w->doomed, key_of(&id)) : NULL;
+}
+
+/* What an aborted attempt is reported as. By our own deadline: nobody cancelled it, so it runs again elsewhere or later. */
+static struct outcome cancelled(const struct worker *w, const struct task *t, const struct outcome *o)
+{
+    struct outcome ret = *o;
+    const struct doomed *d = find_doomed(w, t);
+    if (w->giving_up)
+        ret.kind = OUTCOME_LOST;
+    ret.error = d ? (struct str){ d->why, d->why_size } : S("cancelled while it ran");
+    return ret;
+}
+
+static bool calls_a_host(const struct task *t)
+{
+    return t->target == TARGET_HTTP;
+}
+
 static void job_done(struct run *run, const struct outcome *o)
 {
     struct job *j = container_of(run, struct job, run);
     struct worker *w = j->worker;
+    const struct task *t = run->task;
     failpoint("after_call");
-    map_remove(&w->running, uuid_bytes(&run->task->id));
-    struct outcome given_up =
-        *o; /* aborted by our own deadline: nobody cancelled it, so it runs again elsewhere or later */
-    given_up.kind = OUTCOME_LOST;
-    report(w, run->task, w->giving_up && o->kind == OUTCOME_CANCELLED ? &given_up : o);
-    metric_observe_us(w->setup.metrics, METRIC_EXECUTION_DELAY, o->started_us - run->task->due_ms * 1000);
+    map_remove(&w->running, uuid_bytes(&t->id));
+    if (calls_a_host(t)) {
+        char host[TARGET_HOST_MAX];
+        breakers_report(&w->breakers, t->tenant, target_host(t, host), &j->asked, o, o->completed_us / 1000);
+    }
+    struct outcome aborted;
+    if (o->kind == OUTCOME_CANCELLED) {
+        aborted = cancelled(w, t, o);
+        o = &aborted;
+    }
+    report(w, t, o);
+    metric_observe_us(w->setup.metrics, METRIC_EXECUTION_DELAY, o->started_us - t->due_ms * 1000);
     metric_observe_us(w->setup.metrics, METRIC_EXECUTION_TIME, o->completed_us - o->started_us);
     taken_unref(j->taken);
 }
@@ -159,16 +221,48 @@ static void publish(struct worker *w)
 
 /* ---- taking ---- */
 
-static void start(struct worker *w, struct job *j)
+/* Asks the breakers; one that must wait is reported so. */
+static bool is_held(struct worker *w, struct job *j)
 {
     const struct task *t = j->run.task;
-    struct runner *r = w->setup.runners[t->target];
-    map_put(&w->running, uuid_bytes(&t->id), j);
-    failpoint("before_call");
-    if (r) {
-        runner_start(r, &j->run);
-        return;
+    char host[TARGET_HOST_MAX], text[HELD_TEXT];
+    struct str at = target_host(t, host);
+    j->asked = breakers_ask(&w->breakers, t->tenant, at, t->timeout_ms, w->now_ms);
+    if (j->asked.go)
+        return false;
+    int n =
+        j->asked.by_tenant
+            ? snprintf(text, sizeof text, "held: nearly all that this tenant runs fails; its circuit breaker is open")
+            : snprintf(text, sizeof text, "held: the circuit breaker of " STR_FMT " is open", STR_ARG(at));
+    struct outcome o = { .kind = OUTCOME_HELD,
+                         .retry_after_ms = max_of(j->asked.until_ms - w->now_ms, (int64_t)1),
+                         .error = { text, (size_t)n } };
+    metric_add(w->setup.metrics, METRIC_TASKS_HELD, 1);
+    report(w, t, &o);
+    return true;
+}
+
+/* What must not run any more, though it was pushed. */
+static bool is_over(struct worker *w, struct job *j)
+{
+    const struct task *t = j->run.task;
+    const struct doomed *d = find_doomed(w, t);
+    struct outcome o = { .retry_after_ms = -1 };
+    if (d) {
+        o.kind = OUTCOME_CANCELLED;
+        o.error = (struct str){ d->why, d->why_size };
+    } else if (is_expired(task_expires_ms(t), w->now_ms)) {
+        o.kind = OUTCOME_EXPIRED;
+        o.error = S("expired: it could not be started while it was of use");
+    } else {
+        return false;
     }
+    report(w, t, &o);
+    return true;
+}
+
+static void refuse(struct worker *w, struct job *j)
+{
     struct outcome o = { .kind = OUTCOME_FAILED,
                          .failure = FAILURE_REFUSED,
                          .retry_after_ms = -1,
@@ -176,6 +270,24 @@ static void start(struct worker *w, struct job *j)
                          .completed_us = w->now_ms * 1000,
                          .error = S("this release can not run such a target") };
     job_done(&j->run, &o);
+}
+
+/* False: its claim ends before it has begun, and that is reported. */
+static bool start(struct worker *w, struct job *j)
+{
+    const struct task *t = j->run.task;
+    struct runner *r = w->setup.runners[t->target];
+    if (is_over(w, j) || (calls_a_host(t) && is_held(w, j)))
+        return false;
+    map_put(&w->running, uuid_bytes(&t->id), j);
+    if (str_eq(t->task_type, S("poison")))
+        failpoint("poison_call");
+    failpoint("before_call");
+    if (r)
+        runner_start(r, &j->run);
+    else
+        refuse(w, j);
+    return true;
 }
 
 static size_t free_slots(const struct worker *w)
@@ -203,12 +315,13 @@ static size_t take_some(struct worker *w)
         w->take_at_ms = w->now_ms + RETRY_MS; /* nobody else would call: what waits there was pushed before */
     }
     t->jobs = xcalloc(tasks.n, sizeof *t->jobs);
-    t->references += tasks.n;
     for (size_t i = 0; i < tasks.n; i++) {
         t->jobs[i] = (struct job){ .run = { .task = &tasks.v[i], .worker = w->setup.name, .done = job_done },
                                    .worker = w,
                                    .taken = t };
-        start(w, &t->jobs[i]);
+        t->references++;
+        if (!start(w, &t->jobs[i]))
+            t->references--;
     }
     taken_unref(t);
     return tasks.n;
@@ -262,6 +375,28 @@ bool worker_abort(struct worker *w, struct uuid id, int64_t fence)
         return false;
     runner_abort(w->setup.runners[j->run.task->target], &j->run);
     return true;
+}
+
+void worker_replace(struct worker *w, struct uuid id, int64_t fence, struct str why)
+{
+    struct doomed *d = xnew(*d);
+    d->id = (struct delivery_id){ id, fence };
+    d->why_size = min_of(why.n, sizeof d->why);
+    memcpy(d->why, why.p, d->why_size);
+    free(map_put(&w->doomed, key_of(&d->id), d));
+    worker_abort(w, id, fence);
+}
+
+void worker_settled(struct worker *w, struct uuid id, int64_t fence)
+{
+    struct delivery_id key = { id, fence };
+    if (w->doomed.n)
+        free(map_remove(&w->doomed, key_of(&key)));
+}
+
+struct breakers *worker_breakers(struct worker *w)
+{
+    return &w->breakers;
 }
 
 void worker_stop_taking(struct worker *w)

@@ -1,0 +1,39 @@
+#pragma once
+/* role/book.h - what the catalog says, parsed and at hand for those who decide: queue rules, tenants, calendars.
+ *
+ * Filled at the start from the store and kept current by whoever changes the catalog (book_put after the commit). Any thread may
+ * call. What it gives out is the caller's own: a copy, or a reference of a calendar that stays as it was. */
+#include "core/calendar.h"
+#include "core/queue_rules.h"
+#include "core/tenant_rules.h"
+#include "port/catalog.h"
+
+struct book;
+
+struct book *book_new(void);
+void book_free(struct book *b); /* NULL is fine */
+
+/* A new or changed entry; kinds that it does not keep are passed over. An entry that it can not read is refused, and the one before stays. */
+enum err book_put(struct book *b, const struct catalog_entry *entry, struct error *e) must_use;
+
+/* The same in two steps, for who has no time to parse when it is to be kept: a calendar may have thousands of dates. *ret is NULL for a
+ * kind that it does not keep; keeping takes it over, whatever comes of it. */
+struct book_item;
+enum err book_read(const struct catalog_entry *entry, struct book_item **ret, struct error *e) must_use;
+enum err book_keep(struct book *b, struct book_item *item, struct error *e) must_use; /* NULL is fine */
+void book_item_free(struct book_item *item); /* one that is not kept after all */
+void book_remove(struct book *b, int32_t tenant, enum catalog_kind kind, struct str name);
+
+/* Rises with every change: who keeps something made from it notices. */
+uint64_t book_generation(const struct book *b);
+
+/* Defaults where there is none. The texts of *ret are copied into the arena; a NULL arena leaves them out. */
+struct queue_rules book_queue(const struct book *b, int32_t tenant, struct str queue, struct arena *a);
+bool book_tenant(const struct book *b, int32_t number, struct arena *a, struct tenant_rules *ret);
+bool book_tenant_named(const struct book *b, struct str name, struct arena *a, struct tenant_rules *ret);
+size_t book_tenant_count(const struct book *b); /* `default` among them */
+
+/* ERR_NOT_FOUND, field "calendar", names those that there are when there is none of that name. */
+enum err book_calendar(struct book *b, int32_t tenant, struct str name, const struct calendar **ret,
+                       struct error *e) must_use;
+void book_calendar_unref(const struct calendar *c); /* NULL is fine */
