@@ -42,6 +42,8 @@ struct batcher {
     struct store *store;
     struct metrics *metrics;
     struct clock *clock;
+    void (*woke)(void *context, uint64_t lanes); /* NULL: nobody wants to know */
+    void *woke_context;
     pthread_t thread;
 
     pthread_mutex_t lock; /* over the next six */
@@ -66,6 +68,7 @@ static bool goes_in_front(enum op_kind kind)
     case OP_CLAIM:
     case OP_CLAIMED:
     case OP_HELD:
+    case OP_MISSED: /* no claim is made until it is done */
     case OP_SETTLE:
     case OP_LEASE: /* names no task, and a late one costs its holder the lease */ return true;
     case OP_INSERT:
@@ -73,6 +76,7 @@ static bool goes_in_front(enum op_kind kind)
     case OP_SPAWN:
     case OP_PUT:
     case OP_KEY_PUT:
+    case OP_CATALOG:
     case OP_FORGET: return false;
     }
     return false;
@@ -85,10 +89,12 @@ static size_t task_count_of(const struct op *op)
     case OP_INSERT: return ((const struct op_insert *)op)->count;
     case OP_CLAIM: return ((const struct op_claim *)op)->max;
     case OP_HELD: return ((const struct op_held *)op)->max;
+    case OP_MISSED: return ((const struct op_missed *)op)->max;
     case OP_SETTLE: return ((const struct op_settle *)op)->n;
     case OP_RECURRING: return ((const struct op_recurring *)op)->max;
     case OP_SPAWN: return ((const struct op_spawn *)op)->plan->occurrences.n;
     case OP_FORGET: return ((const struct op_forget *)op)->max;
+    case OP_CATALOG: return ((const struct op_catalog *)op)->n;
     case OP_CLAIMED:
     case OP_PUT:
     case OP_KEY_PUT:
@@ -106,6 +112,10 @@ static struct str idempotency_key(const struct op *op)
         i = ((const struct op_insert *)op)->idempotency;
     else if (op->kind == OP_PUT)
         i = ((const struct op_put *)op)->idempotency;
+    else if (op->kind == OP_CATALOG)
+        i = ((const struct op_catalog *)op)->idempotency;
+    else if (op->kind == OP_SETTLE)
+        i = ((const struct op_settle *)op)->idempotency;
     return i ? (struct str){ (const char *)i, sizeof i->tenant + sizeof i->key } : (struct str){ 0 };
 }
 
@@ -125,21 +135,33 @@ static enum err transact(struct batcher *b, struct op *const *ops, size_t n, str
     return rc;
 }
 
-/* done may free its operation: nothing of it is touched afterwards. */
-static void finish(struct op *const *ops, size_t n)
+static uint64_t woken_by(const struct op *op)
 {
-    for (size_t i = 0; i < n; i++)
-        ops[i]->done(ops[i]);
+    if (op->kind != OP_PUT)
+        return 0;
+    return op->rc == ERR_OK ? ((const struct op_put *)op)->ret_woke : op->rc == ERR_UNAVAILABLE ? UINT64_MAX : 0;
 }
 
-static void refuse(struct op *const *ops, size_t n, const struct error *e)
+/* done may free its operation: nothing of it is touched afterwards. */
+static void finish(struct batcher *b, struct op *const *ops, size_t n)
+{
+    uint64_t woken = 0;
+    for (size_t i = 0; i < n; i++) {
+        woken |= woken_by(ops[i]);
+        ops[i]->done(ops[i]);
+    }
+    if (woken && b->woke)
+        b->woke(b->woke_context, woken);
+}
+
+static void refuse(struct batcher *b, struct op *const *ops, size_t n, const struct error *e)
 {
     assert(e->code != ERR_OK);
     for (size_t i = 0; i < n; i++) {
         ops[i]->rc = e->code;
         ops[i]->error = *e;
     }
-    finish(ops, n);
+    finish(b, ops, n);
 }
 
 /* Halves what fails until the culprit stands alone: n operations cost at most 2n - 1 attempts, and each is in at most
@@ -148,16 +170,16 @@ static bool run(struct batcher *b, struct op *const *ops, size_t n, struct error
 {
     enum err rc = transact(b, ops, n, e);
     if (rc == ERR_OK) {
-        finish(ops, n);
+        finish(b, ops, n);
         return true;
     }
     if (rc == ERR_UNAVAILABLE || n == 1) {
-        refuse(ops, n, e);
+        refuse(b, ops, n, e);
         return rc != ERR_UNAVAILABLE;
     }
     if (run(b, ops, n / 2, e))
         return run(b, ops + n / 2, n - n / 2, e);
-    refuse(ops + n / 2, n - n / 2, e);
+    refuse(b, ops + n / 2, n - n / 2, e);
     return false;
 }
 
@@ -290,6 +312,12 @@ struct batcher *batcher_new(struct store *s, struct metrics *m, struct clock *c)
     assert(!failed);
     pthread_setname_np(b->thread, "batcher"); /* for whoever looks at the process from outside */
     return b;
+}
+
+void batcher_watch(struct batcher *b, void (*woke)(void *context, uint64_t lanes), void *context)
+{
+    b->woke = woke;
+    b->woke_context = context;
 }
 
 struct writer *batcher_writer(struct batcher *b)

@@ -31,12 +31,14 @@ static struct str bytes_of(const uint64_t *sequence)
     return (struct str){ (const char *)sequence, sizeof *sequence };
 }
 
-enum { TEXTS = 5 };
+enum { TEXTS = 6 };
 
 static void texts_of(struct event *event, struct str *ret[TEXTS])
 {
     struct outcome *o = &event->outcome;
-    struct str *const texts[TEXTS] = { &event->task.retry.rules, &o->error, &o->output, &o->worker, &o->trace_id };
+    struct str *const texts[TEXTS] = {
+        &event->task.retry.rules, &event->task.place, &o->error, &o->output, &o->worker, &o->trace_id
+    };
     memcpy(ret, texts, sizeof texts);
 }
 

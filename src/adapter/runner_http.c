@@ -3,32 +3,22 @@
 #include "adapter/runner_http.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
 #include "adapter/runner_http_impl.h"
 #include "base/failpoint.h"
 
-enum { SWEEP_MS = 1000, SPARE_MAX = 512, TTL_MIN_S = 5, TTL_MAX_S = 60, TTL_FAILED_S = 2 };
+enum { SWEEP_MS = 1000, TTL_MIN_S = 5, TTL_MAX_S = 60, TTL_FAILED_S = 2 };
 static const int64_t SECOND_NS = 1000000000;
 
 static void pump(struct runner_http *r);
 
 /* ---- the end of a run ---- */
-
-static void recycle(struct call *c)
-{
-    struct runner_http *r = c->runner;
-    call_reset(c);
-    if (r->spare_count >= SPARE_MAX) {
-        call_free(c);
-        return;
-    }
-    list_push_front(&r->spare, &c->link); /* the one whose memory is warm */
-    r->spare_count++;
-}
 
 /* The one place where a run ends. */
 static void finish(struct call *c, struct outcome o)
@@ -39,7 +29,7 @@ static void finish(struct call *c, struct outcome o)
     if (--r->open == 0)
         poller_hold(r->poller, false);
     run->done(run, &o);
-    recycle(c);
+    caller_give_back(c);
 }
 
 static void mark_ready(struct host *h)
@@ -70,7 +60,7 @@ void runner_http_finished(struct call *c, CURLcode code)
 
 static bool is_busy(const struct host *h)
 {
-    return h->running > 0 || !list_empty(&h->waiting) || h->state == HOST_LOOKUP;
+    return h->running > 0 || h->sockets > 0 || !list_empty(&h->waiting) || h->state == HOST_LOOKUP;
 }
 
 static void host_free(struct host *h)
@@ -94,6 +84,7 @@ static struct host *host_of(struct runner_http *r, struct str name)
     h->name[name.n] = '\0';
     list_init(&h->waiting);
     list_init(&h->ready);
+    list_init(&h->idle);
     struct address a;
     h->is_literal = address_parse(name, &a);
     h->expires_ns = h->is_literal ? INT64_MAX : 0;
@@ -183,7 +174,7 @@ static void start_call(struct host *h)
     call_prepare(c);
     h->running++;
     r->running++;
-    if (poller_add(r->poller, c))
+    if (caller_add(c))
         return;
     leave_host(c);
     finish(c, call_failure(c, FAILURE_INTERNAL, "call could not be started"));
@@ -206,15 +197,6 @@ static void pump(struct runner_http *r)
     r->pumping = false;
 }
 
-static struct call *spare_call(struct runner_http *r)
-{
-    struct list *l = list_pop(&r->spare);
-    if (!l)
-        return call_new(r);
-    r->spare_count--;
-    return container_of(l, struct call, link);
-}
-
 static void refuse(struct call *c, const struct error *e)
 {
     snprintf(c->error, sizeof c->error, "%s%s%s", e->field, e->field[0] ? " " : "", e->text);
@@ -226,7 +208,7 @@ static void on_sweep(uv_timer_t *t);
 static void http_start(struct runner *base, struct run *run)
 {
     struct runner_http *r = container_of(base, struct runner_http, base);
-    struct call *c = spare_call(r);
+    struct call *c = caller_take(caller_of(r, run->task->tenant));
     c->run = run;
     run->handle = c;
     if (r->open++ == 0)
@@ -252,7 +234,7 @@ static void http_abort(struct runner *base, struct run *run)
     if (!c)
         return; /* done already */
     if (c->is_started) {
-        poller_remove(r->poller, c);
+        caller_remove(c);
         leave_host(c);
     } else {
         list_remove(&c->link);
@@ -261,7 +243,7 @@ static void http_abort(struct runner *base, struct run *run)
     pump(r);
 }
 
-/* ---- the sweep: once a second while hosts are known ---- */
+/* ---- the sweep: once a second while hosts or callers are known ---- */
 
 /* The oldest stand in front, so a look at those is enough. */
 static void fail_overdue(struct host *h, int64_t now_ns)
@@ -278,11 +260,9 @@ static void fail_overdue(struct host *h, int64_t now_ns)
         list_remove(&h->ready);
 }
 
-/* Two passes, because a done may add hosts: first what is overdue, by a list of names; then what nobody uses. */
-static void on_sweep(uv_timer_t *t)
+/* By a list of them, because a done may add hosts. */
+static void sweep_waiting(struct runner_http *r, int64_t now_ns)
 {
-    struct runner_http *r = t->data;
-    int64_t now_ns = clock_steady_ns(r->clock);
     size_t n = 0;
     struct host **all = xcalloc(r->hosts.n + 1, sizeof(struct host *));
     map_each (&r->hosts, slot)
@@ -290,15 +270,47 @@ static void on_sweep(uv_timer_t *t)
     for (size_t i = 0; i < n; i++)
         if (!list_empty(&all[i]->waiting))
             fail_overdue(all[i], now_ns);
-    for (size_t i = 0; i < n; i++) {
-        bool stale = all[i]->is_literal || all[i]->expires_ns <= now_ns;
-        if (stale && !is_busy(all[i])) {
-            map_remove(&r->hosts, str_from(all[i]->name));
-            host_free(all[i]);
-        }
-    }
     free(all);
-    if (r->hosts.n == 0)
+}
+
+static void drop_callers(struct runner_http *r, int64_t now_ns)
+{
+    size_t n = 0;
+    struct caller **idle = xcalloc(r->callers.n + 1, sizeof(struct caller *));
+    map_each (&r->callers, slot) {
+        struct caller *p = slot->value;
+        if (p->open == 0 && now_ns - p->idle_since_ns >= r->setup.idle_timeout_ms * 1000000)
+            idle[n++] = p;
+    }
+    for (size_t i = 0; i < n; i++)
+        caller_free(idle[i]);
+    free(idle);
+}
+
+static void drop_hosts(struct runner_http *r, int64_t now_ns)
+{
+    size_t n = 0;
+    struct host **unused = xcalloc(r->hosts.n + 1, sizeof(struct host *));
+    map_each (&r->hosts, slot) {
+        struct host *h = slot->value;
+        if (!is_busy(h) && (h->is_literal || h->expires_ns <= now_ns))
+            unused[n++] = h;
+    }
+    for (size_t i = 0; i < n; i++) {
+        map_remove(&r->hosts, str_from(unused[i]->name));
+        host_free(unused[i]);
+    }
+    free(unused);
+}
+
+static void on_sweep(uv_timer_t *t)
+{
+    struct runner_http *r = t->data;
+    int64_t now_ns = clock_steady_ns(r->clock);
+    sweep_waiting(r, now_ns);
+    drop_callers(r, now_ns); /* first: connections know their hosts */
+    drop_hosts(r, now_ns);
+    if (r->hosts.n == 0 && r->callers.n == 0)
         uv_timer_stop(r->sweep_timer);
 }
 
@@ -343,19 +355,33 @@ static void http_free(struct runner *base)
 {
     struct runner_http *r = container_of(base, struct runner_http, base);
     r->closing = true;
-    for (struct list *l; (l = list_pop(&r->spare));)
-        call_free(container_of(l, struct call, link));
     names_free(r->names);
+    drop_callers(r, INT64_MAX);
     poller_free(r->poller);
     map_each (&r->hosts, slot)
         host_free(slot->value);
     map_release(&r->hosts);
+    map_release(&r->callers);
     if (r->sweep_timer)
         uv_close((uv_handle_t *)r->sweep_timer, on_sweep_closed);
     free(r->allowed);
     free(r->user_agent);
     free(r);
     curl_global_cleanup();
+}
+
+/* libcurl would tell with each call that it cannot read the file. */
+static enum err check_ca_file(const char *path, struct error *e)
+{
+    char line[256];
+    bool found = false;
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return error_field(e, "http.ca_file", "'%s' cannot be read: %s", path, strerror(errno));
+    while (!found && fgets(line, sizeof line, f))
+        found = str_starts(str_from(line), S("-----BEGIN ")) && strstr(line, "CERTIFICATE-----");
+    fclose(f);
+    return found ? ERR_OK : error_field(e, "http.ca_file", "'%s' holds no certificate in PEM", path);
 }
 
 static const struct runner_ops http_ops = { http_start, http_abort, http_free };
@@ -378,6 +404,8 @@ static void start_sweep(struct runner_http *r, uv_loop_t *loop)
 struct runner *runner_http_new(uv_loop_t *loop, struct clock *clock, const struct runner_http_setup *setup,
                                struct error *e)
 {
+    if (setup->ca_file && check_ca_file(setup->ca_file, e))
+        return NULL;
     curl_global_init(CURL_GLOBAL_DEFAULT);
     struct runner_http *r = xnew(*r);
     r->base.ops = &http_ops;
@@ -385,9 +413,10 @@ struct runner *runner_http_new(uv_loop_t *loop, struct clock *clock, const struc
     r->setup = *setup;
     r->user_agent = xstrdup(setup->user_agent ? setup->user_agent : "Belfry/" BELFRY_VERSION);
     list_init(&r->ready);
-    list_init(&r->spare);
     prng_init(&r->random, random_seed());
     map_init(&r->hosts, (struct hash_key){ prng_u64(&r->random), prng_u64(&r->random) });
+    map_init(&r->callers, r->hosts.key);
+    r->loop = loop;
     copy_allowed(r, setup);
     collect_own(r);
     r->names = names_new(loop, setup->name_servers, e);

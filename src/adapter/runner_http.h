@@ -2,8 +2,9 @@
 /* adapter/runner_http.h - calls HTTP targets: thousands at once, on one thread, on the caller's loop.
  *
  * Limits are ours, not libcurl's: a call waits in its host's queue until the host has a connection to spare, and hosts take
- * turns. Addresses are judged by core/address twice: when a name was looked up, and when the socket is opened. What
- * is blocked, not a URL, or carries a header that users may not set is refused for good (FAILURE_REFUSED).
+ * turns. They hold over all tenants together, but a connection serves one tenant only. Addresses are judged by core/address
+ * twice: when a name was looked up, and when the socket is opened. What is blocked, not a URL, or carries a header that users
+ * may not set is refused for good (FAILURE_REFUSED).
  *
  * runner_free closes handles on the loop, which must run once more before it is closed. */
 #include <uv.h>
@@ -13,10 +14,11 @@
 #include "port/runner.h"
 
 struct runner_http_setup {
-    size_t in_flight_max;                /* calls handed to libcurl at once */
+    size_t in_flight_max;                /* calls handed to libcurl at once, and connections open */
     size_t host_connections_max;         /* of those, to one host */
     int64_t connect_timeout_ms;          /* name lookup apart */
     int64_t queue_timeout_ms;            /* a call that waited this long for its host fails, unsent */
+    int64_t idle_timeout_ms;             /* a tenant's connections are closed when it has not called for this long */
     size_t output_max;                   /* bytes of the answer that are kept */
     size_t response_max;                 /* bytes of the answer that are read; then the status decides */
     const char *user_agent;              /* NULL: Belfry/VERSION */
@@ -31,6 +33,7 @@ struct runner_http_setup {
                                  .host_connections_max = 256,                                                          \
                                  .connect_timeout_ms = 10000,                                                          \
                                  .queue_timeout_ms = 60000,                                                            \
+                                 .idle_timeout_ms = 30000,                                                             \
                                  .output_max = 16384,                                                                  \
                                  .response_max = 1 << 20 })
 

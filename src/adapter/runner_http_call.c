@@ -5,13 +5,17 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/socket.h>
+#include <unistd.h>
 
 #include "adapter/runner_http_impl.h"
 #include "base/duration.h"
 #include "base/rfc3339.h"
 
-enum { RECEIVE_BUFFER = 4096, DEFAULT_TIMEOUT_MS = 30000 }; /* ten thousand of them are in flight */
+enum {
+    RECEIVE_BUFFER = 4096, /* ten thousand of them are in flight */
+    DEFAULT_TIMEOUT_MS = 30000,
+    TRUST_S = 3600, /* how long certificates once read are kept */
+};
 
 /* ---- what libcurl asks of us ---- */
 
@@ -24,7 +28,7 @@ static curl_socket_t open_socket(void *context, curlsocktype purpose, struct cur
         c->is_blocked = true;
         return CURL_SOCKET_BAD;
     }
-    return socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
+    return poller_open(c->runner->poller, c, to);
 }
 
 /* Connected, greeted, and about to send. */
@@ -69,6 +73,20 @@ static size_t on_header(char *p, size_t size, size_t count, void *context)
 
 /* ---- the handle ---- */
 
+/* Without a folder of certificates beside the file, libcurl keeps what it has read of the file: else it reads, for each new
+ * connection, a hundred certificates while everybody waits. On a system that has only the folder, the folder it is. */
+static void set_trust(struct call *c)
+{
+    char *file = NULL;
+    if (c->runner->setup.ca_file)
+        curl_easy_setopt(c->easy, CURLOPT_CAINFO, c->runner->setup.ca_file);
+    else
+        curl_easy_getinfo(c->easy, CURLINFO_CAINFO, &file);
+    if (c->runner->setup.ca_file || (file && access(file, R_OK) == 0))
+        curl_easy_setopt(c->easy, CURLOPT_CAPATH, NULL);
+    curl_easy_setopt(c->easy, CURLOPT_CA_CACHE_TIMEOUT, (long)TRUST_S);
+}
+
 /* Set once for each handle. */
 static void set_lasting_options(struct call *c)
 {
@@ -88,8 +106,7 @@ static void set_lasting_options(struct call *c)
     curl_easy_setopt(h, CURLOPT_TCP_NODELAY, 1L);
     curl_easy_setopt(h, CURLOPT_BUFFERSIZE, (long)RECEIVE_BUFFER);
     curl_easy_setopt(h, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-    if (r->setup.ca_file)
-        curl_easy_setopt(h, CURLOPT_CAINFO, r->setup.ca_file);
+    set_trust(c);
     curl_easy_setopt(h, CURLOPT_OPENSOCKETFUNCTION, open_socket);
     curl_easy_setopt(h, CURLOPT_OPENSOCKETDATA, c);
     curl_easy_setopt(h, CURLOPT_PREREQFUNCTION, on_ready);
@@ -101,13 +118,14 @@ static void set_lasting_options(struct call *c)
     poller_attach(r->poller, h);
 }
 
-struct call *call_new(struct runner_http *r)
+struct call *call_new(struct caller *caller)
 {
     struct call *c = xnew(*c);
-    c->runner = r;
+    c->runner = caller->runner;
+    c->caller = caller;
     list_init(&c->link);
     arena_init(&c->texts, CALL_TEXT_MAX);
-    buf_init(&c->output, r->setup.output_max);
+    buf_init(&c->output, c->runner->setup.output_max);
     c->easy = curl_easy_init();
     c->url = curl_url();
     if (!c->easy || !c->url)
@@ -220,6 +238,7 @@ static enum err read_url(struct call *c, struct str *ret_host, struct error *e)
         return refuse_url(e, "has no valid host name");
     if (!port || !str_to_i64(str_from(port), 1, 65535, &number))
         return refuse_url(e, "has no valid port");
+    c->is_tls = scheme[4] == 's';
     struct str text = str_from(host);
     if (check_host(c, str_from(scheme), text, e))
         return e->code;
@@ -352,6 +371,8 @@ void call_prepare(struct call *c)
     if (fresh != c->wants_fresh)
         curl_easy_setopt(c->easy, CURLOPT_FRESH_CONNECT, (long)fresh);
     c->wants_fresh = fresh;
+    /* The first to a host finds out whether it speaks HTTP/2, and the others wait that long: they may share its connection. */
+    curl_easy_setopt(c->easy, CURLOPT_PIPEWAIT, (long)c->is_tls);
     c->is_started = true;
 }
 
@@ -422,6 +443,27 @@ static struct outcome not_connected(struct call *c)
     return call_failure(c, FAILURE_CONNECT, os_error == ECONNREFUSED ? "connection refused" : "could not connect");
 }
 
+/* OpenSSL's words for what is wrong with a certificate, which libcurl passes on (openssl/x509_vfy.h). It looks at the name
+ * itself, before it asks for those. */
+static struct outcome not_verified(struct call *c)
+{
+    enum { NOT_ASKED = 1, NOT_YET_VALID = 9, EXPIRED = 10, SELF_SIGNED = 18, UNKNOWN_ROOT, NO_ISSUER, NO_CHAIN };
+    long result = 0;
+    curl_easy_getinfo(c->easy, CURLINFO_SSL_VERIFYRESULT, &result);
+    const char *why = "certificate is not trusted";
+    switch (result) {
+    case NOT_ASKED: why = "certificate is for another name"; break;
+    case NOT_YET_VALID: why = "certificate is not valid yet"; break;
+    case EXPIRED: why = "certificate has expired"; break;
+    case SELF_SIGNED:
+    case UNKNOWN_ROOT:
+    case NO_ISSUER:
+    case NO_CHAIN: why = "certificate is from an issuer that is not trusted"; break;
+    default: break;
+    }
+    return call_failure(c, FAILURE_TLS, why);
+}
+
 /* What libcurl's codes mean; those missing are our own fault. Sentences tell a user what to mend, and a stranger nothing about
  * the network we stand in. */
 static const struct {
@@ -431,7 +473,6 @@ static const struct {
 } meanings[] = {
     { CURLE_COULDNT_RESOLVE_HOST, FAILURE_CONNECT, "host name not found" },
     { CURLE_SSL_CONNECT_ERROR, FAILURE_TLS, "TLS handshake failed" },
-    { CURLE_PEER_FAILED_VERIFICATION, FAILURE_TLS, "certificate is not trusted" },
     { CURLE_SSL_CACERT_BADFILE, FAILURE_TLS, "list of trusted certificates not readable" },
     { CURLE_SSL_CIPHER, FAILURE_TLS, "TLS handshake failed" },
     { CURLE_SSL_ISSUER_ERROR, FAILURE_TLS, "certificate is not trusted" },
@@ -457,6 +498,8 @@ struct outcome call_outcome(struct call *c, CURLcode code)
         return timed_out(c);
     if (code == CURLE_COULDNT_CONNECT)
         return not_connected(c);
+    if (code == CURLE_PEER_FAILED_VERIFICATION)
+        return not_verified(c);
     for (size_t i = 0; i < array_count(meanings); i++)
         if (meanings[i].code == code)
             return call_failure(c, meanings[i].failure, meanings[i].why);

@@ -3,7 +3,8 @@
  *
  *   runner_http.c        runs, hosts and their queues: who may call now
  *   runner_http_call.c   one call: its request, its answer, its outcome
- *   runner_http_poll.c   libcurl's sockets and timer on the loop
+ *   runner_http_caller.c a tenant's share of libcurl: its connections, its handles
+ *   runner_http_poll.c   libcurl's sockets on the loop, counted
  *   runner_http_names.c  c-ares on the loop
  *
  * A run's `done` is only ever called outside of libcurl's callbacks, so what it starts or aborts meets libcurl at rest. */
@@ -28,6 +29,19 @@ enum {
 struct names;
 struct poller;
 
+/* What libcurl keeps for one tenant: connections, TLS sessions and pinned names are never shared with another. Made when the
+ * tenant first calls, dropped when it has not called for a while. */
+struct caller {
+    int32_t tenant;
+    struct runner_http *runner;
+    CURLM *multi;
+    uv_timer_t timer;
+    struct list spare;   /* calls whose handles wait for their next use */
+    struct list touched; /* in the poller's list: libcurl may be done with some calls */
+    size_t open;         /* runs started and not done */
+    int64_t idle_since_ns;
+};
+
 /* Where calls go, by the name in the URL. */
 struct host {
     char *name; /* lower case, no brackets */
@@ -38,13 +52,16 @@ struct host {
     int64_t expires_ns;             /* when the name is to be looked up again */
     char addresses[ADDRESSES_TEXT]; /* of a name: those allowed, as CURLOPT_RESOLVE takes them */
     size_t running;                 /* calls that libcurl has */
+    size_t sockets;                 /* connections, those included that nobody uses now */
     struct list waiting;            /* calls, oldest first */
     struct list ready;              /* in the runner's list: calls wait, and may go */
+    struct list idle;               /* sockets that nobody uses now, oldest first */
     struct runner_http *runner;
 };
 
 struct runner_http {
     struct runner base;
+    uv_loop_t *loop;
     struct clock *clock;
     struct runner_http_setup setup;
     struct address_policy policy;
@@ -53,12 +70,11 @@ struct runner_http {
     char *user_agent;
     struct poller *poller;
     struct names *names;
-    struct map hosts;
-    struct list ready; /* hosts, in turn */
-    struct list spare; /* calls whose handles wait for their next use */
-    size_t spare_count;
-    size_t running; /* calls that libcurl has */
-    size_t open;    /* runs started and not done */
+    struct map hosts, callers;
+    struct list ready;  /* hosts, in turn */
+    size_t spare_count; /* of all callers */
+    size_t running;     /* calls that libcurl has */
+    size_t open;        /* runs started and not done */
     bool pumping, closing;
     struct prng random;
     uv_timer_t *sweep_timer;
@@ -66,8 +82,9 @@ struct runner_http {
 
 /* One run, and a handle of libcurl that outlives it: most options are set once. */
 struct call {
-    struct list link; /* waiting at its host, or spare */
+    struct list link; /* waiting at its host, or spare in its caller */
     struct runner_http *runner;
+    struct caller *caller;
     struct run *run;
     struct host *host;
     struct webhook webhook;
@@ -75,6 +92,7 @@ struct call {
     CURL *easy;
     CURLU *url;
     long port;
+    bool is_tls;
     bool is_started, is_reached, is_blocked, is_capped, is_head_too_long;
     bool wants_fresh; /* set on the handle: connection not to be shared with earlier calls */
     int64_t queued_ns, started_us, timeout_ms, connect_ms;
@@ -89,7 +107,7 @@ struct call {
 };
 
 /* runner_http_call.c */
-struct call *call_new(struct runner_http *r);
+struct call *call_new(struct caller *caller);
 void call_free(struct call *c);
 void call_reset(struct call *c);                                                    /* ready for the next run */
 enum err call_read(struct call *c, struct str *ret_host, struct error *e) must_use; /* what the task asks for */
@@ -101,13 +119,22 @@ struct outcome call_cancelled(struct call *c);
 /* runner_http.c */
 void runner_http_finished(struct call *c, CURLcode code);
 
+/* runner_http_caller.c */
+struct caller *caller_of(struct runner_http *r, int32_t tenant);
+void caller_free(struct caller *who); /* nothing is open in it; frees itself once the loop has closed its timer */
+struct call *caller_take(struct caller *who);
+void caller_give_back(struct call *c);
+bool caller_add(struct call *c); /* to libcurl */
+void caller_remove(struct call *c);
+void caller_reap(struct caller *who); /* ends the runs whose calls libcurl has finished */
+
 /* runner_http_poll.c */
 struct poller *poller_new(uv_loop_t *loop, const struct runner_http_setup *setup);
-void poller_free(struct poller *p);            /* frees itself once the loop has closed its handles */
+void poller_free(struct poller *p);            /* frees itself once the loop has closed its handle */
 void poller_hold(struct poller *p, bool busy); /* whether the loop is to stay alive for it */
-bool poller_add(struct poller *p, struct call *c);
-void poller_remove(struct poller *p, struct call *c);
-void poller_attach(struct poller *p, CURL *easy); /* options that every handle gets */
+void poller_watch(struct caller *caller);      /* its sockets, from now on */
+int poller_open(struct poller *p, struct call *c, const struct curl_sockaddr *to); /* a socket, or CURL_SOCKET_BAD */
+void poller_attach(struct poller *p, CURL *easy);                                  /* options that every handle gets */
 
 /* runner_http_names.c */
 struct lookup {

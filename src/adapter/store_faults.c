@@ -51,6 +51,11 @@ static void wipe_results(struct op *op)
         [OP_RECURRING] = offsetof(struct op_recurring, ret),
         [OP_FORGET] = 0,
     };
+    if (op->kind == OP_CATALOG) {
+        struct op_catalog *c = container_of(op, struct op_catalog, op);
+        for (size_t i = 0; i < c->n; i++)
+            c->v[i].ret_version = c->v[i].ret_created_ms = -1;
+    }
     if (ret_at[op->kind])
         *(struct tasks *)(void *)((char *)op + ret_at[op->kind]) = (struct tasks){ 0 };
 }

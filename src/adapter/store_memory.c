@@ -7,13 +7,6 @@
 
 #include "adapter/store_memory_impl.h"
 
-struct lease {
-    struct uuid holder;
-    int64_t until_ms;
-    struct str name;
-    char text[];
-};
-
 static struct store_memory *self(struct store *s)
 {
     return container_of(s, struct store_memory, base);
@@ -37,7 +30,7 @@ void picks_release(struct picks *p)
     free(p->v);
 }
 
-static enum err arena_full(struct error *e)
+enum err memory_full(struct error *e)
 {
     return error_set(e, ERR_LIMIT, "the answer is larger than the memory set aside for it");
 }
@@ -49,40 +42,9 @@ enum err picks_copy(const struct picks *p, struct arena *a, struct tasks *ret, s
         if (!task_copy(a, p->v[i], &copy.v[i]))
             copy.v = NULL;
     if (!copy.v)
-        return arena_full(e);
+        return memory_full(e);
     *ret = copy;
     return ERR_OK;
-}
-
-struct idempotency_key idempotency_key_of(int32_t tenant, const uint8_t key[32])
-{
-    struct idempotency_key k = { .tenant = tenant };
-    memcpy(k.key, key, sizeof k.key);
-    return k;
-}
-
-/* ---- idempotency ---- */
-
-static enum err idempotency_check(const struct store_memory *s, const struct idempotency *i, struct error *e)
-{
-    if (!i)
-        return ERR_OK;
-    struct idempotency_key key = idempotency_key_of(i->tenant, i->key);
-    if (!map_get(&s->idempotency, idempotency_bytes(&key)))
-        return ERR_OK;
-    error_set(e, ERR_CONFLICT, "this key has been used before");
-    return error_in(e, "idempotency-key");
-}
-
-static void idempotency_put(struct store_memory *s, const struct idempotency *i)
-{
-    if (!i)
-        return;
-    struct idempotency_row *row = xmalloc(sizeof *row + str_pack_size(i->answer));
-    char *at = (char *)(row + 1);
-    *row = (struct idempotency_row){ .key = idempotency_key_of(i->tenant, i->key), .record = *i };
-    row->record.answer = str_pack(i->answer, &at);
-    map_put(&s->idempotency, idempotency_bytes(&row->key), row);
 }
 
 /* ---- insert ---- */
@@ -96,7 +58,8 @@ static enum err id_conflict(const struct task *t, struct error *e)
 }
 
 /* All of them fit in, among what is there and among themselves. */
-static enum err insert_check(const struct store_memory *s, const struct op_insert *op, struct error *e)
+static enum err insert_check(const struct store_memory *s, const struct op_insert *op, struct dedupe_taking *keys,
+                             struct error *e)
 {
     cleanup_with(map_release) struct map seen; /* id → created_ms */
     map_init(&seen, HASH_STABLE);
@@ -105,7 +68,11 @@ static enum err insert_check(const struct store_memory *s, const struct op_inser
     for (size_t i = 0; i < op->count && rc == ERR_OK; i++) {
         const struct task *t = &op->tasks[i], *there = table_get(&s->table, t->id);
         const int64_t *expected = there ? &there->created_ms : map_get(&seen, uuid_bytes(&t->id));
-        if (expected && *expected != t->created_ms)
+        if (!expected)
+            rc = memory_calendar_check(s, t, e)
+                     ? e->code
+                     : dedupe_take(keys, t, op->takes_over ? op->takes_over[i] : (struct uuid){ 0 }, e);
+        else if (*expected != t->created_ms)
             rc = id_conflict(t, e);
         created_ms[i] = t->created_ms;
         map_put(&seen, uuid_bytes(&t->id), &created_ms[i]);
@@ -123,82 +90,18 @@ static void insert_absent(struct store_memory *s, const struct task *t)
 static enum err op_insert(struct store_memory *s, struct op *base)
 {
     struct op_insert *op = as(struct op_insert, base);
-    if (idempotency_check(s, op->idempotency, &base->error) || insert_check(s, op, &base->error))
+    cleanup_with(dedupe_release) struct dedupe_taking keys = dedupe_begin(s, NULL);
+    if (memory_idempotency_check(s, op->idempotency, &base->error) || insert_check(s, op, &keys, &base->error) ||
+        memory_limits_check(s, op, &base->error))
         return base->error.code;
     for (size_t i = 0; i < op->count; i++)
         insert_absent(s, &op->tasks[i]);
-    idempotency_put(s, op->idempotency);
+    dedupe_keep(&keys);
+    memory_idempotency_put(s, op->idempotency);
     return ERR_OK;
 }
 
-/* ---- claim ---- */
-
-static size_t bytes_of(const struct task *t)
-{
-    return t->payload.n + t->target_config.n;
-}
-
-static bool may_claim(const struct op_claim *op, const struct task *t)
-{
-    return t->due_ms <= (t->delivery == DELIVER_AT_MOST_ONCE ? op->now_ms : op->until_ms);
-}
-
-/* False once nothing more may be taken, from this lane or the next. */
-static bool pick_from(const struct op_claim *op, const struct lane_rows *l, size_t quota, size_t *bytes,
-                      struct picks *p)
-{
-    size_t taken = 0;
-    for (size_t i = 0; l && i < order_count(&l->due) && order_at(&l->due, i)->key <= op->until_ms; i++) {
-        if (taken == quota)
-            break;
-        const struct task *t = task_at(&l->due, i);
-        if (!may_claim(op, t))
-            continue;
-        picks_add(p, t);
-        taken++;
-        *bytes += bytes_of(t);
-        if (p->n == op->max || *bytes >= op->max_bytes)
-            return false;
-    }
-    return true;
-}
-
-static int64_t next_due(const struct store_memory *s, const struct op_claim *op)
-{
-    int64_t next = INT64_MAX;
-    for (size_t i = 0; i < op->lane_count; i++) {
-        const struct lane_rows *l = table_lane(&s->table, op->lanes[i].lane);
-        if (l && order_count(&l->due))
-            next = min_of(next, order_at(&l->due, 0)->key);
-    }
-    return next;
-}
-
-static enum err op_claim(struct store_memory *s, struct op *base)
-{
-    struct op_claim *op = as(struct op_claim, base);
-    if (table_claim(&s->table, op->claim))
-        return error_set(&base->error, ERR_CONFLICT, "this claim was made before");
-    cleanup_with(picks_release) struct picks p = { 0 };
-    size_t bytes = 0;
-    for (size_t i = 0; i < op->lane_count; i++)
-        if (!pick_from(op, table_lane(&s->table, op->lanes[i].lane), op->lanes[i].max, &bytes, &p))
-            break;
-    struct tasks taken;
-    if (picks_copy(&p, &base->arena, &taken, &base->error))
-        return base->error.code;
-    if (taken.n)
-        table_open_claim(&s->table, op->claim, op->node);
-    for (size_t i = 0; i < taken.n; i++) {
-        taken.v[i].state = TASK_RUNNING;
-        taken.v[i].fence++;
-        taken.v[i].claim = op->claim;
-        table_put(&s->table, &taken.v[i]);
-    }
-    op->ret = taken;
-    op->ret_next_due_ms = next_due(s, op);
-    return ERR_OK;
-}
+/* ---- what is held ---- */
 
 static void pick_held(const struct claim *c, size_t max, struct picks *p)
 {
@@ -256,6 +159,7 @@ static struct task settled(const struct task *t, const struct settlement *by, in
     next.attempts = v->attempts;
     next.losses = v->losses;
     next.last_error = v->last_error;
+    next.cause = v->next == TASK_FAILED ? str_from(v->cause.text) : (struct str){ 0 };
     next.updated_ms = now_ms;
     if (v->has_execution)
         next.started_ms = v->execution.started_us / 1000;
@@ -273,7 +177,16 @@ static void tell_parent(struct store_memory *s, struct uuid parent, int64_t run_
     table_put(&s->table, &next);
 }
 
-static void settle_one(struct store_memory *s, struct settlement *v, int64_t now_ms)
+static void put_and_hand_over(struct store_memory *s, const struct task *next, uint64_t *woke)
+{
+    struct slot_keys keys;
+    slot_keys_init(&keys);
+    change_row(&s->table, next, &keys);
+    hand_over(&s->table, &keys, woke);
+    slot_keys_release(&keys);
+}
+
+static void settle_one(struct store_memory *s, struct settlement *v, int64_t now_ms, uint64_t *woke)
 {
     const struct task *t = table_get(&s->table, v->id);
     v->stale = !t || t->state != TASK_RUNNING || t->fence != v->fence;
@@ -282,7 +195,9 @@ static void settle_one(struct store_memory *s, struct settlement *v, int64_t now
     struct task next = v->replace ? *v->replace : settled(t, v, now_ms);
     assert(uuid_eq(next.id, v->id) && next.tenant == t->tenant && next.state != TASK_RUNNING);
     next.claim = (struct uuid){ 0 };
-    table_put(&s->table, &next);
+    if (!v->replace && (next.state == TASK_EXPIRED || next.state == TASK_SKIPPED))
+        take_off_runs(&s->table, &next, v->parent);
+    put_and_hand_over(s, &next, woke);
     if (!v->verdict.has_execution)
         return;
     add_execution(s, &v->verdict.execution);
@@ -293,8 +208,13 @@ static void settle_one(struct store_memory *s, struct settlement *v, int64_t now
 static enum err op_settle(struct store_memory *s, struct op *base)
 {
     struct op_settle *op = as(struct op_settle, base);
+    if (memory_idempotency_check(s, op->idempotency, &base->error))
+        return base->error.code;
+    op->ret_woke = 0;
     for (size_t i = 0; i < op->n; i++)
-        settle_one(s, &op->v[i], op->now_ms);
+        settle_one(s, &op->v[i], op->now_ms, &op->ret_woke);
+    if (op->idempotency && !op->v[0].stale)
+        memory_idempotency_put(s, op->idempotency);
     return ERR_OK;
 }
 
@@ -305,8 +225,10 @@ static enum err op_recurring(struct store_memory *s, struct op *base)
     struct op_recurring *op = as(struct op_recurring, base);
     const struct order *o = &s->table.recurring;
     cleanup_with(picks_release) struct picks p = { 0 };
-    size_t i = 0;
-    for (; i < order_count(o) && i < op->max && order_at(o, i)->key < op->until_ms; i++)
+    size_t i = order_find(o, op->after_cursor_ms, op->after_id);
+    if (order_get(o, op->after_cursor_ms, op->after_id))
+        i++;
+    for (; i < order_count(o) && p.n < op->max && order_at(o, i)->key < op->until_ms; i++)
         picks_add(&p, task_at(o, i));
     if (picks_copy(&p, &base->arena, &op->ret, &base->error))
         return base->error.code;
@@ -342,10 +264,11 @@ static bool is_withdrawn_by(const struct op_put *op, const struct task *t)
 {
     bool waits = t->state == TASK_SCHEDULED || t->state == TASK_BLOCKED || t->state == TASK_PAUSED;
     return op->withdraw && op->task->kind == TASK_RECURRING && t->kind == TASK_OCCURRENCE &&
-           uuid_eq(t->parent, op->task->id) && waits && t->attempts == 0 && t->losses == 0;
+           uuid_eq(t->parent, op->task->id) && waits && !t->attempts && !t->losses && !t->started_ms;
 }
 
-static enum err put_check(const struct store_memory *s, const struct op_put *op, struct error *e)
+static enum err put_check(const struct store_memory *s, const struct op_put *op, struct dedupe_taking *keys,
+                          struct error *e)
 {
     const struct task *t = table_get(&s->table, op->task->id);
     if (!t || t->deleted || t->tenant != op->task->tenant)
@@ -355,25 +278,30 @@ static enum err put_check(const struct store_memory *s, const struct op_put *op,
         error_set(e, ERR_CONFLICT, "the task has changed since");
         return error_in(e, t->version != op->version ? "version" : "state");
     }
+    if (memory_calendar_check(s, op->task, e))
+        return e->code;
     const struct task *there = op->also ? table_get(&s->table, op->also->id) : NULL;
-    if (there && there->created_ms != op->also->created_ms && !is_withdrawn_by(op, there))
+    if (there && is_withdrawn_by(op, there))
+        there = NULL;
+    if (there && there->created_ms != op->also->created_ms)
         return id_conflict(op->also, e);
-    return ERR_OK;
+    return op->also && !there ? dedupe_take(keys, op->also, (struct uuid){ 0 }, e) : ERR_OK;
 }
 
 /* Deletes what is withdrawn; returns where the cursor stands then. */
-static int64_t withdraw(struct store_memory *s, struct op_put *op, int64_t *ret_runs)
+static int64_t withdraw(struct store_memory *s, struct op_put *op, int64_t *ret_runs, struct slot_keys *keys)
 {
     cleanup_with(picks_release) struct picks p = { 0 };
     for (size_t i = 0; op->withdraw && i < order_count(&s->table.by_id); i++)
         if (is_withdrawn_by(op, task_at(&s->table.by_id, i)))
             picks_add(&p, task_at(&s->table.by_id, i));
-    int64_t cursor_ms = op->task->cursor_ms;
+    int64_t cursor_ms = op->task->cursor_ms, spread_ms = schedule_spread(&op->task->schedule, op->task->id);
     for (size_t i = 0; i < p.n; i++) {
+        int64_t at_ms = p.v[i]->scheduled_ms + spread_ms;
         *ret_runs += p.v[i]->runs_count;
-        if (p.v[i]->scheduled_ms >= op->withdraw_from_ms && p.v[i]->runs_count)
-            cursor_ms = min_of(cursor_ms, p.v[i]->scheduled_ms);
-        table_drop(&s->table, p.v[i]->id);
+        if (at_ms >= op->withdraw_from_ms && p.v[i]->runs_count)
+            cursor_ms = min_of(cursor_ms, at_ms);
+        drop_row(&s->table, p.v[i]->id, keys);
     }
     op->ret_withdrawn = p.n;
     return cursor_ms;
@@ -382,103 +310,35 @@ static int64_t withdraw(struct store_memory *s, struct op_put *op, int64_t *ret_
 static enum err op_put(struct store_memory *s, struct op *base)
 {
     struct op_put *op = as(struct op_put, base);
-    if (idempotency_check(s, op->idempotency, &base->error) || put_check(s, op, &base->error))
+    cleanup_with(dedupe_release) struct dedupe_taking dedupe = dedupe_begin(s, op->task);
+    if (memory_idempotency_check(s, op->idempotency, &base->error) || put_check(s, op, &dedupe, &base->error))
         return base->error.code;
     struct task next = *op->task;
     next.last_run_ms = max_of(next.last_run_ms, table_get(&s->table, next.id)->last_run_ms);
     int64_t runs = 0;
-    next.cursor_ms = op->ret_cursor_ms = withdraw(s, op, &runs);
+    struct slot_keys keys;
+    slot_keys_init(&keys);
+    next.cursor_ms = op->ret_cursor_ms = withdraw(s, op, &runs, &keys);
     next.runs_count = max_of(next.runs_count - runs, 0);
-    table_put(&s->table, &next);
+    change_row(&s->table, &next, &keys);
     if (op->also)
         insert_absent(s, op->also);
-    idempotency_put(s, op->idempotency);
-    return ERR_OK;
-}
-
-/* ---- keys, leases, upkeep ---- */
-
-static enum err op_key_put(struct store_memory *s, struct op *base)
-{
-    const struct api_key *key = as(struct op_key_put, base)->key;
-    struct api_key *row =
-        xmalloc(sizeof *row + str_pack_size(key->id) + str_pack_size(key->name) + str_pack_size(key->scopes));
-    char *at = (char *)(row + 1);
-    *row = *key;
-    row->id = str_pack(key->id, &at);
-    row->name = str_pack(key->name, &at);
-    row->scopes = str_pack(key->scopes, &at);
-    free(map_put(&s->keys, row->id, row));
-    return ERR_OK;
-}
-
-static struct lease *open_lease(struct store_memory *s, struct str name)
-{
-    struct lease *l = map_get(&s->leases, name);
-    if (l)
-        return l;
-    l = xcalloc(1, sizeof *l + str_pack_size(name));
-    l->until_ms = INT64_MIN;
-    char *at = l->text;
-    l->name = str_pack(name, &at);
-    map_put(&s->leases, l->name, l);
-    return l;
-}
-
-static enum err op_lease(struct store_memory *s, struct op *base)
-{
-    struct op_lease *op = as(struct op_lease, base);
-    struct lease *l = open_lease(s, op->name);
-    op->ret_held = l->until_ms <= op->now_ms || uuid_eq(l->holder, op->holder);
-    if (op->ret_held) {
-        l->holder = op->holder;
-        l->until_ms = op->now_ms + op->ttl_ms;
-    }
-    return ERR_OK;
-}
-
-static size_t forget_idempotency(struct store_memory *s, int64_t before_ms, size_t max)
-{
-    struct idempotency_row **old = xcalloc(s->idempotency.n, sizeof *old);
-    size_t n = 0;
-    map_each (&s->idempotency, slot) {
-        struct idempotency_row *row = slot->value;
-        if (n < max && row->record.created_ms < before_ms)
-            old[n++] = row;
-    }
-    for (size_t i = 0; i < n; i++)
-        free(map_remove(&s->idempotency, idempotency_bytes(&old[i]->key)));
-    free(old);
-    return n;
-}
-
-static size_t forget_tasks(struct store_memory *s, int64_t before_ms, size_t max)
-{
-    cleanup_with(picks_release) struct picks p = { 0 };
-    for (size_t i = 0; p.n < max && i < order_count(&s->table.by_id); i++) {
-        const struct task *t = task_at(&s->table.by_id, i);
-        if (task_is_final(t->state) && t->completed_ms > 0 && t->completed_ms < before_ms)
-            picks_add(&p, t);
-    }
-    for (size_t i = 0; i < p.n; i++)
-        table_drop(&s->table, p.v[i]->id);
-    return p.n;
-}
-
-static enum err op_forget(struct store_memory *s, struct op *base)
-{
-    struct op_forget *op = as(struct op_forget, base);
-    size_t n = forget_idempotency(s, op->idempotency_before_ms, op->max);
-    op->ret_forgotten = n + forget_tasks(s, op->tasks_before_ms, op->max - n);
+    dedupe_keep(&dedupe);
+    op->ret_woke = 0;
+    hand_over(&s->table, &keys, &op->ret_woke);
+    slot_keys_release(&keys);
+    memory_idempotency_put(s, op->idempotency);
     return ERR_OK;
 }
 
 /* ---- the store ---- */
 
 static enum err (*const verbs[])(struct store_memory *, struct op *) = {
-    [OP_INSERT] = op_insert,   [OP_CLAIM] = op_claim,         [OP_CLAIMED] = op_claimed, [OP_HELD] = op_held,
-    [OP_SETTLE] = op_settle,   [OP_RECURRING] = op_recurring, [OP_SPAWN] = op_spawn,     [OP_PUT] = op_put,
-    [OP_KEY_PUT] = op_key_put, [OP_LEASE] = op_lease,         [OP_FORGET] = op_forget,
+    [OP_INSERT] = op_insert,       [OP_CLAIM] = memory_claim,     [OP_CLAIMED] = op_claimed,
+    [OP_HELD] = op_held,           [OP_SETTLE] = op_settle,       [OP_RECURRING] = op_recurring,
+    [OP_SPAWN] = op_spawn,         [OP_MISSED] = memory_missed,   [OP_PUT] = op_put,
+    [OP_KEY_PUT] = memory_key_put, [OP_CATALOG] = memory_catalog, [OP_LEASE] = memory_lease,
+    [OP_FORGET] = memory_forget,
 };
 
 static enum err apply(struct store *base, struct op *const *ops, size_t n, struct error *e)
@@ -511,6 +371,8 @@ static void free_store(struct store *base)
     release_values(&s->idempotency);
     release_values(&s->keys);
     release_values(&s->leases);
+    release_values(&s->dedupe);
+    release_values(&s->catalog);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }
@@ -526,5 +388,7 @@ struct store *store_memory_new(void)
     map_init(&s->idempotency, HASH_STABLE);
     map_init(&s->keys, HASH_STABLE);
     map_init(&s->leases, HASH_STABLE);
+    map_init(&s->dedupe, HASH_STABLE);
+    map_init(&s->catalog, HASH_STABLE);
     return &s->base;
 }

@@ -13,7 +13,21 @@ struct store_memory {
     struct map idempotency;  /* idempotency_key → struct idempotency_row */
     struct map keys;         /* id → struct api_key, its texts behind it */
     struct map leases;       /* name → struct lease */
+    struct map dedupe;       /* tenant and key → struct dedupe_row */
+    struct map catalog;      /* kind, tenant and name → struct catalog_row */
 };
+
+/* Tasks borrowed from the table, on their way into an arena. */
+struct picks {
+    const struct task **v;
+    size_t n, cap;
+};
+
+void picks_add(struct picks *p, const struct task *t);
+void picks_release(struct picks *p);
+enum err picks_copy(const struct picks *p, struct arena *a, struct tasks *ret, struct error *e) must_use;
+
+/* ---- idempotency (store_memory_records.c) ---- */
 
 struct idempotency_key {
     int32_t tenant;
@@ -30,15 +44,96 @@ static inline struct str idempotency_bytes(const struct idempotency_key *k)
     return (struct str){ (const char *)k, sizeof *k };
 }
 
-/* Tasks borrowed from the table, on their way into an arena. */
-struct picks {
-    const struct task **v;
-    size_t n, cap;
+struct idempotency_key idempotency_key_of(int32_t tenant, const uint8_t key[32]);
+enum err memory_idempotency_check(const struct store_memory *s, const struct idempotency *i, struct error *e) must_use;
+void memory_idempotency_put(struct store_memory *s, const struct idempotency *i);
+
+/* ---- dedupe keys (store_memory_records.c) ---- */
+
+struct dedupe_row {
+    struct uuid task;
+    int64_t until_ms;
+    struct str key; /* tenant and key, in bytes */
+    char bytes[];
 };
 
-void picks_add(struct picks *p, const struct task *t);
-void picks_release(struct picks *p);
-enum err picks_copy(const struct picks *p, struct arena *a, struct tasks *ret, struct error *e) must_use;
-struct idempotency_key idempotency_key_of(int32_t tenant, const uint8_t key[32]);
+/* Keys that an operation is about to take: kept when it is sure to be done, else released. */
+struct dedupe_taking {
+    struct store_memory *store;
+    const struct task *put; /* NULL, or a task as it is about to be */
+    struct map rows;        /* as in the store */
+};
 
+struct dedupe_taking dedupe_begin(struct store_memory *s, const struct task *put);
+enum err dedupe_take(struct dedupe_taking *k, const struct task *t, struct uuid takes_over, struct error *e) must_use;
+void dedupe_keep(struct dedupe_taking *k);
+void dedupe_release(struct dedupe_taking *k);
+const struct dedupe_row *dedupe_find(const struct store_memory *s, int32_t tenant, struct str key); /* NULL: none */
+
+/* ---- the catalog (store_memory_catalog.c) ---- */
+
+struct catalog_row {
+    struct catalog_entry entry; /* its texts lie behind the row */
+    struct str key;             /* so does this: kind, tenant and name */
+    char bytes[];
+};
+
+const struct catalog_entry *memory_catalog_find(const struct store_memory *s, int32_t tenant, enum catalog_kind kind,
+                                                struct str name); /* NULL: none */
+
+/* ---- limits and calendars (store_memory_limits.c) ---- */
+
+enum err memory_limits_check(const struct store_memory *s, const struct op_insert *op, struct error *e) must_use;
+enum err memory_calendar_check(const struct store_memory *s, const struct task *t, struct error *e) must_use;
+enum err memory_calendar_unused(const struct store_memory *s, const struct catalog_entry *x, struct error *e) must_use;
+
+/* ---- operations that have a file of their own ---- */
+
+enum err memory_key_put(struct store_memory *s, struct op *base);
+enum err memory_lease(struct store_memory *s, struct op *base);
+enum err memory_catalog(struct store_memory *s, struct op *base);
+enum err memory_forget(struct store_memory *s, struct op *base);
+
+/* ---- readers ---- */
+
+/* Until the end of the scope: cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r); */
+struct store_memory *memory_lock(struct reader *r);
+void memory_unlock(struct store_memory **s);
+enum err memory_not_found(const char *what, struct error *e);
+enum err memory_no_room(struct error *e);
+bool memory_copy_key(struct arena *a, const struct api_key *k, struct api_key *ret) must_use;
+
+enum err memory_keys(struct reader *r, int32_t tenant, struct arena *a, struct key_list *ret, struct error *e);
+enum err memory_dedupe(struct reader *r, int32_t tenant, struct str key, int64_t now_ms, struct uuid *ret,
+                       struct error *e);
+enum err memory_causes(struct reader *r, int32_t tenant, size_t max, struct arena *a, struct cause_groups *ret,
+                       struct error *e);
+enum err memory_catalog_get(struct reader *r, int32_t tenant, enum catalog_kind kind, struct str name, struct arena *a,
+                            struct catalog_entry *ret, struct error *e);
+enum err memory_catalog_list(struct reader *r, const struct catalog_filter *f, struct arena *a,
+                             struct catalog_page *ret, struct error *e);
+
+enum err memory_usage(struct reader *r, int32_t tenant, struct tenant_usage *ret, struct error *e);
+enum err memory_queue_due(struct reader *r, int32_t tenant, struct str queue, int64_t now_ms, int64_t *ret,
+                          struct error *e);
+enum err memory_full(struct error *e); /* of an arena */
+
+/* ---- slots (store_memory_slots.c) ---- */
+
+/* Whether the slot is free for this task, which does not hold it. */
+bool is_free_for(const struct table *t, const struct task *task, const struct slot_need *need);
+
+/* Puts the task in place of its row, as OP_PUT says. The keys whose lines are to be looked at go to `keys`. */
+void change_row(struct table *t, const struct task *next, struct slot_keys *keys);
+void drop_row(struct table *t, struct uuid id, struct slot_keys *keys);
+/* What is left of `holds` when the task has the row's slots no more that `next` does not keep. */
+unsigned kept_slots(const struct table *t, const struct task *old, const struct task *next, struct slot_keys *keys);
+void hand_over(struct table *t, const struct slot_keys *keys, uint64_t *woke);
+
+/* An OCCURRENCE that will not run: it is taken off its task's runs. */
+void take_off_runs(struct table *t, struct task *occurrence, struct uuid parent);
+
+enum err memory_claim(struct store_memory *s, struct op *base);
+
+enum err memory_missed(struct store_memory *s, struct op *base); /* store_memory_missed.c */
 enum err memory_reader(struct store *base, struct reader **ret, struct error *e) must_use;

@@ -9,25 +9,24 @@ struct reader_memory {
     struct store_memory *store;
 };
 
-/* Until the end of the scope: cleanup_with(unlock) struct store_memory *s = lock(r); */
-static struct store_memory *lock(struct reader *r)
+struct store_memory *memory_lock(struct reader *r)
 {
     struct store_memory *s = container_of(r, struct reader_memory, base)->store;
     pthread_mutex_lock(&s->lock);
     return s;
 }
 
-static void unlock(struct store_memory **s)
+void memory_unlock(struct store_memory **s)
 {
     pthread_mutex_unlock(&(*s)->lock);
 }
 
-static enum err not_found(const char *what, struct error *e)
+enum err memory_not_found(const char *what, struct error *e)
 {
     return error_set(e, ERR_NOT_FOUND, "there is no such %s", what);
 }
 
-static enum err full(struct error *e)
+enum err memory_no_room(struct error *e)
 {
     return error_set(e, ERR_LIMIT, "the answer is larger than the memory set aside for it");
 }
@@ -37,11 +36,11 @@ static enum err full(struct error *e)
 static enum err get(struct reader *r, int32_t tenant, struct uuid id, struct arena *a, struct task *ret,
                     struct error *e)
 {
-    cleanup_with(unlock) struct store_memory *s = lock(r);
+    cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
     const struct task *t = table_get(&s->table, id);
     if (!t || t->tenant != tenant || t->deleted)
-        return not_found("task", e);
-    return task_copy(a, t, ret) ? ERR_OK : full(e);
+        return memory_not_found("task", e);
+    return task_copy(a, t, ret) ? ERR_OK : memory_no_room(e);
 }
 
 static bool name_matches(struct str wanted, struct str name)
@@ -63,6 +62,10 @@ static bool matches(const struct task_filter *f, const struct task *t)
     return t->tenant == f->tenant && !t->deleted && kind_matches(f, t) && (!f->states || f->states >> t->state & 1) &&
            name_matches(f->name, t->name) && (!f->queue.n || str_eq(f->queue, t->queue)) &&
            (!f->task_type.n || str_eq(f->task_type, t->task_type)) &&
+           (!f->calendar.n || (t->kind == TASK_RECURRING && str_eq(f->calendar, t->schedule.calendar))) &&
+           (!f->cause.n || (t->state == TASK_FAILED && str_eq(f->cause, t->cause))) &&
+           (!f->by_resolved || (t->state == TASK_FAILED && (t->resolved_ms != 0) == f->resolved)) &&
+           (!f->waits_for.n || str_eq(f->waits_for, t->waits_for)) &&
            (!f->due_before_ms || t->due_ms < f->due_before_ms) && (!f->due_after_ms || t->due_ms >= f->due_after_ms);
 }
 
@@ -75,7 +78,7 @@ static size_t count_below(const struct order *o, struct uuid before)
 static enum err list(struct reader *r, const struct task_filter *f, struct arena *a, struct task_page *ret,
                      struct error *e)
 {
-    cleanup_with(unlock) struct store_memory *s = lock(r);
+    cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
     cleanup_with(picks_release) struct picks p = { 0 };
     const struct order *rows = &s->table.by_id;
     struct task_page page = { 0 };
@@ -101,7 +104,7 @@ static enum err list(struct reader *r, const struct task_filter *f, struct arena
 static enum err count(struct reader *r, const struct task_filter *f, size_t max, size_t *ret, struct error *e)
 {
     (void)e;
-    cleanup_with(unlock) struct store_memory *s = lock(r);
+    cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
     const struct order *rows = &s->table.by_id;
     size_t n = 0;
     for (size_t i = count_below(rows, f->before); i-- > 0 && n < max;)
@@ -127,11 +130,11 @@ static bool execution_matches(const struct execution_filter *f, const struct exe
 static enum err executions(struct reader *r, const struct execution_filter *f, struct arena *a,
                            struct execution_page *ret, struct error *e)
 {
-    cleanup_with(unlock) struct store_memory *s = lock(r);
+    cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
     const struct order *rows = &s->executions;
     struct execution_page page = { .executions.v = arena_array(a, struct execution, f->limit) };
     if (!page.executions.v)
-        return full(e);
+        return memory_no_room(e);
     for (size_t i = count_below(rows, f->before); i-- > 0;) {
         const struct execution *x = order_at(rows, i)->value;
         if (!execution_matches(f, x))
@@ -142,7 +145,7 @@ static enum err executions(struct reader *r, const struct execution_filter *f, s
             break;
         }
         if (!execution_copy(a, x, &page.executions.v[page.executions.n++]))
-            return full(e);
+            return memory_no_room(e);
     }
     *ret = page;
     return ERR_OK;
@@ -153,46 +156,61 @@ static enum err executions(struct reader *r, const struct execution_filter *f, s
 static enum err idempotency(struct reader *r, int32_t tenant, const uint8_t key[32], struct arena *a,
                             struct idempotency *ret, struct error *e)
 {
-    cleanup_with(unlock) struct store_memory *s = lock(r);
+    cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
     struct idempotency_key k = idempotency_key_of(tenant, key);
     const struct idempotency_row *row = map_get(&s->idempotency, idempotency_bytes(&k));
     if (!row)
-        return not_found("key", e);
+        return memory_not_found("key", e);
     struct idempotency copy = row->record;
     if (!arena_str(a, copy.answer, &copy.answer))
-        return full(e);
+        return memory_no_room(e);
     *ret = copy;
     return ERR_OK;
 }
 
 static enum err key(struct reader *r, struct str id, struct arena *a, struct api_key *ret, struct error *e)
 {
-    cleanup_with(unlock) struct store_memory *s = lock(r);
+    cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
     const struct api_key *row = map_get(&s->keys, id);
     if (!row)
-        return not_found("key", e);
-    struct api_key copy = *row;
-    if (!arena_str(a, copy.id, &copy.id) || !arena_str(a, copy.name, &copy.name) ||
-        !arena_str(a, copy.scopes, &copy.scopes))
-        return full(e);
+        return memory_not_found("key", e);
+    struct api_key copy;
+    if (!memory_copy_key(a, row, &copy))
+        return memory_no_room(e);
     *ret = copy;
+    return ERR_OK;
+}
+
+static enum err slots(struct reader *r, struct str key, struct arena *a, struct slot_holders *ret, struct error *e)
+{
+    cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
+    const struct line *l = table_line(&s->table, key);
+    size_t n = l ? min_of(order_count(&l->holders), (size_t)LIST_MAX) : 0;
+    struct slot_holders found = { arena_array(a, struct slot_holder, n), n };
+    if (!found.v)
+        return memory_no_room(e);
+    for (size_t i = 0; i < n; i++) {
+        const struct task *t = task_at(&l->holders, i);
+        found.v[i] = (struct slot_holder){ t->id, t->state, t->scheduled_ms };
+    }
+    *ret = found;
     return ERR_OK;
 }
 
 static enum err lanes(struct reader *r, struct arena *a, struct lane **ret, size_t *ret_count, struct error *e)
 {
-    cleanup_with(unlock) struct store_memory *s = lock(r);
+    cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
     struct lane *v = arena_array(a, struct lane, s->table.lanes.n);
     size_t n = 0;
     if (!v)
-        return full(e);
+        return memory_no_room(e);
     map_each (&s->table.lanes, slot) {
         const struct lane_rows *l = slot->value;
-        if (order_count(&l->due) == 0)
+        if (order_count(&l->due) == 0 && order_count(&l->suspects) == 0 && l->blocked == 0)
             continue;
         v[n] = l->lane;
         if (!arena_str(a, l->lane.queue, &v[n++].queue))
-            return full(e);
+            return memory_no_room(e);
     }
     *ret = v;
     *ret_count = n;
@@ -202,7 +220,7 @@ static enum err lanes(struct reader *r, struct arena *a, struct lane **ret, size
 static enum err counts(struct reader *r, int64_t now_ms, struct store_counts *ret, struct error *e)
 {
     (void)e;
-    cleanup_with(unlock) struct store_memory *s = lock(r);
+    cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
     struct store_counts c = { 0 };
     for (size_t i = 0; i < order_count(&s->table.by_id); i++) {
         const struct task *t = task_at(&s->table.by_id, i);
@@ -223,7 +241,23 @@ static void free_reader(struct reader *r)
 enum err memory_reader(struct store *base, struct reader **ret, struct error *e)
 {
     (void)e;
-    static const struct reader_ops ops = { get, list, count, executions, idempotency, key, lanes, counts, free_reader };
+    static const struct reader_ops ops = { .get = get,
+                                           .list = list,
+                                           .count = count,
+                                           .executions = executions,
+                                           .idempotency = idempotency,
+                                           .key = key,
+                                           .keys = memory_keys,
+                                           .dedupe = memory_dedupe,
+                                           .causes = memory_causes,
+                                           .catalog_get = memory_catalog_get,
+                                           .catalog_list = memory_catalog_list,
+                                           .slots = slots,
+                                           .lanes = lanes,
+                                           .counts = counts,
+                                           .queue_due = memory_queue_due,
+                                           .usage = memory_usage,
+                                           .free = free_reader };
     struct reader_memory *r = xnew(*r);
     *r = (struct reader_memory){ { &ops }, container_of(base, struct store_memory, base) };
     *ret = &r->base;

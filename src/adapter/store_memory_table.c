@@ -1,5 +1,6 @@
 /* A row stands in rows and by_id always; in one lane or in recurring while it is SCHEDULED; in its claim's list while it is
- * RUNNING. Which, follows from its task alone: enter and leave are each other's mirror. */
+ * RUNNING; in the lines of the slots that it holds or waits for. Which, follows from the row alone: enter and leave are each
+ * other's mirror. */
 #include "adapter/store_memory_table.h"
 
 #include <assert.h>
@@ -16,12 +17,22 @@ void table_init(struct table *t)
     map_init(&t->lanes, HASH_STABLE);
     order_init(&t->recurring);
     map_init(&t->claims, HASH_STABLE);
+    map_init(&t->lines, HASH_STABLE);
+    t->journal = NULL;
 }
 
 static void free_lane(struct lane_rows *l)
 {
     order_release(&l->due);
+    order_release(&l->suspects);
     free(l->key);
+    free(l);
+}
+
+static void free_line(struct line *l)
+{
+    order_release(&l->holders);
+    order_release(&l->waiting);
     free(l);
 }
 
@@ -33,6 +44,9 @@ void table_release(struct table *t)
         free_lane(slot->value);
     map_each (&t->claims, slot)
         free(slot->value);
+    map_each (&t->lines, slot)
+        free_line(slot->value);
+    map_release(&t->lines);
     map_release(&t->rows);
     order_release(&t->by_id);
     map_release(&t->lanes);
@@ -67,6 +81,7 @@ static struct lane_rows *open_lane(struct table *t, struct lane lane)
         return l;
     l = xnew(*l);
     order_init(&l->due);
+    order_init(&l->suspects);
     size_t n = key.n;
     l->key = buf_take(&key);
     l->lane = lane;
@@ -111,12 +126,85 @@ static void let_go(struct table *t, struct row *row)
     }
 }
 
+/* ---- lines ---- */
+
+const struct line *table_line(const struct table *t, struct str key)
+{
+    return map_get(&t->lines, key);
+}
+
+static struct line *open_line(struct table *t, struct str key)
+{
+    struct line *l = map_get(&t->lines, key);
+    if (l)
+        return l;
+    l = xcalloc(1, sizeof *l + str_pack_size(key));
+    order_init(&l->holders);
+    order_init(&l->waiting);
+    char *at = l->text;
+    l->key = str_pack(key, &at);
+    map_put(&t->lines, l->key, l);
+    return l;
+}
+
+static void close_line(struct table *t, struct line *l)
+{
+    if (order_count(&l->holders) || order_count(&l->waiting))
+        return;
+    map_remove(&t->lines, l->key);
+    free_line(l);
+}
+
+static bool is_waiting(const struct task *t)
+{
+    return t->state == TASK_BLOCKED && t->waits_for.n;
+}
+
+static void enter_lines(struct table *t, struct row *row)
+{
+    struct slot_need needs[SLOTS_MAX];
+    const struct task *task = &row->task;
+    for (size_t i = slot_needs(task, needs); i-- > 0;)
+        if (row->holds >> needs[i].kind & 1)
+            order_add(&open_line(t, needs[i].key)->holders, task->scheduled_ms, task->id, row);
+    if (is_waiting(task))
+        order_add(&open_line(t, task->waits_for)->waiting, task->due_ms, task->id, row);
+}
+
+static void leave_lines(struct table *t, const struct row *row)
+{
+    struct slot_need needs[SLOTS_MAX];
+    const struct task *task = &row->task;
+    for (size_t i = slot_needs(task, needs); i-- > 0;) {
+        if (!(row->holds >> needs[i].kind & 1))
+            continue;
+        struct line *l = open_line(t, needs[i].key);
+        order_remove(&l->holders, task->scheduled_ms, task->id);
+        close_line(t, l);
+    }
+    if (is_waiting(task)) {
+        struct line *l = open_line(t, task->waits_for);
+        order_remove(&l->waiting, task->due_ms, task->id);
+        close_line(t, l);
+    }
+}
+
 /* ---- rows ---- */
+
+static bool is_dispatched(const struct task *t)
+{
+    return t->kind != TASK_RECURRING && t->target != TARGET_WORKER && t->target != TARGET_WORKFLOW;
+}
 
 static bool is_claimable(const struct task *t)
 {
-    return t->state == TASK_SCHEDULED && t->kind != TASK_RECURRING && t->target != TARGET_WORKER &&
-           t->target != TARGET_WORKFLOW;
+    return t->state == TASK_SCHEDULED && is_dispatched(t);
+}
+
+static struct order *due_order(struct table *t, const struct task *task)
+{
+    struct lane_rows *l = open_lane(t, task_lane(task));
+    return task_is_suspect(task) ? &l->suspects : &l->due;
 }
 
 static bool is_spawning(const struct task *t)
@@ -124,23 +212,29 @@ static bool is_spawning(const struct task *t)
     return t->state == TASK_SCHEDULED && t->kind == TASK_RECURRING;
 }
 
-/* Into the index of those that wait for their time, if it does. */
+/* Into the indexes of those that wait for their time, or for others, if it does. */
 static void enter(struct table *t, struct row *row)
 {
     const struct task *task = &row->task;
     if (is_claimable(task))
-        order_add(&open_lane(t, task_lane(task))->due, task->due_ms, task->id, row);
+        order_add(due_order(t, task), task->due_ms, task->id, row);
     if (is_spawning(task))
         order_add(&t->recurring, task->cursor_ms, task->id, row);
+    if (task->state == TASK_BLOCKED && is_dispatched(task))
+        open_lane(t, task_lane(task))->blocked++;
+    enter_lines(t, row);
 }
 
 static void leave(struct table *t, const struct row *row)
 {
     const struct task *task = &row->task;
     if (is_claimable(task))
-        order_remove(&open_lane(t, task_lane(task))->due, task->due_ms, task->id);
+        order_remove(due_order(t, task), task->due_ms, task->id);
     if (is_spawning(task))
         order_remove(&t->recurring, task->cursor_ms, task->id);
+    if (task->state == TASK_BLOCKED && is_dispatched(task))
+        open_lane(t, task_lane(task))->blocked--;
+    leave_lines(t, row);
 }
 
 const struct task *table_get(const struct table *t, struct uuid id)
@@ -149,29 +243,93 @@ const struct task *table_get(const struct table *t, struct uuid id)
     return row ? &row->task : NULL;
 }
 
-void table_put(struct table *t, const struct task *task)
+unsigned table_holds(const struct table *t, struct uuid id)
+{
+    const struct row *row = map_get(&t->rows, uuid_bytes(&id));
+    return row ? row->holds : 0;
+}
+
+static void retire(struct table *t, struct row *old)
+{
+    struct journal *j = t->journal;
+    if (!j) {
+        free(old);
+        return;
+    }
+    if (j->n == j->cap) {
+        j->cap = j->cap * 2 + 16;
+        j->v = xrealloc(j->v, j->cap * sizeof(struct row *));
+    }
+    j->v[j->n++] = old;
+}
+
+void table_put_holding(struct table *t, const struct task *task, unsigned holds)
 {
     struct row *row = xmalloc(sizeof *row + task_text_size(task));
     row->task = task_pack(task, (char *)(row + 1));
+    row->holds = holds;
+    if (task->state != TASK_FAILED) {
+        row->task.cause = row->task.resolution = (struct str){ 0 };
+        row->task.resolved_ms = 0;
+    }
     hold(t, row); /* before the old one lets go: a claim handed on is never without a holder */
     struct row *old = map_put(&t->rows, uuid_bytes(&row->task.id), row);
+    assert(old || !t->journal);
     if (old) {
         leave(t, old);
         let_go(t, old);
         order_at(&t->by_id, order_find(&t->by_id, 0, row->task.id))->value = row; /* its id is the same */
-        free(old);
+        retire(t, old);
     } else {
         order_add(&t->by_id, 0, row->task.id, row);
     }
     enter(t, row);
 }
 
+void table_put(struct table *t, const struct task *task)
+{
+    table_put_holding(t, task, table_holds(t, task->id));
+}
+
 void table_drop(struct table *t, struct uuid id)
 {
+    assert(!t->journal);
     struct row *row = map_remove(&t->rows, uuid_bytes(&id));
     assert(row);
     order_remove(&t->by_id, 0, id);
     leave(t, row);
     let_go(t, row);
     free(row);
+}
+
+/* ---- taking back ---- */
+
+void table_begin(struct table *t, struct journal *j)
+{
+    assert(!t->journal);
+    *j = (struct journal){ 0 };
+    t->journal = j;
+}
+
+static void end_journal(struct table *t)
+{
+    for (size_t i = 0; i < t->journal->n; i++)
+        free(t->journal->v[i]);
+    free(t->journal->v);
+    t->journal = NULL;
+}
+
+void table_commit(struct table *t)
+{
+    end_journal(t);
+}
+
+void table_roll_back(struct table *t)
+{
+    struct journal j = *t->journal;
+    t->journal = NULL;
+    for (size_t i = j.n; i-- > 0;)
+        table_put_holding(t, &j.v[i]->task, j.v[i]->holds);
+    t->journal = &j;
+    end_journal(t);
 }

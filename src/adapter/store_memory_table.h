@@ -10,6 +10,7 @@
 
 struct row {
     struct list link; /* among those its claim holds */
+    unsigned holds;   /* bit k: the slot of kind k that it needs */
     struct task task; /* its texts lie behind the row */
 };
 
@@ -21,8 +22,24 @@ struct claim {
 
 struct lane_rows {
     struct lane lane;
-    struct order due; /* what a claim may take, by due_ms */
-    char *key;        /* which ends in the queue's name */
+    struct order due;      /* what a claim may take, by due_ms */
+    struct order suspects; /* the same of suspects */
+    size_t blocked;        /* what it may take one day */
+    char *key;             /* which ends in the queue's name */
+};
+
+/* Of a slot key, while somebody holds it or waits for it. */
+struct line {
+    struct str key;
+    struct order holders; /* by scheduled_ms; struct row */
+    struct order waiting; /* by due_ms; struct row */
+    char text[];
+};
+
+/* Rows as they were before a change that may have to be taken back. */
+struct journal {
+    struct row **v;
+    size_t n, cap;
 };
 
 struct table {
@@ -31,14 +48,26 @@ struct table {
     struct map lanes;       /* lane_key → struct lane_rows */
     struct order recurring; /* SCHEDULED recurring tasks by cursor_ms; struct row */
     struct map claims;      /* id → struct claim */
+    struct map lines;       /* slot key → struct line */
+    struct journal *journal;
 };
 
 void table_init(struct table *t);
 void table_release(struct table *t);
 
 const struct task *table_get(const struct table *t, struct uuid id); /* NULL: none */
-void table_put(struct table *t, const struct task *task);            /* a new one, or in place of the one with its id */
-void table_drop(struct table *t, struct uuid id);                    /* it is there */
+void table_put(struct table *t,
+               const struct task *task); /* a new one, or in place of the one with its id, whose slots it keeps */
+void table_put_holding(struct table *t, const struct task *task, unsigned holds); /* the same with these slots */
+void table_drop(struct table *t, struct uuid id);                                 /* it is there */
+unsigned table_holds(const struct table *t, struct uuid id);
+const struct line *table_line(const struct table *t, struct str key); /* NULL: nobody holds it or waits for it */
+
+/* From begin on old rows are kept, and what was handed out stays; until one of the others is called. No row comes in or goes
+ * meanwhile. */
+void table_begin(struct table *t, struct journal *j);
+void table_commit(struct table *t);
+void table_roll_back(struct table *t);
 
 const struct lane_rows *table_lane(const struct table *t, struct lane lane); /* NULL: nothing was ever in it */
 const struct claim *table_claim(const struct table *t, struct uuid id);      /* NULL: none */

@@ -8,7 +8,16 @@
 
 #include "adapter/store_sqlite_impl.h"
 
-#define DUE "FROM tasks INDEXED BY tasks_due WHERE state = 0 AND kind <> 1 AND lane = ?1 "
+enum { AUTO_VACUUM_INCREMENTAL = 2 };
+
+#define WAITING "FROM tasks INDEXED BY tasks_waiting WHERE waits_for = ?1 "
+#define HOLDERS "FROM slots AS s CROSS JOIN tasks AS t ON t.id = s.task_id WHERE s.key = ?1"
+#define DUE     "FROM tasks INDEXED BY tasks_due WHERE state = 0 AND kind <> 1 AND lane = ?1 "
+
+/* Rows come in the order of their time, nearly: those in front are looked at, ?3 of them, and at most ?2 go. */
+#define OLDEST(table, time)                                                                                            \
+    "DELETE FROM " table " WHERE rowid IN (SELECT rowid FROM (SELECT rowid, " time " FROM " table                      \
+    " ORDER BY rowid LIMIT ?3) WHERE " time " < ?1 LIMIT ?2)"
 
 static const char *const writer_sql[] = {
     [ST_BEGIN] = "BEGIN IMMEDIATE",
@@ -25,13 +34,18 @@ static const char *const writer_sql[] = {
         SQL_MARK) ") "
                   "ON CONFLICT (id) DO NOTHING",
     [ST_TASK_CREATED] = "SELECT created_ms FROM tasks WHERE id = ?",
-    [ST_TASK_GUARDS] = "SELECT rid, tenant_id, state, fence, deleted, claim_id, version, kind, cursor_ms, last_run_ms "
-                       "FROM tasks WHERE id = ?",
+    [ST_TASK_GUARDS] = "SELECT rid, tenant_id, state, fence, deleted, claim_id, version, kind, cursor_ms, last_run_ms, "
+                       "losses, lane, gates IS NOT NULL, waits_for IS NOT NULL FROM tasks WHERE id = ?",
+    [ST_SETTLE_GUARDS] = "SELECT rid, tenant_id, state, fence, deleted, claim_id, losses, lane, gates IS NOT NULL "
+                         "FROM tasks WHERE id = ?",
     [ST_TASK_BY_RID] = "SELECT rid" TASK_COLUMNS(SQL_NAME) " FROM tasks WHERE rid = ?",
     [ST_TASK_REPLACE] = "REPLACE INTO tasks (rid" TASK_COLUMNS(SQL_NAME) ") VALUES (?" TASK_COLUMNS(SQL_MARK) ")",
     [ST_TASK_DELETE] = "DELETE FROM tasks WHERE rid = ?",
     /* claims */
-    [ST_DUE] = "SELECT rid" TASK_COLUMNS(SQL_NAME) " " DUE "AND due_ms <= ?2 ORDER BY due_ms, id",
+    [ST_DUE] = "SELECT rid" TASK_COLUMNS_DUE(SQL_NAME) ", gates " DUE "AND due_ms <= ?2 ORDER BY due_ms, id",
+    [ST_DUE_BEHIND] =
+        "SELECT rid" TASK_COLUMNS_DUE(SQL_NAME) ", gates " DUE "AND due_ms <= ?2 AND (due_ms, id) > (?3, ?4) "
+                                                "ORDER BY due_ms, id",
     [ST_NEXT_DUE] = "SELECT due_ms " DUE "ORDER BY due_ms, id LIMIT 1",
     [ST_CLAIM_TASK] = "UPDATE tasks SET state = 3, fence = fence + 1, claim_id = ?2 WHERE rid = ?1",
     [ST_CLAIM_EXISTS] = "SELECT 1 FROM claims WHERE id = ?",
@@ -43,31 +57,92 @@ static const char *const writer_sql[] = {
     [ST_CLAIMS_OF_OTHERS] = "SELECT id, tasks FROM claims WHERE node <> ?",
     [ST_SETTLE] = "UPDATE tasks SET state = ?2, due_ms = coalesce(?3, due_ms), attempts = ?4, losses = ?5, "
                   "claim_id = NULL, updated_ms = ?6, started_ms = coalesce(?7, started_ms), completed_ms = ?8, "
-                  "last_error = ?9 WHERE rid = ?1",
+                  "last_error = ?9, cause = ?10, failed_ms = ?11 WHERE rid = ?1",
+    [ST_SETTLE_DONE] = "UPDATE tasks SET state = ?2, attempts = ?4, losses = ?5, claim_id = NULL, updated_ms = ?6, "
+                       "started_ms = coalesce(?7, started_ms), completed_ms = ?8, last_error = ?9 WHERE rid = ?1",
+    [ST_MOVE_LANE] = "UPDATE tasks SET lane = ?2 WHERE rid = ?1",
+    [ST_UNCOUNT] = "UPDATE tasks SET runs_count = 0 WHERE rid = ?1 AND kind = 2 AND runs_count = 1",
+    [ST_COUNT_SKIPPED] = "UPDATE tasks SET runs_count = max(runs_count - 1, 0), skipped_count = skipped_count + 1 "
+                         "WHERE id = ?1",
     [ST_EXECUTION_INSERT] = "INSERT INTO executions (rowid" EXECUTION_COLUMNS(
         SQL_NAME) ") "
                   "VALUES (?" EXECUTION_COLUMNS(SQL_MARK) ") ON CONFLICT (task_id, id) DO NOTHING",
     [ST_LAST_RUN] = "UPDATE tasks SET last_run_ms = ?2 WHERE id = ?1 AND last_run_ms < ?2",
+    /* slots */
+    [ST_SLOT_COUNT] = "SELECT count(*) FROM slots WHERE key = ?1",
+    [ST_SLOT_TAKE] = "INSERT INTO slots (tenant_id, key, task_id) VALUES (?1, ?2, ?3)",
+    [ST_SLOT_DROP] = "DELETE FROM slots WHERE key = ?1 AND task_id = ?2",
+    [ST_SLOTS_OF] = "SELECT key FROM slots INDEXED BY slots_task WHERE task_id = ?1",
+    [ST_SLOT_FIRST] =
+        "SELECT rid, id, due_ms, tenant_id, deleted, json_extract(gates, '$.concurrency_limit'), lane " WAITING
+        "ORDER BY due_ms, id LIMIT 1",
+    [ST_SLOT_OTHERS] = "SELECT rid, id, tenant_id, deleted, state, fence " WAITING "AND rid <> ?2 LIMIT 1",
+    [ST_SLOT_HOLDERS] = "SELECT t.rid, t.id, t.tenant_id, t.deleted, t.state, t.fence " HOLDERS,
+    [ST_SLOT_SINCE] = "SELECT min(t.scheduled_ms) " HOLDERS,
+    [ST_SLOT_WAITED_FOR] = "SELECT waits_for FROM tasks WHERE rid = ?1",
+    [ST_SLOT_WAKE] = "UPDATE tasks SET state = 0, waits_for = NULL WHERE rid = ?1",
+    [ST_SLOT_BLOCK] = "UPDATE tasks SET state = 1, waits_for = ?2, updated_ms = ?3 WHERE rid = ?1",
+    [ST_SLOT_GIVE_UP] = "UPDATE tasks SET state = ?2, waits_for = NULL, updated_ms = ?3, completed_ms = ?3, "
+                        "last_error = ?4 WHERE rid = ?1",
     /* recurring tasks */
     [ST_RECURRING] = "SELECT rid" TASK_COLUMNS(SQL_NAME) " FROM tasks INDEXED BY tasks_cursor "
-                                                         "WHERE state = 0 AND kind = 1 ORDER BY cursor_ms, id",
+                                                         "WHERE state = 0 AND kind = 1 AND (cursor_ms, id) > (?1, ?2) "
+                                                         "ORDER BY cursor_ms, id",
     [ST_SPAWN_MOVE] = "UPDATE tasks SET cursor_ms = ?2, runs_count = runs_count + ?3, "
                       "skipped_count = skipped_count + ?4 WHERE rid = ?1",
     [ST_SPAWN_END] = "UPDATE tasks SET state = 4, updated_ms = ?2, completed_ms = ?2 WHERE rid = ?1",
-    [ST_SPAWNED] =
-        "SELECT rid, tenant_id, state, deleted, scheduled_ms, runs_count FROM tasks INDEXED BY tasks_spawned "
-        "WHERE parent_id = ? AND state < 3 AND kind = 2 AND attempts = 0 AND losses = 0",
+    [ST_SPAWNED] = "SELECT rid, tenant_id, state, deleted, scheduled_ms, runs_count, id, gates IS NOT NULL, waits_for "
+                   "FROM tasks INDEXED BY tasks_spawned "
+                   "WHERE parent_id = ? AND state < 3 AND kind = 2 AND attempts = 0 AND losses = 0 AND started_ms = 0",
+    [ST_WAITING_PARENT] = "SELECT parent_id FROM tasks INDEXED BY tasks_spawned "
+                          "WHERE parent_id > ? AND state < 3 ORDER BY parent_id LIMIT 1",
+    [ST_CATCH_UP] =
+        "SELECT rid, tenant_id, json_extract(schedule, '$.catch_up'), json_extract(schedule, '$.spread_ms'), "
+        "json_extract(schedule, '$.catch_up_window_ms') FROM tasks WHERE id = ? AND kind = 1 AND state = 0",
+    [ST_AHEAD] =
+        "SELECT rid, id, state, due_ms, scheduled_ms, version, attempts, losses, started_ms, runs_count, fence, "
+        "gates IS NOT NULL, json_extract(gates, '$.overlap') "
+        "FROM tasks INDEXED BY tasks_parent WHERE parent_id = ? AND kind = 2 ORDER BY id DESC",
+    [ST_TAKE_BACK] = "UPDATE tasks SET cursor_ms = min(cursor_ms, ?2), runs_count = max(runs_count - ?3, 0) "
+                     "WHERE rid = ?1",
     /* the rest */
     [ST_IDEMPOTENCY_INSERT] = "INSERT INTO idempotency (rowid" IDEMPOTENCY_COLUMNS(
         SQL_NAME) ") "
                   "VALUES (?" IDEMPOTENCY_COLUMNS(SQL_MARK) ") ON CONFLICT (key, tenant_id) DO NOTHING",
     [ST_IDEMPOTENCY_DELETE] = "DELETE FROM idempotency WHERE rowid = ?",
-    [ST_IDEMPOTENCY_OLD] = "SELECT rowid, created_ms FROM idempotency ORDER BY rowid LIMIT ?",
-    [ST_OLD_TASKS] = "SELECT rid, tenant_id, state, deleted, completed_ms FROM tasks "
-                     "WHERE rid >= ? ORDER BY rid LIMIT ?",
     [ST_KEY_PUT] = "REPLACE INTO api_keys (rowid" API_KEY_COLUMNS(SQL_NAME) ") VALUES (?" API_KEY_COLUMNS(SQL_MARK) ")",
+    [ST_KEY_REMOVE] = "DELETE FROM api_keys WHERE id = ?1 AND tenant_id = ?2",
     [ST_LEASE] = "INSERT INTO leases (name, holder, until_ms) VALUES (?1, ?2, ?3) ON CONFLICT (name) DO UPDATE "
                  "SET holder = ?2, until_ms = ?3 WHERE until_ms <= ?4 OR holder = ?2",
+    [ST_DEDUPE_TAKE] = "INSERT INTO dedupe (tenant_id, key, task_id, until_ms) VALUES (?1, ?2, ?3, ?4) "
+                       "ON CONFLICT (tenant_id, key) DO UPDATE SET task_id = ?3, until_ms = ?4 "
+                       "WHERE task_id = ?6 OR until_ms <= ?5 OR task_id = ?3 OR NOT EXISTS "
+                       "(SELECT 1 FROM tasks WHERE tasks.id = dedupe.task_id AND NOT deleted)",
+    /* limits and calendars: store_sqlite_limits.c */
+    [ST_PENDING] = SQL_PENDING,
+    [ST_RECURRING_COUNT] = SQL_RECURRING " LIMIT ?2)",
+    [ST_CALENDAR_EXISTS] = "SELECT 1 FROM catalog WHERE kind = 1 AND tenant_id = ?1 AND name = ?2",
+    [ST_CALENDAR_USED] = "SELECT 1 FROM tasks " SQL_BY_CALENDAR " AND calendar = ?2 LIMIT 1",
+    [ST_CATALOG_FIND] =
+        "SELECT rowid, version, created_ms FROM catalog WHERE kind = ?1 AND tenant_id = ?2 AND name = ?3",
+    [ST_CATALOG_PUT] =
+        "REPLACE INTO catalog (rowid" CATALOG_COLUMNS(SQL_NAME) ") VALUES (?" CATALOG_COLUMNS(SQL_MARK) ")",
+    [ST_CATALOG_REMOVE] = "DELETE FROM catalog WHERE rowid = ?",
+    /* forgetting: store_sqlite_forget.c */
+    [ST_ENDED_INSERT] = "INSERT INTO ended (completed_ms, tasks) VALUES (?, ?)",
+    [ST_ENDED_OLDEST] = "SELECT rowid, tasks FROM ended INDEXED BY ended_at WHERE completed_ms < ? "
+                        "ORDER BY completed_ms LIMIT 1",
+    [ST_ENDED_CUT] = "UPDATE ended SET tasks = ?2 WHERE rowid = ?1",
+    [ST_ENDED_REMOVE] = "DELETE FROM ended WHERE rowid = ?",
+    [ST_ENDED_TASK] = "SELECT tenant_id, state, deleted, completed_ms FROM tasks WHERE rid = ?",
+    [ST_DEAD_OLD] = "SELECT rid, tenant_id, deleted FROM tasks INDEXED BY tasks_failed_at WHERE failed_ms IS NOT NULL "
+                    "AND (resolved_ms > 0) = ?1 AND failed_ms > 0 AND failed_ms < ?2 LIMIT ?3",
+    [ST_JOBS_OLD] = "SELECT rowid, doc FROM catalog INDEXED BY catalog_jobs WHERE kind = 4 AND updated_ms < ?",
+    [ST_FORGET_IDEMPOTENCY] = OLDEST("idempotency", "created_ms"),
+    [ST_FORGET_EXECUTIONS] = OLDEST("executions", "completed_us"),
+    [ST_FORGET_DEDUPE] = "DELETE FROM dedupe WHERE (tenant_id, key) IN (SELECT tenant_id, key FROM dedupe "
+                         "INDEXED BY dedupe_until WHERE until_ms < ?1 LIMIT ?2)",
+    [ST_GIVE_BACK] = "PRAGMA incremental_vacuum(128)",
 };
 static_assert(array_count(writer_sql) == ST_WRITER_COUNT, "a statement without a text");
 
@@ -91,6 +166,14 @@ void tally_add(struct tallies *t, int32_t tenant, enum task_state state, int64_t
         t->v[t->n++] = (struct tally){ .tenant = tenant };
     }
     t->v[i].n[state] += n;
+}
+
+void tally_move(struct store_sqlite *s, int32_t tenant, bool deleted, enum task_state from, enum task_state to)
+{
+    if (deleted)
+        return;
+    tally_add(&s->of_op, tenant, from, -1);
+    tally_add(&s->of_op, tenant, to, 1);
 }
 
 static void keep_tallies(struct store_sqlite *s)
@@ -139,6 +222,17 @@ enum err scratch_read(struct store_sqlite *s, sqlite3_stmt *st, size_t n, struct
     return row_read(&s->conn, st, AT_rid + 1, &table_tasks, a, &s->scratch[n], e);
 }
 
+enum err scratch_read_due(struct store_sqlite *s, sqlite3_stmt *st, size_t n, struct arena *a, struct error *e)
+{
+    scratch_grow(s, n);
+    struct task *t = &s->scratch[n];
+    *t = (struct task){ 0 };
+    s->rids[n] = sqlite3_column_int64(st, AT_rid);
+    if (row_read(&s->conn, st, AT_rid + 1, &table_due, a, t, e))
+        return e->code;
+    return row_read_gates(st, AT_gates, a, t, e);
+}
+
 enum err scratch_take(struct store_sqlite *s, size_t n, struct arena *a, struct tasks *ret, struct error *e)
 {
     struct task *v = arena_alloc(a, n * sizeof *v);
@@ -162,6 +256,7 @@ static enum err in_savepoint(struct store_sqlite *s, struct op *op, enum err (*r
         return rc;
     struct error ignored;
     if (rc) {
+        slot_counts_forget(s);
         if (s->made_lanes)
             lanes_forget(&s->conn.lanes);
         if (conn_run(&s->conn, writer_stmt(s, ST_ROLLBACK_TO), &ignored))
@@ -176,14 +271,16 @@ static enum err run_op(struct store_sqlite *s, struct op *op)
 {
     switch (op->kind) {
     case OP_INSERT: return sqlite_insert_alone(op) ? sqlite_insert(s, op) : in_savepoint(s, op, sqlite_insert);
-    case OP_CLAIM: return sqlite_claim(s, op);
+    case OP_CLAIM: return in_savepoint(s, op, sqlite_claim);
     case OP_CLAIMED: return sqlite_claimed(s, op);
     case OP_HELD: return sqlite_held(s, op);
     case OP_SETTLE: return sqlite_settle(s, op);
     case OP_RECURRING: return sqlite_recurring(s, op);
     case OP_SPAWN: return sqlite_spawn(s, op);
+    case OP_MISSED: return sqlite_missed(s, op);
     case OP_PUT: return in_savepoint(s, op, sqlite_put);
-    case OP_KEY_PUT: return sqlite_key_put(s, op);
+    case OP_KEY_PUT: return in_savepoint(s, op, sqlite_key_put);
+    case OP_CATALOG: return in_savepoint(s, op, sqlite_catalog);
     case OP_LEASE: return sqlite_lease(s, op);
     case OP_FORGET: return sqlite_forget(s, op);
     }
@@ -208,16 +305,19 @@ static enum err run_all(struct store_sqlite *s, struct op *const *ops, size_t n,
         return e->code;
     for (size_t i = 0; i < n; i++) {
         s->of_op.n = 0;
+        s->ended.n = s->ended.kept;
         ops[i]->error = (struct error){ 0 };
         ops[i]->rc = run_op(s, ops[i]);
         if (s->conn.failed) {
             *e = s->conn.failure;
             return e->code;
         }
-        if (ops[i]->rc == ERR_OK)
+        if (ops[i]->rc == ERR_OK) {
             keep_tallies(s);
+            s->ended.kept = s->ended.n;
+        }
     }
-    if (write_tallies(s, e))
+    if (write_tallies(s, e) || write_ended(s, e))
         return e->code;
     return conn_run(&s->conn, writer_stmt(s, ST_COMMIT), e);
 }
@@ -230,8 +330,9 @@ static enum err apply(struct store *base, struct op *const *ops, size_t n, struc
     if (!sqlite3_get_autocommit(s->conn.db))
         roll_back(s);
     s->conn.failed = ERR_OK;
-    s->of_transaction.n = 0;
+    s->of_transaction.n = s->ended.kept = 0;
     s->made_lanes = false;
+    slot_counts_forget(s);
     enum err rc = run_all(s, ops, n, &failure);
     if (rc)
         roll_back(s);
@@ -259,8 +360,11 @@ static void free_store(struct store *base)
     pthread_mutex_destroy(&s->writing);
     free(s->of_op.v);
     free(s->of_transaction.v);
+    free(s->ended.v);
     free(s->scratch);
     free(s->rids);
+    slot_counts_forget(s);
+    arena_release(&s->arena);
     free(s);
 }
 
@@ -276,14 +380,19 @@ enum err store_sqlite_open_at(const char *directory, int64_t now_ms, struct stor
     struct error local;
     e = e ? e : &local;
     cleanup_with(free_storep) struct store_sqlite *s = xnew(*s);
+    int64_t auto_vacuum;
     s->base.ops = &ops;
     s->directory.lock_fd = s->checkpointer.wake_fd = -1;
     pthread_mutex_init(&s->writing, NULL);
+    map_init(&s->slot_counts, HASH_STABLE);
+    arena_init(&s->arena, 1 << 20);
     if (directory_lock(directory, &s->directory, e))
         return e->code;
     if (conn_open(&s->conn, s->directory.path, CONN_WRITER, e) || migrate(&s->conn, MIGRATE_NEWEST, now_ms, e) ||
-        conn_prepare(&s->conn, writer_sql, array_count(writer_sql), e) || lanes_load(&s->conn, e))
+        conn_prepare(&s->conn, writer_sql, array_count(writer_sql), e) || lanes_load(&s->conn, e) ||
+        conn_number(&s->conn, "PRAGMA auto_vacuum", &auto_vacuum, e))
         return e->code;
+    s->gives_back = auto_vacuum == AUTO_VACUUM_INCREMENTAL;
     if (checkpointer_start(&s->checkpointer, s->directory.path, &s->conn, &s->writing, e))
         return e->code;
     sqlite3_busy_timeout(s->conn.db, 0);

@@ -1,4 +1,4 @@
-/* The hot path: claim and settle, and who holds what.
+/* The hot path: settle, and who holds what; OP_CLAIM itself is in store_sqlite_claim.c.
  *
  * A claim's row counts the tasks that hold it and lists their rids, so that no index over RUNNING tasks is kept: a claim and a
  * settle each touch the task's row and little else. The list may name tasks that have left; what a task's own row says is true. */
@@ -29,138 +29,6 @@ enum err claim_leave(struct store_sqlite *s, struct uuid claim, int64_t n, struc
     st = writer_stmt(s, ST_CLAIM_DELETE);
     (void)bind_uuid(st, 1, &claim);
     return conn_run(&s->conn, st, e);
-}
-
-static enum err claim_exists(struct store_sqlite *s, struct uuid claim, bool *ret, struct error *e)
-{
-    sqlite3_stmt *st = writer_stmt(s, ST_CLAIM_EXISTS);
-    (void)bind_uuid(st, 1, &claim);
-    if (conn_step(&s->conn, st, ret, e))
-        return e->code;
-    sqlite3_reset(st);
-    return ERR_OK;
-}
-
-static enum err claim_insert(struct store_sqlite *s, const struct op_claim *op, size_t n, struct error *e)
-{
-    sqlite3_stmt *st = writer_stmt(s, ST_CLAIM_INSERT);
-    for (size_t i = 0; i < n; i++)
-        s->rids[i] = (int64_t)htole64((uint64_t)s->rids[i]);
-    (void)bind_uuid(st, 1, &op->claim);
-    (void)bind_uuid(st, 2, &op->node);
-    sqlite3_bind_int64(st, 3, (int64_t)n);
-    sqlite3_bind_blob64(st, 4, s->rids, n * sizeof *s->rids, SQLITE_STATIC);
-    return conn_run(&s->conn, st, e);
-}
-
-/* ---- claim ---- */
-
-struct picking {
-    const struct op_claim *op;
-    size_t n, bytes;
-    bool full; /* nothing more may be taken, from this lane or the next */
-};
-
-static bool may_claim(const struct op_claim *op, sqlite3_stmt *st)
-{
-    return sqlite3_column_int(st, AT_delivery) != DELIVER_AT_MOST_ONCE ||
-           sqlite3_column_int64(st, AT_due_ms) <= op->now_ms;
-}
-
-static enum err pick(struct store_sqlite *s, struct picking *p, sqlite3_stmt *st, struct arena *a, struct error *e)
-{
-    if (scratch_read(s, st, p->n, a, e))
-        return e->code;
-    const struct task *t = &s->scratch[p->n++];
-    p->bytes += t->payload.n + t->target_config.n;
-    p->full = p->n == p->op->max || p->bytes >= p->op->max_bytes;
-    return ERR_OK;
-}
-
-static enum err pick_from(struct store_sqlite *s, struct picking *p, int64_t lane, size_t quota, struct arena *a,
-                          struct error *e)
-{
-    sqlite3_stmt *st = writer_stmt(s, ST_DUE);
-    sqlite3_bind_int64(st, 1, lane);
-    sqlite3_bind_int64(st, 2, p->op->until_ms);
-    enum err rc = ERR_OK;
-    for (size_t taken = 0; taken < quota && !p->full;) {
-        bool row;
-        rc = conn_step(&s->conn, st, &row, e);
-        if (rc || !row)
-            break;
-        if (!may_claim(p->op, st))
-            continue;
-        rc = pick(s, p, st, a, e);
-        if (rc)
-            break;
-        taken++;
-    }
-    sqlite3_reset(st);
-    return rc;
-}
-
-static enum err next_due(struct store_sqlite *s, const struct op_claim *op, int64_t *ret, struct error *e)
-{
-    sqlite3_stmt *st = writer_stmt(s, ST_NEXT_DUE);
-    int64_t next = INT64_MAX;
-    for (size_t i = 0; i < op->lane_count; i++) {
-        const struct lane_row *lane = lanes_find(&s->conn, op->lanes[i].lane, POOL_DISPATCHED);
-        if (!lane)
-            continue;
-        bool row;
-        sqlite3_bind_int64(st, 1, lane->number);
-        if (conn_step(&s->conn, st, &row, e))
-            return e->code;
-        if (row)
-            next = min_of(next, sqlite3_column_int64(st, 0));
-        sqlite3_reset(st);
-    }
-    *ret = next;
-    return ERR_OK;
-}
-
-static enum err mark_claimed(struct store_sqlite *s, const struct op_claim *op, struct tasks *taken, struct error *e)
-{
-    sqlite3_stmt *st = writer_stmt(s, ST_CLAIM_TASK);
-    (void)bind_uuid(st, 2, &op->claim);
-    for (size_t i = 0; i < taken->n; i++) {
-        struct task *t = &taken->v[i];
-        sqlite3_bind_int64(st, 1, s->rids[i]);
-        if (conn_run(&s->conn, st, e))
-            return e->code;
-        t->state = TASK_RUNNING;
-        t->fence++;
-        t->claim = op->claim;
-        if (!t->deleted) {
-            tally_add(&s->of_op, t->tenant, TASK_SCHEDULED, -1);
-            tally_add(&s->of_op, t->tenant, TASK_RUNNING, 1);
-        }
-    }
-    return taken->n ? claim_insert(s, op, taken->n, e) : ERR_OK;
-}
-
-enum err sqlite_claim(struct store_sqlite *s, struct op *base)
-{
-    struct op_claim *op = (struct op_claim *)base;
-    struct error *e = &base->error;
-    bool exists;
-    if (claim_exists(s, op->claim, &exists, e))
-        return e->code;
-    if (exists)
-        return error_set(e, ERR_CONFLICT, "this claim was made before");
-    struct picking p = { .op = op };
-    for (size_t i = 0; i < op->lane_count && !p.full; i++) {
-        const struct lane_row *lane = lanes_find(&s->conn, op->lanes[i].lane, POOL_DISPATCHED);
-        if (lane && pick_from(s, &p, lane->number, op->lanes[i].max, &base->arena, e))
-            return e->code;
-    }
-    struct tasks taken;
-    if (scratch_take(s, p.n, &base->arena, &taken, e) || mark_claimed(s, op, &taken, e) ||
-        next_due(s, op, &op->ret_next_due_ms, e))
-        return e->code;
-    op->ret = taken;
-    return ERR_OK;
 }
 
 /* ---- what is held ---- */
@@ -274,16 +142,28 @@ static enum err leave(struct store_sqlite *s, struct leaving *l, struct uuid cla
     return ERR_OK;
 }
 
+/* Where ST_SETTLE says more than ST_SETTLE_DONE: both spare most settles the indexes over it. */
+static void bind_rest(sqlite3_stmt *st, const struct verdict *v, int64_t now_ms)
+{
+    bool failed = v->next == TASK_FAILED;
+    sqlite3_bind_null(st, 3);
+    sqlite3_bind_null(st, 10);
+    sqlite3_bind_null(st, 11);
+    if (!failed)
+        sqlite3_bind_int64(st, 3, v->due_ms);
+    if (failed && v->cause.text[0])
+        (void)bind_str(st, 10, str_from(v->cause.text));
+    if (failed)
+        sqlite3_bind_int64(st, 11, now_ms);
+}
+
 static enum err write_verdict(struct store_sqlite *s, const struct guards *g, const struct verdict *v, int64_t now_ms,
                               struct error *e)
 {
-    sqlite3_stmt *st = writer_stmt(s, ST_SETTLE);
+    bool again = v->next == TASK_SCHEDULED, failed = v->next == TASK_FAILED;
+    sqlite3_stmt *st = writer_stmt(s, again || failed ? ST_SETTLE : ST_SETTLE_DONE);
     sqlite3_bind_int64(st, 1, g->rid);
     sqlite3_bind_int(st, 2, (int)v->next);
-    if (v->next == TASK_SCHEDULED)
-        sqlite3_bind_int64(st, 3, v->due_ms);
-    else
-        sqlite3_bind_null(st, 3);
     sqlite3_bind_int(st, 4, v->attempts);
     sqlite3_bind_int(st, 5, v->losses);
     sqlite3_bind_int64(st, 6, now_ms);
@@ -296,10 +176,31 @@ static enum err write_verdict(struct store_sqlite *s, const struct guards *g, co
         (void)bind_str(st, 9, v->last_error);
     else
         sqlite3_bind_null(st, 9);
-    if (!g->deleted) {
-        tally_add(&s->of_op, g->tenant, TASK_RUNNING, -1);
-        tally_add(&s->of_op, g->tenant, v->next, 1);
-    }
+    if (again || failed)
+        bind_rest(st, v, now_ms);
+    tally_move(s, g->tenant, g->deleted, TASK_RUNNING, v->next);
+    note_ended(s, g->rid, v->next, now_ms);
+    return conn_run(&s->conn, st, e);
+}
+
+/* A task's lane follows its losses. */
+static enum err move_lane(struct store_sqlite *s, const struct guards *g, const struct verdict *v, struct error *e)
+{
+    bool was = task_is_suspect(&(struct task){ .losses = g->losses });
+    bool is = task_is_suspect(&(struct task){ .losses = v->losses });
+    const struct lane_row *row;
+    if (was == is)
+        return ERR_OK;
+    if (lanes_at(&s->conn, g->lane, &row, e))
+        return e->code;
+    if (row->pool == POOL_PULLED)
+        return ERR_OK;
+    int64_t lane;
+    if (lane_number(s, row->lane, is ? POOL_SUSPECT : POOL_DISPATCHED, &lane, e))
+        return e->code;
+    sqlite3_stmt *st = writer_stmt(s, ST_MOVE_LANE);
+    sqlite3_bind_int64(st, 1, g->rid);
+    sqlite3_bind_int64(st, 2, lane);
     return conn_run(&s->conn, st, e);
 }
 
@@ -317,26 +218,40 @@ static enum err write_execution(struct store_sqlite *s, const struct settlement 
 }
 
 /* `replace` leaves its claim here, like any verdict, so that it is counted once. */
-static enum err write_replacement(struct store_sqlite *s, const struct guards *g, const struct task *t, struct error *e)
+static enum err write_replacement(struct store_sqlite *s, const struct guards *g, const struct task *t, uint64_t *woke,
+                                  struct error *e)
 {
+    cleanup_with(slot_keys_release) struct slot_keys keys;
+    slot_keys_init(&keys);
     struct task next = *t;
     struct guards left = *g;
     assert(uuid_eq(t->claim, g->claim) || t->state != TASK_RUNNING);
     next.claim = (struct uuid){ 0 };
     left.claim = (struct uuid){ 0 };
-    return replace_task(s, &left, &next, e);
+    return change_task(s, &left, &next, &keys, e) ? e->code : slots_hand_over(s, &keys, woke, e);
 }
 
-static enum err settle_one(struct store_sqlite *s, struct settlement *v, int64_t now_ms, struct leaving *l,
+static enum err apply_verdict(struct store_sqlite *s, const struct guards *g, const struct settlement *v,
+                              struct op_settle *op, struct error *e)
+{
+    enum task_state next = v->verdict.next;
+    if (write_verdict(s, g, &v->verdict, op->now_ms, e) || move_lane(s, g, &v->verdict, e))
+        return e->code;
+    if ((next == TASK_EXPIRED || next == TASK_SKIPPED) && count_as_skipped(s, g->rid, &v->parent, e))
+        return e->code;
+    return g->gated ? slots_settle(s, &v->id, next, &op->ret_woke, e) : ERR_OK;
+}
+
+static enum err settle_one(struct store_sqlite *s, struct op_settle *op, struct settlement *v, struct leaving *l,
                            struct error *e)
 {
     struct guards g;
-    if (read_guards(s, &v->id, &g, e))
+    if (read_settle_guards(s, &v->id, &g, e))
         return e->code;
     v->stale = !g.found || g.state != TASK_RUNNING || g.fence != v->fence;
     if (v->stale)
         return ERR_OK;
-    if (v->replace ? write_replacement(s, &g, v->replace, e) : write_verdict(s, &g, &v->verdict, now_ms, e))
+    if (v->replace ? write_replacement(s, &g, v->replace, &op->ret_woke, e) : apply_verdict(s, &g, v, op, e))
         return e->code;
     if (leave(s, l, g.claim, e))
         return e->code;
@@ -346,11 +261,18 @@ static enum err settle_one(struct store_sqlite *s, struct settlement *v, int64_t
 enum err sqlite_settle(struct store_sqlite *s, struct op *base)
 {
     struct op_settle *op = (struct op_settle *)base;
+    struct error *e = &base->error;
     struct leaving l = { .n = 0 };
+    int64_t record = 0;
+    op->ret_woke = 0;
+    if (idempotency_put(s, op->idempotency, &record, e))
+        return e->code;
     for (size_t i = 0; i < op->n; i++)
-        if (settle_one(s, &op->v[i], op->now_ms, &l, &base->error))
-            return base->error.code;
-    return leave_all(s, &l, &base->error);
+        if (settle_one(s, op, &op->v[i], &l, e))
+            return e->code;
+    if (record && op->v[0].stale && idempotency_take_back(s, record, e))
+        return e->code;
+    return leave_all(s, &l, e);
 }
 
 /* ---- recurring tasks ---- */
@@ -363,6 +285,8 @@ enum err sqlite_recurring(struct store_sqlite *s, struct op *base)
     int64_t next_ms = INT64_MAX;
     size_t n = 0;
     enum err rc;
+    sqlite3_bind_int64(st, 1, op->after_cursor_ms);
+    sqlite3_bind_blob(st, 2, op->after_id.b, sizeof op->after_id.b, SQLITE_STATIC);
     for (bool row; !(rc = conn_step(&s->conn, st, &row, e)) && row; n++) {
         int64_t cursor_ms = sqlite3_column_int64(st, AT_cursor_ms);
         if (n == op->max || cursor_ms >= op->until_ms) {

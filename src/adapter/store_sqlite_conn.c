@@ -15,6 +15,7 @@ static const char *const settings[] = {
                     "PRAGMA trusted_schema = OFF;",
     [CONN_CHECKPOINT] = "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -256;"
                         "PRAGMA trusted_schema = OFF;",
+    [CONN_COPY] = "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8192; PRAGMA trusted_schema = OFF;",
 };
 
 static const char lanes_sql[] = "SELECT lane, tenant_id, queue, class, pool FROM lanes WHERE lane > ? ORDER BY lane";
@@ -57,7 +58,26 @@ enum err conn_fail(struct conn *c, struct error *e)
     return rc;
 }
 
+enum err conn_corrupt(struct conn *c, const char *what, struct error *e)
+{
+    c->failed =
+        error_set(&c->failure, ERR_CORRUPT, "'%s' is damaged (%s): restore a backup, or move it away", c->path, what);
+    if (e)
+        *e = c->failure;
+    return c->failed;
+}
+
 /* ---- open, prepare, run ---- */
+
+/* What is forgotten leaves room in the file; only a file that was made for it can give that back. To be said before anything is written,
+ * the journal's mode among it; in an older file it stays as it is. */
+static enum err make_shrinkable(struct conn *c, struct error *e)
+{
+    int64_t pages;
+    if (conn_number(c, "PRAGMA page_count", &pages, e))
+        return e->code;
+    return pages ? ERR_OK : conn_exec(c, "PRAGMA auto_vacuum = INCREMENTAL", e);
+}
 
 enum err conn_open(struct conn *c, const char *path, enum conn_mode mode, struct error *e)
 {
@@ -65,6 +85,7 @@ enum err conn_open(struct conn *c, const char *path, enum conn_mode mode, struct
         [CONN_WRITER] = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
         [CONN_READER] = SQLITE_OPEN_READONLY,
         [CONN_CHECKPOINT] = SQLITE_OPEN_READWRITE,
+        [CONN_COPY] = SQLITE_OPEN_READONLY,
     };
     *c = (struct conn){ .path = xstrdup(path) };
     for (size_t i = 0; i < array_count(c->texts); i++)
@@ -77,7 +98,7 @@ enum err conn_open(struct conn *c, const char *path, enum conn_mode mode, struct
         return error_set(e, meaning(rc), "open '%s': %s", path, c->db ? sqlite3_errmsg(c->db) : sqlite3_errstr(rc));
     sqlite3_extended_result_codes(c->db, 1);
     sqlite3_busy_timeout(c->db, OPEN_WAIT_MS);
-    if (conn_exec(c, settings[mode], e))
+    if ((mode == CONN_WRITER && make_shrinkable(c, e)) || conn_exec(c, settings[mode], e))
         return e->code;
     return ERR_OK;
 }
@@ -150,7 +171,9 @@ enum err conn_step(struct conn *c, sqlite3_stmt *st, bool *ret_row, struct error
 
 int task_pool(const struct task *t)
 {
-    return t->target == TARGET_WORKER || t->target == TARGET_WORKFLOW ? POOL_PULLED : POOL_DISPATCHED;
+    if (t->target == TARGET_WORKER || t->target == TARGET_WORKFLOW)
+        return POOL_PULLED;
+    return task_is_suspect(t) ? POOL_SUSPECT : POOL_DISPATCHED;
 }
 
 enum { KEY_HEAD = 6, QUEUE_MAX = 1024 };

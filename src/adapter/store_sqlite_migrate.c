@@ -98,6 +98,25 @@ static enum err current_version(struct conn *c, int64_t *ret, struct error *e)
     return has_table ? conn_number(c, current_sql, ret, e) : ERR_OK;
 }
 
+static enum err too_new(const struct conn *c, int64_t version, struct error *e)
+{
+    return error_set(e, ERR_INVALID, "'%s' has schema version %lld, this belfry knows up to %d: use a newer belfry",
+                     c->path, (long long)version, newest());
+}
+
+enum err schema_version(struct conn *c, int *ret, struct error *e)
+{
+    int64_t at;
+    if (current_version(c, &at, e))
+        return e->code;
+    if (at == 0)
+        return error_set(e, ERR_CORRUPT, "'%s' is empty", c->path);
+    if (at > newest())
+        return too_new(c, at, e);
+    *ret = (int)at;
+    return ERR_OK;
+}
+
 enum err migrate(struct conn *c, int to_version, int64_t now_ms, struct error *e)
 {
     int64_t at;
@@ -107,8 +126,7 @@ enum err migrate(struct conn *c, int to_version, int64_t now_ms, struct error *e
     if (current_version(c, &at, e))
         return e->code;
     if (at > newest())
-        return error_set(e, ERR_INVALID, "'%s' has schema version %lld, this belfry knows up to %d: use a newer belfry",
-                         c->path, (long long)at, newest());
+        return too_new(c, at, e);
     if (conn_exec(c, make_table_sql, e))
         return e->code;
     for (; at != to; at += at < to ? 1 : -1) {

@@ -10,7 +10,7 @@
 
 #include "adapter/store_sqlite_impl.h"
 
-static char *join(const char *directory, const char *name)
+char *directory_path(const char *directory, const char *name)
 {
     struct buf b;
     buf_init(&b, 1 << 16);
@@ -20,7 +20,7 @@ static char *join(const char *directory, const char *name)
 
 char *directory_file(const char *directory)
 {
-    return join(directory, "belfry.db");
+    return directory_path(directory, "belfry.db");
 }
 
 static enum err refuse_owned(const char *directory, int fd, struct error *e)
@@ -48,7 +48,7 @@ static bool make_directory(const char *directory)
 {
     if (mkdir(directory, 0700) == 0 || errno == EEXIST)
         return true;
-    cleanup_with(free_charp) char *path = join(directory, "");
+    cleanup_with(free_charp) char *path = directory_path(directory, "");
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         if (mkdir(path, 0700) && errno != EEXIST)
@@ -72,7 +72,7 @@ enum err directory_lock(const char *directory, struct directory *ret, struct err
 {
     if (!make_directory(directory))
         return error_set(e, ERR_UNAVAILABLE, "make data directory '%s': %s", directory, strerror(errno));
-    cleanup_with(free_charp) char *path = join(directory, "belfry.lock");
+    cleanup_with(free_charp) char *path = directory_path(directory, "belfry.lock");
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0)
         return error_set(e, ERR_UNAVAILABLE, "open '%s': %s", path, strerror(errno));
@@ -83,6 +83,8 @@ enum err directory_lock(const char *directory, struct directory *ret, struct err
     else
         rc = write_pid(path, fd, e);
     struct directory d = { fd, directory_file(directory) };
+    if (!rc)
+        rc = directory_finish(directory, e);
     if (!rc)
         rc = make_file(d.path, e);
     if (rc)

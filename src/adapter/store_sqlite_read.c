@@ -10,27 +10,23 @@
 
 #define TASKS "SELECT rid" TASK_COLUMNS(SQL_NAME) " FROM tasks INDEXED BY "
 #define DOWN  " ORDER BY id DESC LIMIT ?3"
+#define DEAD                                                                                                           \
+    "FROM tasks INDEXED BY tasks_cause WHERE failed_ms IS NOT NULL AND resolved_ms = 0 AND deleted = 0 AND tenant_id = ?1 "
+#define CATALOG "SELECT rowid" CATALOG_COLUMNS(SQL_NAME) " FROM catalog WHERE kind = ?1 "
 
 /* Of lists: ?1 is what the index goes by, ?2 the id to start below, ?3 how many, ?4 the tenant. */
-enum reader_statement {
-    RD_TASK,
-    RD_LIST,
-    RD_LIST_FAILED,
-    RD_LIST_NAME,
-    RD_LIST_TYPE,
-    RD_LIST_PARENT,
-    RD_EXECUTIONS,
-    RD_IDEMPOTENCY,
-    RD_KEY,
-    RD_COUNTS,
-    RD_DUE,
-    RD_COUNT
-};
-
 static const char *const reader_sql[] = {
     [RD_TASK] = TASKS "tasks_id WHERE id = ?1",
     [RD_LIST] = TASKS "tasks_id WHERE ?1 IS NULL AND ?4 AND id < ?2" DOWN,
-    [RD_LIST_FAILED] = TASKS "tasks_failed WHERE state = 5 AND ?1 IS NULL AND tenant_id = ?4 AND id < ?2" DOWN,
+    [RD_LIST_FAILED] =
+        TASKS "tasks_failed WHERE failed_ms IS NOT NULL AND ?1 IS NULL AND tenant_id = ?4 AND id < ?2" DOWN,
+    [RD_LIST_CAUSE] = TASKS
+    "tasks_cause WHERE failed_ms IS NOT NULL AND resolved_ms = 0 AND deleted = 0 AND cause = ?1 AND tenant_id = ?4 "
+    "AND id < ?2" DOWN,
+    [RD_LIST_WAITING] =
+        "SELECT rid" TASK_COLUMNS(SQL_NAME) " FROM tasks WHERE rid IN (SELECT rid FROM tasks INDEXED BY "
+                                            "tasks_waiting WHERE waits_for = ?1 AND ?4 AND id < ?2" DOWN
+                                            ") ORDER BY id DESC",
     [RD_LIST_NAME] = TASKS "tasks_name WHERE name = ?1 AND tenant_id = ?4 AND id < ?2" DOWN,
     [RD_LIST_TYPE] = TASKS "tasks_type WHERE task_type = ?1 AND tenant_id = ?4 AND id < ?2" DOWN,
     [RD_LIST_PARENT] = TASKS "tasks_parent WHERE parent_id = ?1 AND ?4 AND id < ?2" DOWN,
@@ -39,38 +35,43 @@ static const char *const reader_sql[] = {
     [RD_IDEMPOTENCY] =
         "SELECT rowid" IDEMPOTENCY_COLUMNS(SQL_NAME) " FROM idempotency WHERE key = ?1 AND tenant_id = ?2",
     [RD_KEY] = "SELECT rowid" API_KEY_COLUMNS(SQL_NAME) " FROM api_keys WHERE id = ?1",
+    [RD_SLOTS] = "SELECT t.id, t.state, t.scheduled_ms FROM slots AS s CROSS JOIN tasks AS t ON t.id = s.task_id "
+                 "WHERE s.key = ?1 ORDER BY t.scheduled_ms, t.id LIMIT ?2",
     [RD_COUNTS] = "SELECT state, sum(n) FROM counts GROUP BY state",
     [RD_DUE] = ("SELECT count(*) FROM (SELECT 1 FROM tasks INDEXED BY tasks_due "
                 "WHERE state = 0 AND kind <> 1 AND lane = ?1 AND due_ms <= ?2 AND NOT deleted LIMIT ?3)"),
+    /* besides tasks: store_sqlite_read_records.c */
+    [RD_KEYS] = "SELECT rowid" API_KEY_COLUMNS(SQL_NAME) " FROM api_keys WHERE tenant_id = ?1 ORDER BY id LIMIT ?2",
+    [RD_DEDUPE] = "SELECT d.task_id FROM dedupe d JOIN tasks t ON t.id = d.task_id "
+                  "WHERE d.tenant_id = ?1 AND d.key = ?2 AND d.until_ms > ?3 AND NOT t.deleted",
+    [RD_NEXT_CAUSE] = "SELECT cause " DEAD "AND cause > ?2 ORDER BY cause LIMIT 1",
+    [RD_CAUSE] = "SELECT count(*), min(failed_ms), max(failed_ms), max(id) FROM (SELECT id, failed_ms " DEAD
+                 "AND cause IS ?2 ORDER BY id DESC LIMIT ?3)",
+    [RD_LAST_ERROR] = "SELECT last_error FROM tasks WHERE id = ?1",
+    [RD_CATALOG] = CATALOG "AND tenant_id = ?2 AND name = ?3",
+    [RD_CATALOG_LIST] = CATALOG "AND tenant_id = ?2 AND name > ?3 ORDER BY name LIMIT ?4",
+    [RD_LIST_CALENDAR] =
+        TASKS "tasks_calendar WHERE kind = 1 AND state < 3 AND deleted = 0 AND tenant_id = ?4 AND calendar = ?1 "
+              "AND id < ?2" DOWN,
+    [RD_PENDING] = SQL_PENDING,
+    [RD_RECURRING] = SQL_RECURRING ")",
+    [RD_CATALOG_LIST_ALL] = CATALOG "AND (tenant_id, name) > (?2, ?3) ORDER BY tenant_id, name LIMIT ?4",
 };
 static_assert(array_count(reader_sql) == RD_COUNT, "a statement without a text");
 
 enum { SLICE = 4000, VISIT_MAX = 100000, DUE_MAX = 10000 };
 
-struct reader_sqlite {
-    struct reader base;
-    struct conn conn;
-    struct task *tasks; /* of the page being gathered */
-    struct execution *executions;
-};
-
-static struct reader_sqlite *self(struct reader *r)
-{
-    return container_of(r, struct reader_sqlite, base);
-}
-
-static enum err not_found(const char *what, struct error *e)
+enum err reader_not_found(const char *what, struct error *e)
 {
     return error_set(e, ERR_NOT_FOUND, "there is no such %s", what);
 }
 
-static enum err no_room(struct error *e)
+enum err reader_no_room(struct error *e)
 {
     return error_set(e, ERR_LIMIT, "the answer is larger than the memory set aside for it");
 }
 
-/* Reads the one row of a bound statement, or none. */
-static enum err read_one(struct reader_sqlite *r, sqlite3_stmt *st, const struct table *t, struct arena *a, void *row,
+enum err reader_read_one(struct reader_sqlite *r, sqlite3_stmt *st, const struct table *t, struct arena *a, void *row,
                          bool *ret_found, struct error *e)
 {
     if (conn_step(&r->conn, st, ret_found, e))
@@ -85,15 +86,15 @@ static enum err read_one(struct reader_sqlite *r, sqlite3_stmt *st, const struct
 static enum err get(struct reader *base, int32_t tenant, struct uuid id, struct arena *a, struct task *ret,
                     struct error *e)
 {
-    struct reader_sqlite *r = self(base);
+    struct reader_sqlite *r = reader_self(base);
     sqlite3_stmt *st = r->conn.stmts[RD_TASK];
     struct task t = { 0 };
     bool found;
     sqlite3_bind_blob(st, 1, id.b, sizeof id.b, SQLITE_STATIC);
-    if (read_one(r, st, &table_tasks, a, &t, &found, e))
+    if (reader_read_one(r, st, &table_tasks, a, &t, &found, e))
         return e->code;
     if (!found || t.tenant != tenant || t.deleted)
-        return not_found("task", e);
+        return reader_not_found("task", e);
     *ret = t;
     return ERR_OK;
 }
@@ -196,6 +197,14 @@ static enum err queue_matches(struct reader_sqlite *r, const struct task_filter 
     return ERR_OK;
 }
 
+static bool conflict_matches(const struct task_filter *f, sqlite3_stmt *st)
+{
+    bool failed = sqlite3_column_int(st, AT_state) == TASK_FAILED;
+    return (!f->cause.n || (failed && str_eq(f->cause, text_at(st, AT_cause)))) &&
+           (!f->by_resolved || (failed && (sqlite3_column_int64(st, AT_resolved_ms) != 0) == f->resolved)) &&
+           (!f->waits_for.n || str_eq(f->waits_for, text_at(st, AT_waits_for)));
+}
+
 /* The same question to the row, column by column, so that what is not wanted is not read. */
 static enum err matches(struct reader_sqlite *r, const struct task_filter *f, sqlite3_stmt *st, bool *ret,
                         struct error *e)
@@ -203,7 +212,8 @@ static enum err matches(struct reader_sqlite *r, const struct task_filter *f, sq
     *ret = sqlite3_column_int(st, AT_tenant_id) == f->tenant && !sqlite3_column_int(st, AT_deleted) &&
            (!f->states || f->states >> sqlite3_column_int(st, AT_state) & 1) && kind_matches(f, st) &&
            due_matches(f, st) && (!f->name.n || name_matches(f->name, text_at(st, AT_name))) &&
-           (!f->task_type.n || str_eq(f->task_type, text_at(st, AT_task_type)));
+           (!f->task_type.n || str_eq(f->task_type, text_at(st, AT_task_type))) && conflict_matches(f, st) &&
+           (!f->calendar.n || str_eq(f->calendar, text_at(st, AT_calendar)));
     return *ret && f->queue.n ? queue_matches(r, f, st, ret, e) : ERR_OK;
 }
 
@@ -214,10 +224,19 @@ static sqlite3_stmt *choose(struct reader_sqlite *r, const struct task_filter *f
     if (!uuid_is_nil(f->parent)) {
         st = r->conn.stmts[RD_LIST_PARENT];
         (void)bind_uuid(st, 1, &f->parent);
+    } else if (f->calendar.n && f->states && f->states < 1u << TASK_RUNNING) { /* what is not over */
+        st = r->conn.stmts[RD_LIST_CALENDAR];
+        (void)bind_str(st, 1, f->calendar);
     } else if (f->name.n && !is_prefix(f->name)) {
         st = r->conn.stmts[RD_LIST_NAME];
         (void)bind_str(st, 1, f->name);
-    } else if (f->states == 1u << TASK_FAILED) {
+    } else if (f->waits_for.n) {
+        st = r->conn.stmts[RD_LIST_WAITING];
+        (void)bind_str(st, 1, f->waits_for);
+    } else if (f->cause.n && f->by_resolved && !f->resolved) {
+        st = r->conn.stmts[RD_LIST_CAUSE];
+        (void)bind_str(st, 1, f->cause);
+    } else if (f->states == 1u << TASK_FAILED || f->cause.n || f->by_resolved) {
         st = r->conn.stmts[RD_LIST_FAILED];
     } else if (f->task_type.n) {
         st = r->conn.stmts[RD_LIST_TYPE];
@@ -276,7 +295,7 @@ static struct walk walk_over_tasks(struct reader_sqlite *r, const struct task_fi
 static enum err list(struct reader *base, const struct task_filter *f, struct arena *a, struct task_page *ret,
                      struct error *e)
 {
-    struct reader_sqlite *r = self(base);
+    struct reader_sqlite *r = reader_self(base);
     struct listing l = { .filter = f, .max = f->limit };
     struct walk w = walk_over_tasks(r, f, &l, a);
     bool cut;
@@ -285,7 +304,7 @@ static enum err list(struct reader *base, const struct task_filter *f, struct ar
         return e->code;
     struct task_page page = { .tasks = { arena_alloc(a, l.n * sizeof(struct task)), l.n }, .more = l.more || cut };
     if (!page.tasks.v)
-        return no_room(e);
+        return reader_no_room(e);
     memcpy(page.tasks.v, r->tasks, l.n * sizeof(struct task));
     if (page.more)
         page.next_before = l.more ? page.tasks.v[l.n - 1].id : w.before;
@@ -295,7 +314,7 @@ static enum err list(struct reader *base, const struct task_filter *f, struct ar
 
 static enum err count(struct reader *base, const struct task_filter *f, size_t max, size_t *ret, struct error *e)
 {
-    struct reader_sqlite *r = self(base);
+    struct reader_sqlite *r = reader_self(base);
     struct listing l = { .filter = f, .max = max, .counting = true };
     struct walk w = walk_over_tasks(r, f, &l, NULL);
     bool cut;
@@ -334,7 +353,7 @@ static enum err visit_execution(struct walk *w, bool *stop, struct error *e)
 static enum err executions(struct reader *base, const struct execution_filter *f, struct arena *a,
                            struct execution_page *ret, struct error *e)
 {
-    struct reader_sqlite *r = self(base);
+    struct reader_sqlite *r = reader_self(base);
     struct history h = { .filter = f };
     struct walk w = { .r = r,
                       .st = r->conn.stmts[RD_EXECUTIONS],
@@ -352,7 +371,7 @@ static enum err executions(struct reader *base, const struct execution_filter *f
     struct execution_page page = { .executions = { arena_alloc(a, h.n * sizeof(struct execution)), h.n },
                                    .more = h.more || cut };
     if (!page.executions.v)
-        return no_room(e);
+        return reader_no_room(e);
     memcpy(page.executions.v, r->executions, h.n * sizeof(struct execution));
     if (page.more)
         page.next_before = h.more ? page.executions.v[h.n - 1].id : w.before;
@@ -365,50 +384,80 @@ static enum err executions(struct reader *base, const struct execution_filter *f
 static enum err idempotency(struct reader *base, int32_t tenant, const uint8_t key[32], struct arena *a,
                             struct idempotency *ret, struct error *e)
 {
-    struct reader_sqlite *r = self(base);
+    struct reader_sqlite *r = reader_self(base);
     sqlite3_stmt *st = r->conn.stmts[RD_IDEMPOTENCY];
     struct idempotency record = { 0 };
     bool found;
     sqlite3_bind_blob(st, 1, key, 32, SQLITE_STATIC);
     sqlite3_bind_int(st, 2, tenant);
-    if (read_one(r, st, &table_idempotency, a, &record, &found, e))
+    if (reader_read_one(r, st, &table_idempotency, a, &record, &found, e))
         return e->code;
     if (!found)
-        return not_found("key", e);
+        return reader_not_found("key", e);
     *ret = record;
     return ERR_OK;
 }
 
 static enum err key(struct reader *base, struct str id, struct arena *a, struct api_key *ret, struct error *e)
 {
-    struct reader_sqlite *r = self(base);
+    struct reader_sqlite *r = reader_self(base);
     sqlite3_stmt *st = r->conn.stmts[RD_KEY];
     struct api_key k = { 0 };
     bool found;
     (void)bind_str(st, 1, id);
-    if (read_one(r, st, &table_api_keys, a, &k, &found, e))
+    if (reader_read_one(r, st, &table_api_keys, a, &k, &found, e))
         return e->code;
     if (!found)
-        return not_found("key", e);
+        return reader_not_found("key", e);
     *ret = k;
     return ERR_OK;
 }
 
+static enum err slots(struct reader *base, struct str key, struct arena *a, struct slot_holders *ret, struct error *e)
+{
+    struct conn *c = &reader_self(base)->conn;
+    sqlite3_stmt *st = c->stmts[RD_SLOTS];
+    struct slot_holder found[LIST_MAX];
+    struct slot_holders holders = { 0 };
+    (void)bind_str(st, 1, key);
+    sqlite3_bind_int(st, 2, LIST_MAX);
+    for (bool row;;) {
+        if (conn_step(c, st, &row, e))
+            return e->code;
+        if (!row)
+            break;
+        found[holders.n++] = (struct slot_holder){ row_uuid(st, 0), (enum task_state)sqlite3_column_int(st, 1),
+                                                   sqlite3_column_int64(st, 2) };
+    }
+    holders.v = arena_alloc(a, holders.n * sizeof *holders.v);
+    if (!holders.v)
+        return reader_no_room(e);
+    memcpy(holders.v, found, holders.n * sizeof *holders.v);
+    *ret = holders;
+    return ERR_OK;
+}
+
+/* Suspects stand in lanes of their own, but for those who claim there is one. */
+static bool is_shown(struct conn *c, const struct lane_row *l)
+{
+    return l->pool == POOL_DISPATCHED || (l->pool == POOL_SUSPECT && !lanes_find(c, l->lane, POOL_DISPATCHED));
+}
+
 static enum err lanes(struct reader *base, struct arena *a, struct lane **ret, size_t *ret_count, struct error *e)
 {
-    struct conn *c = &self(base)->conn;
+    struct conn *c = &reader_self(base)->conn;
     if (lanes_load(c, e))
         return e->code;
     struct lane *v = arena_alloc(a, c->lanes.count * sizeof *v);
     size_t n = 0;
     if (!v)
-        return no_room(e);
+        return reader_no_room(e);
     for (size_t i = 0; i < c->lanes.count; i++) {
-        if (c->lanes.by_number[i]->pool != POOL_DISPATCHED)
+        if (!is_shown(c, c->lanes.by_number[i]))
             continue;
         v[n] = c->lanes.by_number[i]->lane;
         if (!arena_str(a, v[n].queue, &v[n].queue))
-            return no_room(e);
+            return reader_no_room(e);
         n++;
     }
     *ret = v;
@@ -430,30 +479,53 @@ static enum err count_states(struct conn *c, struct store_counts *ret, struct er
     }
 }
 
+static enum err count_due(struct conn *c, int64_t lane, int64_t now_ms, int64_t max, int64_t *total, struct error *e)
+{
+    sqlite3_stmt *st = c->stmts[RD_DUE];
+    bool row;
+    sqlite3_bind_int64(st, 1, lane);
+    sqlite3_bind_int64(st, 2, now_ms);
+    sqlite3_bind_int64(st, 3, max);
+    if (conn_step(c, st, &row, e))
+        return e->code;
+    *total += sqlite3_column_int64(st, 0);
+    sqlite3_reset(st);
+    return ERR_OK;
+}
+
 static enum err counts(struct reader *base, int64_t now_ms, struct store_counts *ret, struct error *e)
 {
-    struct conn *c = &self(base)->conn;
+    struct conn *c = &reader_self(base)->conn;
     struct store_counts counted = { 0 };
-    sqlite3_stmt *st = c->stmts[RD_DUE];
     if (count_states(c, &counted, e) || lanes_load(c, e))
         return e->code;
-    for (size_t i = 0; i < c->lanes.count && counted.due < DUE_MAX; i++) {
-        bool row;
-        sqlite3_bind_int64(st, 1, c->lanes.by_number[i]->number);
-        sqlite3_bind_int64(st, 2, now_ms);
-        sqlite3_bind_int64(st, 3, DUE_MAX - counted.due);
-        if (conn_step(c, st, &row, e))
+    for (size_t i = 0; i < c->lanes.count && counted.due < DUE_MAX; i++)
+        if (count_due(c, c->lanes.by_number[i]->number, now_ms, DUE_MAX - counted.due, &counted.due, e))
             return e->code;
-        counted.due += sqlite3_column_int64(st, 0);
-        sqlite3_reset(st);
-    }
     *ret = counted;
+    return ERR_OK;
+}
+
+static enum err queue_due(struct reader *base, int32_t tenant, struct str queue, int64_t now_ms, int64_t *ret,
+                          struct error *e)
+{
+    struct conn *c = &reader_self(base)->conn;
+    int64_t due = 0;
+    if (lanes_load(c, e))
+        return e->code;
+    for (size_t i = 0; i < c->lanes.count && due < DUE_MAX; i++) {
+        const struct lane_row *l = c->lanes.by_number[i];
+        bool is_its = l->pool == POOL_DISPATCHED && l->lane.tenant == tenant && str_eq(l->lane.queue, queue);
+        if (is_its && count_due(c, l->number, now_ms, DUE_MAX - due, &due, e))
+            return e->code;
+    }
+    *ret = due;
     return ERR_OK;
 }
 
 static void free_reader(struct reader *base)
 {
-    struct reader_sqlite *r = self(base);
+    struct reader_sqlite *r = reader_self(base);
     conn_release(&r->conn);
     free(r->tasks);
     free(r->executions);
@@ -462,7 +534,23 @@ static void free_reader(struct reader *base)
 
 enum err reader_sqlite_open(const char *path, struct reader **ret, struct error *e)
 {
-    static const struct reader_ops ops = { get, list, count, executions, idempotency, key, lanes, counts, free_reader };
+    static const struct reader_ops ops = { .get = get,
+                                           .list = list,
+                                           .count = count,
+                                           .executions = executions,
+                                           .idempotency = idempotency,
+                                           .key = key,
+                                           .keys = reader_sqlite_keys,
+                                           .dedupe = reader_sqlite_dedupe,
+                                           .causes = reader_sqlite_causes,
+                                           .catalog_get = reader_sqlite_catalog_get,
+                                           .catalog_list = reader_sqlite_catalog_list,
+                                           .slots = slots,
+                                           .lanes = lanes,
+                                           .counts = counts,
+                                           .queue_due = queue_due,
+                                           .usage = reader_sqlite_usage,
+                                           .free = free_reader };
     struct reader_sqlite *r = xnew(*r);
     r->base.ops = &ops;
     if (conn_open(&r->conn, path, CONN_READER, e) || conn_prepare(&r->conn, reader_sql, array_count(reader_sql), e)) {

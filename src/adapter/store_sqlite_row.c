@@ -21,11 +21,16 @@ static const struct column idempotency_columns[] = { IDEMPOTENCY_COLUMNS(ROW) };
 #undef ROW_TYPE
 #define ROW_TYPE struct api_key
 static const struct column api_key_columns[] = { API_KEY_COLUMNS(ROW) };
+#undef ROW_TYPE
+#define ROW_TYPE struct catalog_entry
+static const struct column catalog_columns[] = { CATALOG_COLUMNS(ROW) };
 
+const struct table table_due = { "task", task_columns, AT_payload };
 const struct table table_tasks = { "task", task_columns, array_count(task_columns) };
 const struct table table_executions = { "execution", execution_columns, array_count(execution_columns) };
 const struct table table_idempotency = { "idempotency record", idempotency_columns, array_count(idempotency_columns) };
 const struct table table_api_keys = { "API key", api_key_columns, array_count(api_key_columns) };
+const struct table table_catalog = { "catalog entry", catalog_columns, array_count(catalog_columns) };
 
 /* ---- JSON columns ---- */
 
@@ -45,12 +50,12 @@ static const struct json_field retry_fields[] = {
 };
 
 struct schedule_json {
-    struct str cron, time_zone, calendar;
+    struct str cron, time_zone;
     int64_t interval_ms, calendar_policy, gap, repeat, start_ms, end_ms, max_runs, spread_ms, catch_up,
         catch_up_window_ms, overlap;
 };
 
-#define SCHEDULE_TEXTS(X) X(cron) X(time_zone) X(calendar)
+#define SCHEDULE_TEXTS(X) X(cron) X(time_zone) /* the calendar has a column of its own: it is looked for */
 #define SCHEDULE_NUMBERS(X)                                                                                            \
     X(interval_ms)                                                                                                     \
     X(calendar_policy)                                                                                                 \
@@ -145,6 +150,65 @@ static enum err read_schedule(struct str text, struct arena *a, struct schedule 
     return ERR_OK;
 }
 
+struct gates_json {
+    struct str concurrency_key, dedupe_key;
+    int64_t concurrency_limit, overlap, dedupe_window_ms, dedupe;
+};
+
+static const struct json_field gates_fields[] = {
+#define X(member, kind_) { .name = #member, .kind = kind_, .offset = offsetof(struct gates_json, member) },
+    X(concurrency_key, JSON_KIND_STR) X(dedupe_key, JSON_KIND_STR) X(concurrency_limit, JSON_KIND_I64)
+        X(overlap, JSON_KIND_I64) X(dedupe_window_ms, JSON_KIND_I64) X(dedupe, JSON_KIND_I64)
+#undef X
+};
+
+/* Only an OCCURRENCE has one; ALLOW holds nothing back. */
+static enum overlap no_overlap(const struct task *t)
+{
+    return t->kind == TASK_OCCURRENCE ? OVERLAP_ALLOW : OVERLAP_SKIP;
+}
+
+static bool has_gates(const struct task *t)
+{
+    return t->concurrency_key.n || t->concurrency_limit || t->overlap != no_overlap(t) || t->dedupe_key.n ||
+           t->dedupe_window_ms || t->dedupe;
+}
+
+static void write_gates(struct buf *b, const struct task *t)
+{
+    struct jw w;
+    jw_init(&w, b);
+    jw_object(&w);
+    if (t->concurrency_key.n)
+        jw_kv_str(&w, "concurrency_key", t->concurrency_key);
+    if (t->concurrency_limit)
+        jw_kv_i64(&w, "concurrency_limit", t->concurrency_limit);
+    if (t->overlap != no_overlap(t))
+        jw_kv_i64(&w, "overlap", t->overlap);
+    if (t->dedupe_key.n)
+        jw_kv_str(&w, "dedupe_key", t->dedupe_key);
+    if (t->dedupe_window_ms)
+        jw_kv_i64(&w, "dedupe_window_ms", t->dedupe_window_ms);
+    if (t->dedupe)
+        jw_kv_i64(&w, "dedupe", t->dedupe);
+    jw_object_end(&w);
+}
+
+static enum err read_gates(struct str text, struct arena *a, struct task *ret, struct error *e)
+{
+    struct gates_json r = { .overlap = no_overlap(ret) };
+    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    if (json_parse(text, &doc, e) || json_read(doc.root, gates_fields, array_count(gates_fields), &r, a, e))
+        return e->code;
+    ret->concurrency_key = r.concurrency_key;
+    ret->concurrency_limit = (int)r.concurrency_limit;
+    ret->overlap = (enum overlap)r.overlap;
+    ret->dedupe_key = r.dedupe_key;
+    ret->dedupe_window_ms = r.dedupe_window_ms;
+    ret->dedupe = (enum dedupe)r.dedupe;
+    return ERR_OK;
+}
+
 /* ---- binding ---- */
 
 bool bind_uuid(sqlite3_stmt *st, int at, const struct uuid *u)
@@ -185,6 +249,28 @@ static void bind_schedule(struct conn *c, sqlite3_stmt *st, int at, const struct
     bind_text(st, at, buf_str(&c->texts[1]));
 }
 
+static void bind_gates(struct conn *c, sqlite3_stmt *st, int at, const struct task *t)
+{
+    buf_reset(&c->texts[2]);
+    if (has_gates(t))
+        write_gates(&c->texts[2], t);
+    assert(!c->texts[2].full);
+    bind_text(st, at, buf_str(&c->texts[2]));
+}
+
+static bool is_failed(const struct task *t)
+{
+    return t->state == TASK_FAILED;
+}
+
+static void bind_failed(sqlite3_stmt *st, int at, const struct task *t)
+{
+    if (is_failed(t))
+        sqlite3_bind_int64(st, at, t->completed_ms);
+    else
+        sqlite3_bind_null(st, at);
+}
+
 void row_bind(struct conn *c, sqlite3_stmt *st, int first, const struct table *t, const void *row)
 {
     for (int i = 0; i < t->count; i++) {
@@ -200,6 +286,10 @@ void row_bind(struct conn *c, sqlite3_stmt *st, int first, const struct table *t
         case COL_TEXT: bind_text(st, at, *(const struct str *)member); break;
         case COL_RETRY: bind_retry(c, st, at, member); break;
         case COL_SCHEDULE: bind_schedule(c, st, at, member); break;
+        case COL_GATES: bind_gates(c, st, at, row); break;
+        case COL_DEAD_TEXT: bind_text(st, at, is_failed(row) ? *(const struct str *)member : (struct str){ 0 }); break;
+        case COL_DEAD_I64: sqlite3_bind_int64(st, at, is_failed(row) ? *(const int64_t *)member : 0); break;
+        case COL_FAILED: bind_failed(st, at, row); break;
         case COL_LANE: break;
         }
     }
@@ -247,9 +337,27 @@ static enum err wrong(const struct table *t, const struct column *column, sqlite
                      (long long)sqlite3_column_int64(st, at));
 }
 
+/* JSON of our own that does not parse is no mistake of the caller's. */
+static enum err read_failed(const struct table *t, const char *column, struct error *e)
+{
+    if (e->code != ERR_INVALID)
+        return e->code;
+    e->code = ERR_CORRUPT;
+    return error_wrap(e, "%s with an impossible %s", t->what, column);
+}
+
+enum err row_read_gates(sqlite3_stmt *st, int at, struct arena *a, struct task *ret, struct error *e)
+{
+    struct str text = text_at(st, at);
+    ret->overlap = no_overlap(ret);
+    if (text.n == 0 || read_gates(text, a, ret, e) == ERR_OK)
+        return ERR_OK;
+    return read_failed(&table_tasks, "gates", e);
+}
+
 /* Texts, which need the arena or a parser. */
 static enum err read_long(struct conn *c, sqlite3_stmt *st, int at, const struct column *column, struct arena *a,
-                          void *member, struct error *e)
+                          void *row, void *member, struct error *e)
 {
     struct str text;
     switch (column->kind) {
@@ -258,18 +366,10 @@ static enum err read_long(struct conn *c, sqlite3_stmt *st, int at, const struct
         text = text_at(st, at);
         *(struct retry_policy *)member = RETRY_DEFAULT;
         return text.n ? read_retry(text, a, member, e) : ERR_OK;
+    case COL_GATES: return row_read_gates(st, at, a, row, e);
     case COL_SCHEDULE: text = text_at(st, at); return text.n ? read_schedule(text, a, member, e) : ERR_OK;
     default: return read_text(st, at, a, member, e);
     }
-}
-
-/* JSON of our own that does not parse is no mistake of the caller's. */
-static enum err read_failed(const struct table *t, const struct column *column, struct error *e)
-{
-    if (e->code != ERR_INVALID)
-        return e->code;
-    e->code = ERR_CORRUPT;
-    return error_wrap(e, "%s with an impossible %s", t->what, column->name);
 }
 
 enum err row_read(struct conn *c, sqlite3_stmt *st, int first, const struct table *t, struct arena *a, void *row,
@@ -287,6 +387,7 @@ enum err row_read(struct conn *c, sqlite3_stmt *st, int first, const struct tabl
                 return wrong(t, column, st, at, e);
             memcpy(member, sqlite3_column_blob(st, at), 32);
             break;
+        case COL_DEAD_I64:
         case COL_I64: *(int64_t *)member = sqlite3_column_int64(st, at); break;
         case COL_INT:
             number = sqlite3_column_int64(st, at);
@@ -295,9 +396,10 @@ enum err row_read(struct conn *c, sqlite3_stmt *st, int first, const struct tabl
             *(int *)member = (int)number;
             break;
         case COL_BOOL: *(bool *)member = sqlite3_column_int(st, at) != 0; break;
+        case COL_FAILED: break;
         default:
-            if (read_long(c, st, at, column, a, member, e))
-                return read_failed(t, column, e);
+            if (read_long(c, st, at, column, a, row, member, e))
+                return read_failed(t, column->name, e);
         }
     }
     return ERR_OK;

@@ -5,11 +5,8 @@
 
 /* ---- one row ---- */
 
-/* The lane of a task, made when it is the first there. */
-static enum err lane_number(struct store_sqlite *s, const struct task *t, int64_t *ret, struct error *e)
+enum err lane_number(struct store_sqlite *s, struct lane lane, int pool, int64_t *ret, struct error *e)
 {
-    struct lane lane = task_lane(t);
-    int pool = task_pool(t);
     const struct lane_row *row = lanes_find(&s->conn, lane, pool);
     if (row) {
         *ret = row->number;
@@ -32,7 +29,7 @@ static enum err lane_number(struct store_sqlite *s, const struct task *t, int64_
 static enum err bind_task(struct store_sqlite *s, sqlite3_stmt *st, int64_t rid, const struct task *t, struct error *e)
 {
     int64_t lane;
-    if (lane_number(s, t, &lane, e))
+    if (lane_number(s, task_lane(t), task_pool(t), &lane, e))
         return e->code;
     if (rid)
         sqlite3_bind_int64(st, 1, rid);
@@ -53,9 +50,9 @@ enum err insert_task(struct store_sqlite *s, const struct task *t, bool *ret_new
         return ERR_OK;
     if (!t->deleted)
         tally_add(&s->of_op, t->tenant, t->state, 1);
-    if (t->state == TASK_RUNNING)
-        return claim_join(s, t->claim, sqlite3_last_insert_rowid(s->conn.db), e);
-    return ERR_OK;
+    int64_t rid = sqlite3_last_insert_rowid(s->conn.db);
+    note_ended(s, rid, t->state, t->completed_ms);
+    return t->state == TASK_RUNNING ? claim_join(s, t->claim, rid, e) : ERR_OK;
 }
 
 enum err read_guards(struct store_sqlite *s, const struct uuid *id, struct guards *ret, struct error *e)
@@ -76,9 +73,35 @@ enum err read_guards(struct store_sqlite *s, const struct uuid *id, struct guard
         g.kind = (enum task_kind)sqlite3_column_int(st, 7);
         g.cursor_ms = sqlite3_column_int64(st, 8);
         g.last_run_ms = sqlite3_column_int64(st, 9);
+        g.losses = sqlite3_column_int(st, 10);
+        g.lane = sqlite3_column_int64(st, 11);
+        g.gated = sqlite3_column_int(st, 12) != 0;
+        g.waits = sqlite3_column_int(st, 13) != 0;
         sqlite3_reset(st);
     }
     *ret = g;
+    return ERR_OK;
+}
+
+enum err read_settle_guards(struct store_sqlite *s, const struct uuid *id, struct guards *ret, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_SETTLE_GUARDS);
+    (void)bind_uuid(st, 1, id);
+    *ret = (struct guards){ 0 };
+    if (conn_step(&s->conn, st, &ret->found, e))
+        return e->code;
+    if (!ret->found)
+        return ERR_OK;
+    ret->rid = sqlite3_column_int64(st, 0);
+    ret->tenant = sqlite3_column_int(st, 1);
+    ret->state = (enum task_state)sqlite3_column_int(st, 2);
+    ret->fence = sqlite3_column_int64(st, 3);
+    ret->deleted = sqlite3_column_int(st, 4) != 0;
+    ret->claim = row_uuid(st, 5);
+    ret->losses = sqlite3_column_int(st, 6);
+    ret->lane = sqlite3_column_int64(st, 7);
+    ret->gated = sqlite3_column_int(st, 8) != 0;
+    sqlite3_reset(st);
     return ERR_OK;
 }
 
@@ -91,6 +114,7 @@ enum err replace_task(struct store_sqlite *s, const struct guards *old, const st
         tally_add(&s->of_op, old->tenant, old->state, -1);
     if (!t->deleted)
         tally_add(&s->of_op, t->tenant, t->state, 1);
+    note_ended(s, old->rid, t->state, t->completed_ms);
     bool held = old->state == TASK_RUNNING, holds = t->state == TASK_RUNNING;
     if (held && holds && uuid_eq(old->claim, t->claim))
         return ERR_OK;
@@ -99,7 +123,7 @@ enum err replace_task(struct store_sqlite *s, const struct guards *old, const st
     return held ? claim_leave(s, old->claim, 1, e) : ERR_OK;
 }
 
-static enum err delete_task(struct store_sqlite *s, int64_t rid, struct error *e)
+enum err delete_task(struct store_sqlite *s, int64_t rid, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_TASK_DELETE);
     sqlite3_bind_int64(st, 1, rid);
@@ -108,9 +132,7 @@ static enum err delete_task(struct store_sqlite *s, int64_t rid, struct error *e
 
 /* ---- idempotency ---- */
 
-/* *ret_rowid is where the record stands: an operation without a savepoint takes it back by that. */
-static enum err idempotency_put(struct store_sqlite *s, const struct idempotency *i, int64_t *ret_rowid,
-                                struct error *e)
+enum err idempotency_put(struct store_sqlite *s, const struct idempotency *i, int64_t *ret_rowid, struct error *e)
 {
     if (!i)
         return ERR_OK;
@@ -126,7 +148,7 @@ static enum err idempotency_put(struct store_sqlite *s, const struct idempotency
     return error_in(e, "idempotency-key");
 }
 
-static enum err idempotency_take_back(struct store_sqlite *s, int64_t rowid, struct error *e)
+enum err idempotency_take_back(struct store_sqlite *s, int64_t rowid, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_IDEMPOTENCY_DELETE);
     sqlite3_bind_int64(st, 1, rowid);
@@ -154,26 +176,65 @@ static enum err check_same(struct store_sqlite *s, const struct task *t, struct 
     return error_in(e, "id");
 }
 
-static enum err insert_or_same(struct store_sqlite *s, const struct task *t, struct error *e)
+/* Takes the dedupe key of a task that has just come in, unless another one holds it. */
+static enum err take_key(struct store_sqlite *s, const struct task *t, struct uuid takes_over, struct error *e)
 {
-    bool is_new;
-    if (insert_task(s, t, &is_new, e))
+    if (t->dedupe_key.n == 0 || t->kind == TASK_OCCURRENCE)
+        return ERR_OK;
+    assert(t->dedupe_key.n <= DEDUPE_KEY_MAX && t->dedupe_window_ms >= 0);
+    sqlite3_stmt *st = writer_stmt(s, ST_DEDUPE_TAKE);
+    sqlite3_bind_int(st, 1, t->tenant);
+    (void)bind_str(st, 2, t->dedupe_key);
+    (void)bind_uuid(st, 3, &t->id);
+    sqlite3_bind_int64(st, 4, t->created_ms + t->dedupe_window_ms);
+    sqlite3_bind_int64(st, 5, t->created_ms);
+    (void)bind_uuid(st, 6, &takes_over);
+    if (conn_run(&s->conn, st, e))
         return e->code;
-    return is_new ? ERR_OK : check_same(s, t, e);
+    if (sqlite3_changes(s->conn.db) > 0)
+        return ERR_OK;
+    (void)error_set(e, ERR_CONFLICT, "another task holds this key");
+    return error_in(e, "dedupe_key");
 }
 
-bool sqlite_insert_alone(const struct op *op)
+static enum err insert_or_same(struct store_sqlite *s, const struct task *t, struct uuid takes_over, bool *ret_new,
+                               struct error *e)
 {
-    return ((const struct op_insert *)op)->count <= 1;
+    if (insert_task(s, t, ret_new, e))
+        return e->code;
+    if (!*ret_new)
+        return check_same(s, t, e);
+    return calendar_check(s, t, e) ? e->code : take_key(s, t, takes_over, e);
+}
+
+/* What can fail only before it has written anything. */
+bool sqlite_insert_alone(const struct op *base)
+{
+    const struct op_insert *op = (const struct op_insert *)base;
+    bool is_limited = op->max_pending || op->max_recurring;
+    return op->count == 0 ||
+           (op->count == 1 && op->tasks[0].dedupe_key.n == 0 && !is_limited && !task_needs_calendar(&op->tasks[0]));
+}
+
+static bool recurs(const struct task *t)
+{
+    return t->kind == TASK_RECURRING && !t->deleted && !task_is_final(t->state);
 }
 
 enum err sqlite_insert(struct store_sqlite *s, struct op *base)
 {
     struct op_insert *op = (struct op_insert *)base;
     int64_t record = 0;
+    bool has_new_recurring = false;
     enum err rc = idempotency_put(s, op->idempotency, &record, &base->error);
-    for (size_t i = 0; !rc && i < op->count; i++)
-        rc = insert_or_same(s, &op->tasks[i], &base->error);
+    for (size_t i = 0; !rc && i < op->count; i++) {
+        bool is_new = false;
+        struct uuid takes_over = op->takes_over ? op->takes_over[i] : (struct uuid){ 0 };
+        rc = insert_or_same(s, &op->tasks[i], takes_over, &is_new, &base->error);
+        has_new_recurring = has_new_recurring || (is_new && recurs(&op->tasks[i]));
+    }
+    if (!rc)
+        rc = limits_check(s, op, has_new_recurring, &base->error);
     struct error ignored;
     if (rc && !s->conn.failed && record && idempotency_take_back(s, record, &ignored))
         return ignored.code;
@@ -197,6 +258,7 @@ static enum err end_recurring(struct store_sqlite *s, const struct guards *g, in
     sqlite3_stmt *st = writer_stmt(s, ST_SPAWN_END);
     sqlite3_bind_int64(st, 1, g->rid);
     sqlite3_bind_int64(st, 2, now_ms);
+    note_ended(s, g->rid, TASK_COMPLETED, now_ms);
     if (!g->deleted) {
         tally_add(&s->of_op, g->tenant, TASK_SCHEDULED, -1);
         tally_add(&s->of_op, g->tenant, TASK_COMPLETED, 1);
@@ -237,11 +299,21 @@ static enum err check_put(const struct op_put *op, const struct guards *g, struc
     return error_in(e, g->version != op->version ? "version" : "state");
 }
 
-/* The rids of what is withdrawn go to s->rids; counts and the cursor follow at once. */
+/* What the row where st stands holds and waits for. */
+static enum err free_withdrawn(struct store_sqlite *s, sqlite3_stmt *st, struct slot_keys *keys, struct error *e)
+{
+    struct uuid id = row_uuid(st, 6);
+    if (sqlite3_column_bytes(st, 8) > 0)
+        slot_keys_add(keys, (struct str){ sqlite3_column_blob(st, 8), (size_t)sqlite3_column_bytes(st, 8) });
+    return sqlite3_column_int(st, 7) ? slots_let_go(s, &id, NULL, keys, e) : ERR_OK;
+}
+
+/* The rids of what is withdrawn go to s->rids; counts, slots and the cursor follow at once. */
 static enum err find_withdrawn(struct store_sqlite *s, struct op_put *op, size_t *ret, int64_t *ret_runs,
-                               struct error *e)
+                               struct slot_keys *keys, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_SPAWNED);
+    int64_t spread_ms = schedule_spread(&op->task->schedule, op->task->id);
     (void)bind_uuid(st, 1, &op->task->id);
     for (bool row;;) {
         if (conn_step(&s->conn, st, &row, e))
@@ -252,21 +324,26 @@ static enum err find_withdrawn(struct store_sqlite *s, struct op_put *op, size_t
         s->rids[(*ret)++] = sqlite3_column_int64(st, 0);
         if (!sqlite3_column_int(st, 3))
             tally_add(&s->of_op, sqlite3_column_int(st, 1), (enum task_state)sqlite3_column_int(st, 2), -1);
-        int64_t scheduled_ms = sqlite3_column_int64(st, 4), runs = sqlite3_column_int64(st, 5);
+        int64_t at_ms = sqlite3_column_int64(st, 4) + spread_ms, runs = sqlite3_column_int64(st, 5);
         *ret_runs += runs;
-        if (scheduled_ms >= op->withdraw_from_ms && runs)
-            op->ret_cursor_ms = min_of(op->ret_cursor_ms, scheduled_ms);
+        if (at_ms >= op->withdraw_from_ms && runs)
+            op->ret_cursor_ms = min_of(op->ret_cursor_ms, at_ms);
+        if (free_withdrawn(s, st, keys, e)) {
+            sqlite3_reset(st);
+            return e->code;
+        }
     }
 }
 
-static enum err withdraw(struct store_sqlite *s, struct op_put *op, int64_t *ret_runs, struct error *e)
+static enum err withdraw(struct store_sqlite *s, struct op_put *op, int64_t *ret_runs, struct slot_keys *keys,
+                         struct error *e)
 {
     size_t n = 0;
     op->ret_cursor_ms = op->task->cursor_ms;
     op->ret_withdrawn = 0;
     if (!op->withdraw || op->task->kind != TASK_RECURRING)
         return ERR_OK;
-    if (find_withdrawn(s, op, &n, ret_runs, e))
+    if (find_withdrawn(s, op, &n, ret_runs, keys, e))
         return e->code;
     for (size_t i = 0; i < n; i++)
         if (delete_task(s, s->rids[i], e))
@@ -281,113 +358,41 @@ enum err sqlite_put(struct store_sqlite *s, struct op *base)
     struct error *e = &base->error;
     struct guards g;
     int64_t record = 0, runs = 0;
+    cleanup_with(slot_keys_release) struct slot_keys keys;
+    slot_keys_init(&keys);
+    op->ret_woke = 0;
     if (idempotency_put(s, op->idempotency, &record, e) || read_guards(s, &op->task->id, &g, e) ||
-        check_put(op, &g, e) || withdraw(s, op, &runs, e))
+        check_put(op, &g, e) || calendar_check(s, op->task, e) || withdraw(s, op, &runs, &keys, e))
         return e->code;
     struct task next = *op->task;
     next.cursor_ms = op->ret_cursor_ms;
     next.last_run_ms = max_of(next.last_run_ms, g.last_run_ms);
     next.runs_count = max_of(next.runs_count - runs, 0);
-    if (replace_task(s, &g, &next, e))
+    bool is_new;
+    if (change_task(s, &g, &next, &keys, e) ||
+        (op->also && insert_or_same(s, op->also, (struct uuid){ 0 }, &is_new, e)))
         return e->code;
-    return op->also ? insert_or_same(s, op->also, e) : ERR_OK;
-}
-
-/* ---- upkeep ---- */
-
-enum { FORGET_LOOK = 10000 /* rows looked at a time, so that nobody waits long behind it */ };
-
-static enum err forget_idempotency(struct store_sqlite *s, int64_t before_ms, size_t max, size_t *ret, struct error *e)
-{
-    sqlite3_stmt *st = writer_stmt(s, ST_IDEMPOTENCY_OLD);
-    size_t n = 0;
-    bool row;
-    sqlite3_bind_int(st, 1, FORGET_LOOK); /* oldest first: rows come in the order of their time, nearly */
-    do {
-        if (conn_step(&s->conn, st, &row, e))
-            return e->code;
-        if (row && n < max && sqlite3_column_int64(st, 1) < before_ms) {
-            scratch_grow(s, n);
-            s->rids[n++] = sqlite3_column_int64(st, 0);
-        }
-    } while (row);
-    for (size_t i = 0; i < n; i++)
-        if (idempotency_take_back(s, s->rids[i], e))
-            return e->code;
-    *ret = n;
-    return ERR_OK;
-}
-
-/* Looks at one stretch of the table from where the last look ended. */
-static enum err find_old_tasks(struct store_sqlite *s, int64_t before_ms, size_t max, size_t *found, int *looked,
-                               struct error *e)
-{
-    sqlite3_stmt *st = writer_stmt(s, ST_OLD_TASKS);
-    sqlite3_bind_int64(st, 1, s->forget_from);
-    sqlite3_bind_int(st, 2, FORGET_LOOK - *looked);
-    for (bool row;; ++*looked) {
-        if (conn_step(&s->conn, st, &row, e))
-            return e->code;
-        if (!row || *found == max)
-            break;
-        enum task_state state = (enum task_state)sqlite3_column_int(st, 2);
-        int64_t rid = sqlite3_column_int64(st, 0), completed_ms = sqlite3_column_int64(st, 4);
-        s->forget_from = rid + 1;
-        if (!task_is_final(state) || completed_ms <= 0 || completed_ms >= before_ms)
-            continue;
-        scratch_grow(s, *found);
-        s->rids[(*found)++] = rid;
-        if (!sqlite3_column_int(st, 3))
-            tally_add(&s->of_op, sqlite3_column_int(st, 1), state, -1);
-    }
-    sqlite3_reset(st);
-    return ERR_OK;
-}
-
-static enum err forget_stretch(struct store_sqlite *s, int64_t before_ms, size_t max, size_t *forgotten, int *looked,
-                               struct error *e)
-{
-    size_t n = 0;
-    if (find_old_tasks(s, before_ms, max - *forgotten, &n, looked, e))
-        return e->code;
-    for (size_t i = 0; i < n; i++)
-        if (delete_task(s, s->rids[i], e))
-            return e->code;
-    *forgotten += n;
-    return ERR_OK;
-}
-
-/* Goes round: an index over finished tasks would cost every settle, and there is no hurry here. */
-static enum err forget_tasks(struct store_sqlite *s, int64_t before_ms, size_t max, size_t *ret, struct error *e)
-{
-    int looked = 0;
-    bool midway = s->forget_from > 0;
-    if (forget_stretch(s, before_ms, max, ret, &looked, e))
-        return e->code;
-    if (*ret == max || looked == FORGET_LOOK)
-        return ERR_OK;
-    s->forget_from = 0; /* that was the end of the table */
-    return midway ? forget_stretch(s, before_ms, max, ret, &looked, e) : ERR_OK;
-}
-
-enum err sqlite_forget(struct store_sqlite *s, struct op *base)
-{
-    struct op_forget *op = (struct op_forget *)base;
-    size_t records = 0, tasks = 0;
-    if (forget_idempotency(s, op->idempotency_before_ms, op->max, &records, &base->error) ||
-        forget_tasks(s, op->tasks_before_ms, op->max - records, &tasks, &base->error))
-        return base->error.code;
-    op->ret_forgotten = records + tasks;
-    return ERR_OK;
+    return slots_hand_over(s, &keys, &op->ret_woke, e);
 }
 
 /* ---- keys and leases ---- */
 
 enum err sqlite_key_put(struct store_sqlite *s, struct op *base)
 {
-    sqlite3_stmt *st = writer_stmt(s, ST_KEY_PUT);
-    row_bind(&s->conn, st, 2, &table_api_keys, ((struct op_key_put *)base)->key);
-    return conn_run(&s->conn, st, &base->error);
+    const struct op_key_put *op = (const struct op_key_put *)base;
+    sqlite3_stmt *st = writer_stmt(s, op->remove ? ST_KEY_REMOVE : ST_KEY_PUT);
+    int64_t record = 0;
+    if (idempotency_put(s, op->idempotency, &record, &base->error))
+        return base->error.code;
+    if (!op->remove) {
+        row_bind(&s->conn, st, 2, &table_api_keys, op->key);
+        return conn_run(&s->conn, st, &base->error);
+    }
+    (void)bind_str(st, 1, op->key->id);
+    sqlite3_bind_int(st, 2, op->key->tenant);
+    if (conn_run(&s->conn, st, &base->error))
+        return base->error.code;
+    return sqlite3_changes(s->conn.db) > 0 ? ERR_OK : error_set(&base->error, ERR_NOT_FOUND, "there is no such key");
 }
 
 enum err sqlite_lease(struct store_sqlite *s, struct op *base)
