@@ -30,6 +30,7 @@ struct auth {
     struct clock *clock;
     char *pepper;
     size_t pepper_size;
+    uint64_t forgotten; /* how often a key was: who read one before that does not remember it */
 };
 
 const char *scope_name(enum scope s)
@@ -47,6 +48,12 @@ uint32_t scopes_parse(struct str words)
             if (str_eq(word, str_from(scope_names[s])))
                 scopes |= 1U << s;
     return scopes;
+}
+
+void scopes_names(struct buf *out)
+{
+    for (size_t s = SCOPE_PUBLIC + 1; s < array_count(scope_names); s++)
+        buf_printf(out, "%s%s", s > SCOPE_PUBLIC + 1 ? ", " : "", scope_names[s]);
 }
 
 bool identity_may(const struct identity *who, enum scope scope)
@@ -152,13 +159,31 @@ enum auth_result auth_check(struct auth *a, struct str header, struct identity *
     return fresh ? judge(a, text, &copy, ret) : AUTH_ASK;
 }
 
-static void remember(struct auth *a, const struct cached *c)
+static uint64_t forgotten(struct auth *a)
 {
     pthread_mutex_lock(&a->lock);
-    if (a->keys.n >= AUTH_CACHE_MAX)
-        forget_all(a); /* those in use come back at once */
-    struct cached *mine = memcpy(xmalloc(sizeof *c), c, sizeof *c);
-    free(map_put(&a->keys, str_from(mine->who.key_id), mine));
+    uint64_t n = a->forgotten;
+    pthread_mutex_unlock(&a->lock);
+    return n;
+}
+
+static void remember(struct auth *a, const struct cached *c, uint64_t forgotten_before)
+{
+    pthread_mutex_lock(&a->lock);
+    if (a->forgotten == forgotten_before) {
+        if (a->keys.n >= AUTH_CACHE_MAX)
+            forget_all(a); /* those in use come back at once */
+        struct cached *mine = memcpy(xmalloc(sizeof *c), c, sizeof *c);
+        free(map_put(&a->keys, str_from(mine->who.key_id), mine));
+    }
+    pthread_mutex_unlock(&a->lock);
+}
+
+void auth_forget(struct auth *a, struct str id)
+{
+    pthread_mutex_lock(&a->lock);
+    a->forgotten++;
+    free(map_remove(&a->keys, id));
     pthread_mutex_unlock(&a->lock);
 }
 
@@ -171,6 +196,7 @@ enum err auth_ask(struct auth *a, struct str header, struct reader *r, enum auth
     cleanup_with(arena_release) struct arena arena;
     arena_init(&arena, 64 * 1024);
     struct api_key key;
+    uint64_t forgotten_before = forgotten(a);
     enum err rc = reader_key(r, id_of(text), &arena, &key, e);
     if (rc == ERR_NOT_FOUND) {
         *ret_result = AUTH_REFUSED;
@@ -184,7 +210,7 @@ enum err auth_ask(struct auth *a, struct str header, struct reader *r, enum auth
     c.stale_ns = clock_steady_ns(a->clock) + (int64_t)AUTH_CACHE_MS * 1000000;
     *ret_result = judge(a, text, &c, ret);
     if (*ret_result == AUTH_OK) /* who guesses at ids fills no cache */
-        remember(a, &c);
+        remember(a, &c, forgotten_before);
     return ERR_OK;
 }
 
@@ -199,6 +225,12 @@ static void random_text(char *out, size_t n)
                 out[i++] = base62[bytes[k] % 62];
         explicit_bzero(bytes, sizeof bytes);
     }
+}
+
+void auth_id_make(char out[AUTH_ID + 1])
+{
+    random_text(out, AUTH_ID);
+    out[AUTH_ID] = '\0';
 }
 
 void auth_key_make(struct str pepper, struct str id, int32_t tenant, struct str name, struct str scopes, int64_t now_ms,
@@ -228,6 +260,19 @@ static enum err put_key(struct store *store, const struct api_key *key, struct e
     return rc;
 }
 
+bool api_key_is_admin(const struct api_key *k, int64_t now_ms)
+{
+    return (scopes_parse(k->scopes) & 1U << SCOPE_ADMIN) && (!k->expires_ms || k->expires_ms > now_ms);
+}
+
+static bool has_admin(const struct key_list *keys, int64_t now_ms)
+{
+    for (size_t i = 0; i < keys->n; i++)
+        if (api_key_is_admin(&keys->v[i], now_ms))
+            return true;
+    return false;
+}
+
 enum err auth_bootstrap(struct store *store, struct str pepper, int64_t now_ms, char ret_text[AUTH_KEY_TEXT + 1],
                         struct error *e)
 {
@@ -236,11 +281,12 @@ enum err auth_bootstrap(struct store *store, struct str pepper, int64_t now_ms, 
     if (rc)
         return rc;
     cleanup_with(arena_release) struct arena arena;
-    arena_init(&arena, 64 * 1024);
-    struct api_key found, key;
-    rc = reader_key(r, S(ADMIN_KEY_ID), &arena, &found, e);
+    arena_init(&arena, 4 << 20);
+    struct api_key key;
+    struct key_list keys = { 0 };
+    rc = reader_keys(r, TENANT_DEFAULT, &arena, &keys, e);
     reader_free(r);
-    if (rc != ERR_NOT_FOUND) {
+    if (rc || has_admin(&keys, now_ms)) {
         if (rc == ERR_OK)
             ret_text[0] = '\0';
         return rc;

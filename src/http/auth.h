@@ -6,6 +6,7 @@
  * server's pepper. */
 #include <pthread.h>
 
+#include "base/buf.h"
 #include "port/clock.h"
 #include "port/store.h"
 
@@ -24,6 +25,11 @@ enum {
     X(TASKS_READ, "tasks:read")                                                                                        \
     X(TASKS_WRITE, "tasks:write")                                                                                      \
     X(DLQ_READ, "dlq:read")                                                                                            \
+    X(QUEUES_READ, "queues:read")                                                                                      \
+    X(QUEUES_WRITE, "queues:write")                                                                                    \
+    X(CALENDARS_READ, "calendars:read")                                                                                \
+    X(CALENDARS_WRITE, "calendars:write")                                                                              \
+    X(DLQ_WRITE, "dlq:write")                                                                                          \
     X(STATUS_READ, "status:read")                                                                                      \
     X(METRICS_READ, "metrics:read")                                                                                    \
     X(ADMIN, "admin")
@@ -42,6 +48,7 @@ struct identity {
     char key_id[AUTH_ID + 1];
 };
 uint32_t scopes_parse(struct str words); /* words that it does not know give nothing */
+void scopes_names(struct buf *out);      /* all of them, commas between them */
 bool identity_may(const struct identity *who, enum scope scope);
 
 struct auth;
@@ -57,12 +64,18 @@ enum auth_result auth_check(struct auth *a, struct str header, struct identity *
 enum err auth_ask(struct auth *a, struct str header, struct reader *r, enum auth_result *ret_result,
                   struct identity *ret, struct error *e) must_use;
 
+/* A key was revoked: what is remembered of it goes, and what is being read of it at this moment is not remembered. */
+void auth_forget(struct auth *a, struct str id);
+
+void auth_id_make(char out[AUTH_ID + 1]); /* a new key's name, by chance */
+
 /* A new key's text, and the row to be stored for it; id, name and scopes of the row borrow from the arguments. */
 void auth_key_make(struct str pepper, struct str id, int32_t tenant, struct str name, struct str scopes, int64_t now_ms,
                    char ret_text[AUTH_KEY_TEXT + 1], struct api_key *ret);
 bool auth_key_is_well_formed(struct str text);
+bool api_key_is_admin(const struct api_key *k, int64_t now_ms); /* and has not expired */
 
-/* The first start: makes an admin key of tenant `default` unless there is one. ret_text is empty if there was. Before anyone
+/* The first start: makes an admin key of tenant `default` unless there is one that has not expired. ret_text is empty if there was. Before anyone
  * else writes to the store. */
 enum err auth_bootstrap(struct store *store, struct str pepper, int64_t now_ms, char ret_text[AUTH_KEY_TEXT + 1],
                         struct error *e) must_use;

@@ -1,6 +1,6 @@
-/* Many tasks at once: one operation, one transaction. What is wrong with one element is said in its place; the others go on.
- * The answer is written while the elements are read, so nothing is kept of those that failed. */
+/* Many tasks at once: one operation, one transaction. What is wrong with one element is said in its place; the others go on. */
 #include "base/json.h"
+#include "http/dedupe.h"
 #include "http/impl.h"
 #include "http/listing.h"
 #include "http/task_json.h"
@@ -10,17 +10,18 @@ enum { BATCH_COUNT_MAX = 10000 };
 struct batch {
     struct request *q;
     struct task_context context;
-    struct jw w;
-    size_t failed;
+    struct creation *v;
+    size_t n;
+    bool has_keys; /* dedupe keys */
 };
 
 static void add_error(struct batch *b, const struct error *e)
 {
-    jw_object(&b->w);
-    jw_key(&b->w, "error");
-    problem_write(&b->w, problem_of(e->code), e, NULL);
-    jw_object_end(&b->w);
-    b->failed++;
+    struct error *kept = arena_new(&b->q->arena, struct error);
+    static const struct error no_room = { .code = ERR_LIMIT, .text = "does not fit in the memory allowed" };
+    if (kept)
+        *kept = *e;
+    b->v[b->n++].error = kept ? kept : &no_room;
 }
 
 static void add_element(struct batch *b, const struct json_doc *doc)
@@ -39,7 +40,8 @@ static void add_element(struct batch *b, const struct json_doc *doc)
         return;
     }
     q->task_count++;
-    task_brief_to_json(&b->w, t, &b->context);
+    b->v[b->n++] = (struct creation){ .asked = t, .task = t };
+    b->has_keys = b->has_keys || t->dedupe_key.n;
 }
 
 static bool begin(struct batch *b, size_t count)
@@ -50,11 +52,8 @@ static bool begin(struct batch *b, size_t count)
         return false;
     }
     q->tasks = arena_array(&q->arena, struct task, count);
+    b->v = arena_array(&q->arena, struct creation, count);
     b->context = request_context(q);
-    b->w = respond_json(&q->response, 201);
-    jw_object(&b->w);
-    jw_key(&b->w, "tasks");
-    jw_array(&b->w);
     return true;
 }
 
@@ -111,19 +110,60 @@ static bool read_lines(struct batch *b)
     return true;
 }
 
+/* ---- the answer ---- */
+
+static void write_refused(struct jw *w, const struct error *e)
+{
+    jw_object(w);
+    jw_key(w, "error");
+    problem_write(w, problem_of(e), e, NULL);
+    jw_object_end(w);
+}
+
+static void write_found(struct jw *w, const struct task *t, const struct task_context *c)
+{
+    jw_object(w);
+    task_brief_members(w, t, c);
+    jw_kv_bool(w, "deduplicated", true);
+    jw_object_end(w);
+}
+
+static void write_answer(struct request *q, const struct creation *v, size_t n)
+{
+    struct task_context c = request_context(q);
+    struct jw w = respond_json(&q->response, 201);
+    size_t failed = 0, found = 0;
+    jw_object(&w);
+    jw_key(&w, "tasks");
+    jw_array(&w);
+    for (size_t i = 0; i < n; i++) {
+        if (v[i].error)
+            write_refused(&w, v[i].error);
+        else if (v[i].found)
+            write_found(&w, v[i].task, &c);
+        else
+            task_brief_to_json(&w, v[i].task, &c);
+        failed += v[i].error != NULL;
+        found += v[i].found;
+    }
+    jw_array_end(&w);
+    jw_kv_i64(&w, "created", (int64_t)(n - failed - found));
+    jw_kv_i64(&w, "deduplicated", (int64_t)found);
+    jw_kv_i64(&w, "failed", (int64_t)failed);
+    jw_object_end(&w);
+}
+
 enum handled batch_create(struct request *q, struct reader *r)
 {
-    (void)r;
     struct batch b = { .q = q };
     bool lines = false;
     media_type_is_known(q->head.content_type, &lines);
-    if (!(lines ? read_lines(&b) : read_array(&b)))
+    if (!(lines ? read_lines(&b) : read_array(&b)) || !limits_take(q, b.q->task_count))
         return HANDLED_DONE;
-    jw_array_end(&b.w);
-    jw_kv_i64(&b.w, "created", (int64_t)q->task_count);
-    jw_kv_i64(&b.w, "failed", (int64_t)b.failed);
-    jw_object_end(&b.w);
     buf_release(&q->body); /* what is needed of it is in the tasks */
+    if (b.has_keys)
+        return dedupe_create(q, r, b.v, b.n, write_answer);
+    write_answer(q, b.v, b.n);
     if (q->task_count == 0)
         return HANDLED_DONE;
     q->write.insert = (struct op_insert){

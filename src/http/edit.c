@@ -9,13 +9,15 @@
 #include "http/task_json.h"
 #include "http/withdraw.h"
 
-enum { TRIES_MAX = 8, LOOK_AGAIN_MS = 10, NS_PER_MS = 1000000 };
+enum { REASON_MAX = 500, TRIES_MAX = 8, LOOK_AGAIN_MS = 10, NS_PER_MS = 1000000 };
 
 struct edit {
     struct request *q;
-    bool is_patch; /* else the action */
+    bool is_patch; /* the fields in the body change; with an action, before that is done */
+    bool has_action;
     enum action action;
     bool force;
+    struct str reason; /* why a dead letter is archived */
 
     struct task current;
     struct action_plan plan;
@@ -81,6 +83,7 @@ enum handled tasks_patch(struct request *q, struct reader *r)
         return request_refuse(q, PROBLEM_INVALID, "the body must be a JSON object with the fields to change");
     enum err rc = read_body(q, &doc, &e);
     edit->is_patch = rc == ERR_OK && !json_object_get(doc.root, "status");
+    edit->has_action = !edit->is_patch;
     if (rc == ERR_OK && !edit->is_patch)
         rc = action_of_status(&doc, &edit->action, &e);
     return rc ? request_fail(q, &e) : attempt(q, r);
@@ -94,6 +97,7 @@ enum handled tasks_act(struct request *q, struct reader *r)
     struct error e = { 0 };
     cleanup_with(json_doc_release) struct json_doc doc = { 0 };
     struct edit *edit = new_edit(q);
+    edit->has_action = true;
     edit->action = (enum action)q->route->argument;
     size_t known = edit->action == ACTION_RUN_NOW ? 1 : 0;
     if (read_body(q, &doc, &e) || json_read(doc.root, fields, known, edit, &q->arena, &e))
@@ -104,6 +108,34 @@ enum handled tasks_act(struct request *q, struct reader *r)
 enum handled tasks_delete(struct request *q, struct reader *r)
 {
     return tasks_act(q, r);
+}
+
+enum handled dlq_retry(struct request *q, struct reader *r)
+{
+    struct error e = { 0 };
+    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    struct edit *edit = new_edit(q);
+    edit->has_action = true;
+    edit->action = ACTION_RETRY;
+    if (read_body(q, &doc, &e))
+        return request_fail(q, &e);
+    edit->is_patch = json_object_size(doc.root) > 0;
+    return attempt(q, r);
+}
+
+enum handled dlq_archive(struct request *q, struct reader *r)
+{
+    static const struct json_field fields[] = {
+        { .name = "reason", .kind = JSON_KIND_STR, .offset = offsetof(struct edit, reason), .max = REASON_MAX },
+    };
+    struct error e = { 0 };
+    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    struct edit *edit = new_edit(q);
+    edit->has_action = true;
+    edit->action = ACTION_ARCHIVE;
+    if (read_body(q, &doc, &e) || json_read(doc.root, fields, array_count(fields), edit, &q->arena, &e))
+        return request_fail(q, &e);
+    return attempt(q, r);
 }
 
 /* ---- what it becomes ---- */
@@ -124,30 +156,46 @@ static enum err plan_patch(struct request *q, struct edit *edit, struct error *e
     return rc;
 }
 
+/* By whom a dead letter was resolved, how and why: JSON text, kept with it. */
+static enum err note_resolution(struct request *q, struct edit *edit, struct error *e)
+{
+    cleanup_with(buf_release) struct buf text;
+    struct jw w;
+    buf_init(&text, 8 * REASON_MAX);
+    jw_init(&w, &text);
+    jw_object(&w);
+    jw_kv_cstr(&w, "how", "archived");
+    jw_kv_cstr(&w, "by", q->who.key_id);
+    if (edit->reason.n)
+        jw_kv_str(&w, "reason", edit->reason);
+    jw_object_end(&w);
+    bool fits = arena_str(&q->arena, buf_str(&text), &edit->plan.task.resolution);
+    return fits ? ERR_OK : error_set(e, ERR_LIMIT, "the reason does not fit");
+}
+
+/* On the task as it is, or as the patch before made it: either way one edit, one version. */
 static enum err plan_action(struct request *q, struct edit *edit, struct error *e)
 {
-    struct recurrence rule;
-    cleanup_with(tz_unrefp) struct tz *zone = NULL;
-    bool recurring = edit->current.kind == TASK_RECURRING;
-    enum err rc = recurring ? task_rule(&edit->current, q->server->setup.zones, &rule, &zone, e) : ERR_OK;
-    if (rc)
-        return rc;
-    return task_act(&edit->current, edit->action, edit->force, recurring ? &rule : NULL, request_new_id(q), q->now_ms,
-                    &edit->plan, e);
+    struct task from = edit->is_patch ? edit->plan.task : edit->current;
+    enum err rc = task_act(&from, edit->action, edit->force, NULL, request_new_id(q), q->now_ms, &edit->plan, e);
+    if (rc == ERR_OK && edit->plan.changes)
+        edit->plan.task.version = edit->current.version + 1;
+    return rc == ERR_OK && edit->action == ACTION_ARCHIVE && edit->plan.changes ? note_resolution(q, edit, e) : rc;
 }
 
 static enum err make_plan(struct request *q, struct edit *edit, struct error *e)
 {
     edit->plan = (struct action_plan){ 0 };
     edit->withdraw_from_ms = 0;
-    return edit->is_patch ? plan_patch(q, edit, e) : plan_action(q, edit, e);
+    enum err rc = edit->is_patch ? plan_patch(q, edit, e) : ERR_OK;
+    return rc == ERR_OK && edit->has_action ? plan_action(q, edit, e) : rc;
 }
 
 static void write_answer(struct request *q, const struct edit *edit)
 {
     const struct task *t = edit->plan.changes ? &edit->plan.task : &edit->current;
     struct jw w = respond_json(&q->response, 200);
-    if (!edit->is_patch && edit->action == ACTION_DELETE) {
+    if (edit->has_action && edit->action == ACTION_DELETE) {
         q->response.status = 204;
         q->response.type = NULL;
         return;
@@ -172,11 +220,13 @@ static enum handled refuse_running(struct request *q)
                           "it is being run and was not given back in time; try again when it has ended");
 }
 
-/* What was withdrawn is spawned anew: the cursor is the one that the store set back. */
-static void keep_cursor(struct request *q)
+/* What was withdrawn is spawned anew: the cursor is the one that the store set back. If its answer was lost nobody knows how
+ * far, and it is looked at now. */
+static void keep_cursor(struct request *q, enum err rc)
 {
-    if (q->edit->plan.task.kind == TASK_RECURRING)
-        q->edit->plan.task.cursor_ms = q->write.put.ret_cursor_ms;
+    struct task *t = &q->edit->plan.task;
+    if (t->kind == TASK_RECURRING)
+        t->cursor_ms = rc ? min_of(t->cursor_ms, q->now_ms) : q->write.put.ret_cursor_ms;
 }
 
 static void nudge(struct request *q)
@@ -215,15 +265,15 @@ static void edit_done(struct op *op)
             return;
     } else if (op->rc) {
         request_fail(q, &op->error);
-    } else {
-        keep_cursor(q);
-        nudge(q);
-        if (q->edit->plan.withdraw) {
-            withdraw_claimed(q, &q->edit->plan.task);
-            return;
-        }
     }
-    request_answer(q);
+    if (op->rc == ERR_OK || op->rc == ERR_UNAVAILABLE) { /* it may have been made, and its answer lost */
+        keep_cursor(q, op->rc);
+        nudge(q);
+    }
+    if (op->rc == ERR_OK && q->edit->plan.withdraw)
+        withdraw_claimed(q, &q->edit->plan.task);
+    else
+        request_answer(q);
 }
 
 static enum handled put(struct request *q, struct edit *edit)
@@ -283,8 +333,9 @@ static enum handled look_later(struct request *q)
 static enum handled after_recall(struct request *q, enum recall_result result)
 {
     switch (result) {
-    case RECALL_DONE: nudge(q); return keep_record(q);
+    case RECALL_DONE: nudge(q); return HANDLED_DONE;
     case RECALL_ABORTING: q->edit->aborting_fence = q->edit->current.fence; return look_later(q);
+    case RECALL_ANSWERED: return request_later(q, request_replay_stored);
     case RECALL_RUNNING: break;
     }
     return refuse_running(q);
@@ -304,10 +355,14 @@ static enum handled recall(struct request *q, struct edit *edit)
         edit->deadline_ns = now_ns + q->server->limits.recall_ms * NS_PER_MS;
     if (edit->aborting_fence == edit->current.fence)
         return look_later(q);
-    bool abort = !edit->is_patch && (edit->action == ACTION_CANCEL || edit->action == ACTION_DELETE);
+    struct recall_wish wish = {
+        .running = &edit->current,
+        .replace = &edit->plan.task,
+        .record = request_record(q),
+        .abort = edit->has_action && (edit->action == ACTION_CANCEL || edit->action == ACTION_DELETE),
+    };
     int64_t left_ms = (edit->deadline_ns - now_ns) / NS_PER_MS;
-    return recall_ask(q, &edit->current, &edit->plan.task, abort, left_ms, recalled) ? HANDLED_LATER
-                                                                                     : refuse_running(q);
+    return recall_ask(q, &wish, left_ms, recalled) ? HANDLED_LATER : refuse_running(q);
 }
 
 /* ---- one attempt ---- */

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "core/webhook.h"
 #include "http/impl.h"
 #include "http/query.h"
 
@@ -31,6 +32,7 @@ static const struct {
     { "Content-Length", offsetof(struct request_head, content_length) },
     { "Transfer-Encoding", offsetof(struct request_head, transfer_encoding) },
     { "Expect", offsetof(struct request_head, expect) },
+    { "Host", offsetof(struct request_head, host) },
 };
 
 static enum MHD_Result take_header(void *context, enum MHD_ValueKind kind, const char *name, const char *value)
@@ -39,6 +41,7 @@ static enum MHD_Result take_header(void *context, enum MHD_ValueKind kind, const
     struct request_head *h = context;
     struct str n = str_from(name), v = value ? str_from(value) : S("");
     h->bytes += n.n + v.n + strlen(": \r\n");
+    h->odd_name = h->odd_name || !is_header_name(n);
     for (size_t i = 0; i < array_count(wanted); i++) {
         struct str *place = (struct str *)(void *)((char *)h + wanted[i].offset);
         if (!str_eq_nocase(n, str_from(wanted[i].name)))
@@ -48,6 +51,12 @@ static enum MHD_Result take_header(void *context, enum MHD_ValueKind kind, const
         *place = str_trim(v);
     }
     return MHD_YES;
+}
+
+bool media_type_is_ical(struct str type)
+{
+    struct str rest = type, name = { 0 };
+    return str_cut(&rest, ';', &name) && str_eq_nocase(str_trim(name), S("text/calendar"));
 }
 
 bool media_type_is_known(struct str type, bool *ret_ndjson)
@@ -71,6 +80,27 @@ static bool refuse(struct request *q, enum problem p, const char *detail)
 }
 
 /* Each check returns false once the request is refused. */
+
+/* Where a request ends must be beyond doubt: what one reads as its body, a proxy in front of us may read as the next request.
+ * "Content-Length : 5" is no Content-Length to the library, and a body that is not in chunks has no end it would find. */
+static bool check_frame(struct request *q, const char *version)
+{
+    const struct request_head *h = &q->head;
+    const char *why = NULL;
+    if (h->odd_name)
+        why = "a header's name may hold no blank, and nothing else that stands outside of a token";
+    else if (h->transfer_encoding.p && !str_eq_nocase(h->transfer_encoding, S("chunked")))
+        why = "Transfer-Encoding may be chunked, and nothing else";
+    else if (!h->host.p && strcmp(version, MHD_HTTP_VERSION_1_0) != 0)
+        why = "the header Host is missing";
+    else if (str_find(q->uri, ' ', 0) < q->uri.n)
+        why = "a blank in the URI is written %20";
+    if (!why)
+        return true;
+    q->unframed = true;
+    return refuse(q, PROBLEM_INVALID, why);
+}
+
 static bool check_size(struct request *q)
 {
     pthread_mutex_lock(&q->server->lock);
@@ -104,7 +134,10 @@ static bool check_route(struct request *q)
         return !(q->refused = true);
     }
     char allow[ALLOW_TEXT];
-    q->route = route_find(q->method, q->path, &q->id, allow);
+    struct route_words words = { 0 };
+    q->route = route_find(q->method, q->path, &words, allow);
+    q->id = words.id;
+    q->name = words.name;
     if (q->route)
         return true;
     if (!allow[0] && !str_eq(q->path, S("*")))
@@ -166,8 +199,9 @@ static bool check_body(struct request *q)
         return refuse(q, PROBLEM_INVALID, "this request takes no body");
     if (length > (int64_t)q->route->body_max)
         return refuse_too_large(q);
-    if (!media_type_is_known(q->head.content_type, &ndjson))
-        return refuse(q, PROBLEM_MEDIA_TYPE, "send application/json");
+    bool ical = q->route->flags & ROUTE_ICAL;
+    if (!media_type_is_known(q->head.content_type, &ndjson) && !(ical && media_type_is_ical(q->head.content_type)))
+        return refuse(q, PROBLEM_MEDIA_TYPE, ical ? "send application/json or text/calendar" : "send application/json");
     q->body_counted = length > 0 ? (size_t)length : q->route->body_max;
     if (atomic_fetch_add(&q->server->body_total, q->body_counted) + q->body_counted > q->server->limits.body_total)
         return refuse(q, PROBLEM_UNAVAILABLE, "too many large requests are under way");
@@ -194,6 +228,8 @@ static void add_headers(struct MHD_Response *answer, const struct response *r)
     add_header(answer, "Location", r->location);
     add_header(answer, "Allow", r->allow);
     add_header(answer, "Retry-After", seconds);
+    add_header(answer, "RateLimit-Policy", r->rate_policy);
+    add_header(answer, "RateLimit", r->rate);
     add_header(answer, "WWW-Authenticate", r->status == MHD_HTTP_UNAUTHORIZED ? "Bearer realm=\"belfry\"" : NULL);
     add_header(answer, "Idempotency-Replayed", r->replayed ? "true" : NULL);
     add_header(answer, "Connection", r->close ? "close" : NULL);
@@ -217,7 +253,7 @@ static enum MHD_Result send_answer(struct request *q)
 
 /* ---- the three kinds of calls ---- */
 
-static enum MHD_Result enter(struct request *q, const char *method)
+static enum MHD_Result enter(struct request *q, const char *method, const char *version)
 {
     struct http_server *s = q->server;
     q->entered = true;
@@ -228,11 +264,12 @@ static enum MHD_Result enter(struct request *q, const char *method)
     pthread_mutex_unlock(&s->lock);
     connection_enter(s, q->socket, CONNECTION_BODY);
     MHD_get_connection_values(q->connection, MHD_HEADER_KIND, take_header, &q->head);
-    if (check_size(q) && check_route(q) && check_identity(q) && check_body(q))
+    if (check_frame(q, version) && check_size(q) && check_route(q) && check_identity(q) && check_body(q))
         return MHD_YES;
-    if (q->head.expect.n == 0 && declared_length(q) <= DRAIN_MAX)
+    if (!q->unframed && q->head.expect.n == 0 && declared_length(q) <= DRAIN_MAX)
         return MHD_YES;
     q->response.close = true;
+    connection_enter(s, q->socket, CONNECTION_ANSWER);
     return send_answer(q);
 }
 
@@ -272,10 +309,9 @@ enum MHD_Result exchange_handle(void *server, struct MHD_Connection *connection,
     (void)server;
     (void)connection;
     (void)url;
-    (void)version;
     struct request *q = *request;
     if (!q->entered)
-        return enter(q, method);
+        return enter(q, method, version);
     if (*size == 0)
         return run(q);
     struct str piece = { data, *size };
@@ -292,7 +328,7 @@ void exchange_end(void *server, struct MHD_Connection *connection, void **reques
     if (!q)
         return;
     *request = NULL;
-    connection_enter(s, q->socket, CONNECTION_IDLE);
+    connection_rest(s, q->socket);
     bool entered = q->entered;
     request_free(q);
     if (!entered)

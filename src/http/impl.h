@@ -1,7 +1,10 @@
 #pragma once
-/* http/impl.h - the server's inside, for the files that are the server: server.c, exchange.c, request.c. */
+/* http/impl.h - the server's inside, for the files that are the server: server.c, connection.c, exchange.c, request.c. */
+#include <netinet/in.h>
 #include <pthread.h>
 
+#include "http/limits.h"
+#include "http/mends.h"
 #include "http/pool.h"
 #include "http/request.h"
 
@@ -21,6 +24,13 @@ struct connection {
     int fd;
     enum connection_phase phase;
     int64_t since_ns;
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } peer;
+    uint64_t heard_bytes; /* when the last request ended; counted only while debug is logged */
+    bool is_told;         /* that something is wrong with it: once is enough */
 };
 
 struct http_server {
@@ -33,6 +43,8 @@ struct http_server {
     struct timers *timers;
     struct auth *auth;
     struct flights flights;
+    struct limits tenant_limits;
+    struct mends mends;
     bool stopped;
 
     pthread_mutex_t lock; /* what follows */
@@ -43,6 +55,8 @@ struct http_server {
     bool closed;    /* nothing is run any more */
     bool stopping;
     struct uuid_gen ids;
+    struct list jobs; /* those that are not over (http/jobs.h) */
+    size_t job_count;
 
     struct timer sweep;
     bool sweeping;
@@ -54,4 +68,7 @@ struct http_server {
 bool server_begin_run(struct http_server *s);
 void server_end_run(struct http_server *s);
 
+/* connection.c */
 void connection_enter(struct http_server *s, struct connection *c, enum connection_phase phase);
+void connection_rest(struct http_server *s, struct connection *c); /* its request is over, however it went */
+void connections_sweep(struct timer *timer);

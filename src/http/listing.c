@@ -4,6 +4,8 @@
 
 enum { TOTAL_MAX = 10000, OFFSET_MAX = 1000000 };
 
+static const char *const group_names[] = { "cause", NULL };
+static const char *const resolved_names[] = { "false", "true", NULL };
 static const char *const kind_names[] = { "ONE_TIME", "RECURRING", NULL };
 
 #define FIELD(text, kind_, member, ...)                                                                                \
@@ -21,6 +23,9 @@ static const struct query_field fields[] = {
     FIELD("limit", QUERY_I64, limit, .min = 1, .max = LIST_MAX),
     FIELD("cursor", QUERY_ID, cursor, .max = 0),
     FIELD("page", QUERY_I64, page, .min = 1, .max = OFFSET_MAX),
+    FIELD("cause", QUERY_TEXT, cause, .max = 64),
+    FIELD("group_by", QUERY_CHOICE, group_by, .names = group_names),
+    FIELD("resolved", QUERY_CHOICE, resolved, .names = resolved_names),
 };
 
 /* Which of them a list knows: bit i for row i. */
@@ -28,12 +33,16 @@ static const unsigned known[] = {
     [LISTING_TASKS] = 0x3ff,
     [LISTING_RECURRING] = 0x3ff & ~0x2,   /* its type is known */
     [LISTING_OCCURRENCES] = 0x380 | 0x01, /* status and paging */
-    [LISTING_DLQ] = 0x3ff & ~0x63,        /* neither status, nor type, nor due times */
+    [LISTING_DLQ] = 0x1fff & ~0x63,       /* neither status, nor type, nor due times */
 };
 
 struct task_context request_context(const struct request *q)
 {
-    return (struct task_context){ .tenant = q->who.tenant, .now_ms = q->now_ms, .zones = q->server->setup.zones };
+    return (struct task_context){ .tenant = q->who.tenant,
+                                  .now_ms = q->now_ms,
+                                  .zones = q->server->setup.zones,
+                                  .book = q->server->setup.book,
+                                  .payload_bytes = limits_payload_bytes(q) };
 }
 
 static enum err check_paging(const struct listing *l, struct error *e)
@@ -78,6 +87,7 @@ static struct task_filter filter_of(const struct request *q, const struct listin
     f.name = l->name;
     f.queue = l->queue;
     f.task_type = l->task_type;
+    f.cause = l->cause;
     f.due_before_ms = l->due_before_ms;
     f.due_after_ms = l->due_after_ms;
     f.before = l->cursor;

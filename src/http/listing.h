@@ -7,7 +7,8 @@
 struct listing {
     unsigned states;
     int kind; /* 0: any, 1: ONE_TIME, 2: RECURRING */
-    struct str name, queue, task_type;
+    struct str name, queue, task_type, cause;
+    int group_by, resolved; /* of the dead letters: 1: by cause; 1: no, 2: yes */
     int64_t due_before_ms, due_after_ms;
     int64_t limit, page; /* page 0: by cursor */
     struct uuid cursor;

@@ -14,7 +14,9 @@ struct recall_wait {
     struct request *q;
     struct timers *timers;
     struct arena arena;
+    struct recall_wish wish; /* of copies, like the next three */
     struct task running, replace;
+    struct idempotency record;
     recall_then *then;
     atomic_int users;
 };
@@ -44,8 +46,18 @@ static void answered(struct recall_answer *answer)
     wait_unref(w, in_time ? 2 : 1); /* the timer's too, which will not fire any more */
 }
 
-bool recall_ask(struct request *q, const struct task *running, const struct task *replace, bool abort, int64_t wait_ms,
-                recall_then *then)
+static bool copy_wish(struct recall_wait *w, const struct recall_wish *wish)
+{
+    w->wish = (struct recall_wish){ .running = &w->running, .replace = &w->replace, .abort = wish->abort };
+    if (wish->record) {
+        w->record = *wish->record;
+        w->wish.record = &w->record;
+    }
+    return task_copy(&w->arena, wish->running, &w->running) && task_copy(&w->arena, wish->replace, &w->replace) &&
+           arena_str(&w->arena, w->record.answer, &w->record.answer);
+}
+
+bool recall_ask(struct request *q, const struct recall_wish *wish, int64_t wait_ms, recall_then *then)
 {
     const struct http_setup *setup = &q->server->setup;
     if (!setup->recall || wait_ms <= 0)
@@ -58,12 +70,12 @@ bool recall_ask(struct request *q, const struct task *running, const struct task
     w->then = then;
     w->users = 2;
     arena_init(&w->arena, ROWS_MAX);
-    if (!task_copy(&w->arena, running, &w->running) || !task_copy(&w->arena, replace, &w->replace)) {
+    if (!copy_wish(w, wish)) {
         w->users = 1;
         wait_unref(w, 1);
         return false;
     }
     timers_add(w->timers, &w->timer, wait_ms);
-    setup->recall(setup->context, &w->running, &w->replace, abort, &w->answer);
+    setup->recall(setup->context, &w->wish, &w->answer);
     return true;
 }

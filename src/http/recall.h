@@ -1,13 +1,12 @@
 #pragma once
 /* http/recall.h - asks the owner of a claimed task to give it back, and waits for the answer at most so long.
  *
- * The request may be gone before the owner answers, so the rows are copied and a late answer changes nothing here. */
+ * The request may be gone before the owner answers, so what is wished is copied and a late answer changes nothing here. */
 #include "http/request.h"
 
 /* Called once, on any thread. Not `known`: its owner does not have it yet, or did not say in time; the result is
  * RECALL_RUNNING then. */
 typedef void recall_then(struct request *q, enum recall_result result, bool known);
 
-/* False: nobody can be asked, or the rows are too large to copy; `then` is not called. */
-bool recall_ask(struct request *q, const struct task *running, const struct task *replace, bool abort, int64_t wait_ms,
-                recall_then *then) must_use;
+/* False: nobody can be asked, or the wish is too large to copy; `then` is not called. */
+bool recall_ask(struct request *q, const struct recall_wish *wish, int64_t wait_ms, recall_then *then) must_use;

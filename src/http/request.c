@@ -24,6 +24,23 @@ struct request *request_new(struct http_server *s, struct MHD_Connection *connec
     return q;
 }
 
+struct request *request_own(struct http_server *s, enum http_method method, const char *path, int32_t tenant,
+                            const char *key)
+{
+    struct request *q = request_new(s, NULL, str_from(path));
+    char allow[ALLOW_TEXT];
+    q->method = method;
+    struct route_words words = { 0 };
+    q->route = route_find(method, q->path, &words, allow);
+    q->id = words.id;
+    q->who = (struct identity){ .tenant = tenant, .scopes = UINT32_MAX };
+    q->known = true;
+    buf_init(&q->body, 1);
+    if (key && !arena_str(&q->arena, str_from(key), &q->head.idempotency_key))
+        abort();
+    return q;
+}
+
 void request_free(struct request *q)
 {
     flights_leave(&q->server->flights, &q->flight);
@@ -66,7 +83,8 @@ static void suspend(struct request *q)
     if (q->suspended)
         return;
     q->suspended = true;
-    MHD_suspend_connection(q->connection);
+    if (q->connection)
+        MHD_suspend_connection(q->connection);
 }
 
 void request_answer(struct request *q)
@@ -74,6 +92,10 @@ void request_answer(struct request *q)
     assert(q->suspended && !q->answered);
     flights_leave(&q->server->flights, &q->flight);
     q->answered = true;
+    if (q->own_answer) {
+        q->own_answer(q); /* what it is part of runs on */
+        return;
+    }
     struct http_server *s = q->server; /* q is gone as soon as its connection wakes */
     MHD_resume_connection(q->connection);
     server_end_run(s);
@@ -93,6 +115,8 @@ enum handled request_submit(struct request *q, void (*done)(struct op *op))
     op->done = done;
     op->context = q;
     arena_init(&op->arena, 64 * 1024); /* what we submit has no results that need it */
+    if (op->kind == OP_INSERT)
+        limits_apply(q, &q->write.insert);
     suspend(q);
     writer_submit(q->server->setup.writer, op);
     return HANDLED_LATER;
@@ -121,14 +145,14 @@ bool request_reserve_key(struct request *q, struct str key, const char *field)
 }
 
 /* Location and ETag are not kept: the task in the answer says them. */
-static void restore_headers(struct response *r)
+static void restore_headers(struct response *r, bool is_task)
 {
     struct json_doc doc;
     struct error e;
     if (json_parse(buf_str(&r->body), &doc, &e))
         return;
     const char *id = json_string_value(json_object_get(doc.root, "id"));
-    if (id && r->status == MHD_HTTP_CREATED)
+    if (id && r->status == MHD_HTTP_CREATED && is_task)
         snprintf(r->location, sizeof r->location, "/v1/tasks/%s", id);
     json_t *version = json_object_get(doc.root, "version");
     if (json_is_integer(version))
@@ -149,7 +173,7 @@ enum err request_replay(struct request *q, struct reader *r, struct error *e)
     struct jw w = respond_json(&q->response, stored.status);
     buf_add(w.b, stored.answer);
     if (stored.answer.n)
-        restore_headers(&q->response);
+        restore_headers(&q->response, q->route->scope == SCOPE_TASKS_WRITE);
     else
         q->response.type = NULL;
     q->response.replayed = true;
@@ -244,10 +268,24 @@ static bool begin_write(struct request *q, struct reader *r)
     return rc == ERR_NOT_FOUND;
 }
 
+/* Its keys open nothing while a tenant is disabled; the book tells at once. */
+static bool tenant_is_open(struct request *q)
+{
+    const struct book *book = q->server->setup.book;
+    struct tenant_rules t;
+    if (!book || q->route->scope == SCOPE_PUBLIC || (book_tenant(book, q->who.tenant, NULL, &t) && !t.disabled))
+        return true;
+    request_refuse(q, PROBLEM_FORBIDDEN, "the tenant of this key is disabled");
+    return false;
+}
+
 enum handled request_run(struct request *q, struct reader *r)
 {
-    q->now_ms = clock_wall_ms(q->server->setup.clock);
-    if (!q->known && !identify(q, r))
+    const struct http_setup *setup = &q->server->setup;
+    q->now_ms = clock_wall_ms(setup->clock);
+    if (r && mends_do(&q->server->mends, r, setup->book) && setup->catalog_changed)
+        setup->catalog_changed(setup->context);
+    if ((!q->known && !identify(q, r)) || !tenant_is_open(q))
         return HANDLED_DONE;
     if ((q->route->flags & ROUTE_WRITES) && !begin_write(q, r))
         return HANDLED_DONE;

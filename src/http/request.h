@@ -15,12 +15,15 @@ struct MHD_Connection;
 /* The headers that matter; they live as long as the request. */
 struct request_head {
     struct str authorization, idempotency_key, if_match, content_type, content_length, transfer_encoding, expect;
+    struct str host;
     size_t bytes;      /* of all headers */
     const char *twice; /* one that may stand there once and does not */
+    bool odd_name;     /* one is called what no header may be */
 };
 
-/* An edit: what is read, and what is to become of it (http/edit.c). */
+/* An edit: what is read, and what is to become of it (http/edit.c); the same for the catalog (http/change.c). */
 struct edit;
+struct change;
 
 struct request {
     struct http_server *server;
@@ -33,7 +36,8 @@ struct request {
     struct str query; /* as it came, without the '?' */
     enum http_method method;
     const struct route *route;
-    struct uuid id; /* in the path */
+    struct uuid id;  /* in the path */
+    struct str name; /* the same */
     struct request_head head;
     struct identity who;
     bool known; /* who is checked */
@@ -43,6 +47,7 @@ struct request {
     size_t body_counted; /* of the server's sum */
 
     bool entered;   /* the handler has been called */
+    bool unframed;  /* nobody knows where it ends: it is answered at once */
     bool refused;   /* the answer is there already; the body is read and dropped */
     bool suspended; /* the connection waits for request_answer */
     bool answered;
@@ -59,17 +64,31 @@ struct request {
         struct op op;
         struct op_insert insert;
         struct op_put put;
+        struct op_catalog catalog;
+        struct op_key_put key;
     } write;
-    struct task *tasks; /* what a create made */
+    struct catalog_change job_change; /* of a job: what write.catalog puts */
+    struct task *tasks;               /* what a create made */
     size_t task_count;
+    void (*own_answer)(struct request *q); /* one that we ask ourselves: takes the answer, and the request */
+    void *context;                         /* its */
     struct edit *edit;
     struct withdrawal *withdrawal;
+    struct dedupe_pass *dedupe; /* http/dedupe.c */
+    struct change *change;
+    struct reconsideration *reconsideration;
+    struct queue_view *queues;
 };
 
 enum { REQUEST_ARENA_MAX = 192 << 20, LIST_DEFAULT = 20 };
 
 struct request *request_new(struct http_server *s, struct MHD_Connection *connection, struct str uri);
 void request_free(struct request *q);
+
+/* A request that nobody sent: of a tenant, with all rights, to be run by request_later(q, request_run) and answered by own_answer. The
+ * server must not be stopping (server_begin_run). key: its Idempotency-Key; NULL: none. */
+struct request *request_own(struct http_server *s, enum http_method method, const char *path, int32_t tenant,
+                            const char *key);
 
 /* Runs the request's route from the start: on an HTTP thread (r NULL) or on one of the pool. */
 enum handled request_run(struct request *q, struct reader *r);
@@ -112,3 +131,4 @@ void tasks_created(struct op *op);
 
 /* Whether a Content-Type is one that we read. */
 bool media_type_is_known(struct str type, bool *ret_ndjson);
+bool media_type_is_ical(struct str type);

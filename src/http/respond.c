@@ -27,10 +27,11 @@ void response_release(struct response *r)
 /* Back to empty, but for what holds for the connection. */
 static void restart(struct response *r)
 {
-    bool close = r->close;
-    struct buf body = r->body;
-    buf_reset(&body);
-    *r = (struct response){ .body = body, .close = close };
+    struct response kept = { .body = r->body, .close = r->close };
+    buf_reset(&kept.body);
+    memcpy(kept.rate, r->rate, sizeof kept.rate);
+    memcpy(kept.rate_policy, r->rate_policy, sizeof kept.rate_policy);
+    *r = kept;
 }
 
 int problem_status(enum problem p)
@@ -74,7 +75,7 @@ static void respond_with(struct response *r, enum problem p, const struct error 
     restart(r);
     r->status = problems[p].status;
     r->type = TYPE_PROBLEM;
-    r->retry_after_s = p == PROBLEM_UNAVAILABLE ? RETRY_AFTER_S : 0;
+    r->retry_after_s = p == PROBLEM_UNAVAILABLE ? RETRY_AFTER_S : p == PROBLEM_QUOTA ? QUOTA_RETRY_AFTER_S : 0;
     struct jw w;
     jw_init(&w, &r->body);
     problem_write(&w, p, e, detail);
@@ -95,11 +96,28 @@ void respond_field(struct response *r, enum problem p, const struct error *e)
     respond_with(r, p, e, NULL);
 }
 
-enum problem problem_of(enum err code)
+static enum problem problem_of_limit(const char *field)
 {
-    switch (code) {
-    case ERR_INVALID:
-    case ERR_LIMIT: return PROBLEM_INVALID;
+    static const struct {
+        const char *field;
+        enum problem problem;
+    } rows[] = {
+        { "max_pending", PROBLEM_QUOTA },
+        { "max_recurring", PROBLEM_QUOTA },
+        { "creates_per_second", PROBLEM_QUOTA },
+        { "payload_bytes", PROBLEM_TOO_LARGE },
+    };
+    for (size_t i = 0; i < array_count(rows); i++)
+        if (strcmp(field, rows[i].field) == 0)
+            return rows[i].problem;
+    return PROBLEM_INVALID;
+}
+
+enum problem problem_of(const struct error *e)
+{
+    switch (e->code) {
+    case ERR_INVALID: return PROBLEM_INVALID;
+    case ERR_LIMIT: return problem_of_limit(e->field);
     case ERR_NOT_FOUND: return PROBLEM_NOT_FOUND;
     case ERR_CONFLICT: return PROBLEM_CONFLICT;
     case ERR_UNAVAILABLE: return PROBLEM_UNAVAILABLE;
@@ -116,7 +134,7 @@ void respond_error(struct response *r, const struct error *e)
         [ERR_CORRUPT] = "this was logged; nothing is known to have changed",
     };
     const char *detail = (size_t)e->code < array_count(hidden) ? hidden[e->code] : NULL;
-    respond_with(r, problem_of(e->code), detail ? NULL : e, detail);
+    respond_with(r, problem_of(e), detail ? NULL : e, detail);
 }
 
 struct jw respond_json(struct response *r, int status)
@@ -127,6 +145,12 @@ struct jw respond_json(struct response *r, int status)
     struct jw w;
     jw_init(&w, &r->body);
     return w;
+}
+
+void respond_nothing(struct response *r)
+{
+    restart(r);
+    r->status = 204;
 }
 
 void respond_etag(struct response *r, int64_t version)
@@ -157,7 +181,10 @@ void pagination_write(struct jw *w, const struct pagination *p)
     uuid_format(p->next, id);
     jw_key(w, "pagination");
     jw_object(w);
-    jw_kv_cstr(w, "next_cursor", p->more ? id : NULL);
+    if (p->more && p->next_name.n)
+        jw_kv_str(w, "next_cursor", p->next_name);
+    else
+        jw_kv_cstr(w, "next_cursor", p->more ? id : NULL);
     jw_kv_i64(w, "limit", p->limit);
     if (p->page)
         jw_kv_i64(w, "page", p->page);

@@ -13,14 +13,15 @@
     X(FORBIDDEN, 403, "forbidden", "The API key does not allow this")                                                  \
     X(NOT_FOUND, 404, "not-found", "There is no such thing")                                                           \
     X(METHOD, 405, "method-not-allowed", "This can not be done here")                                                  \
-    X(CONFLICT, 409, "conflict", "The task is not in a state for this")                                                \
+    X(CONFLICT, 409, "conflict", "It is not in a state for this")                                                      \
     X(RUNNING, 409, "running", "The task is running")                                                                  \
     X(IN_FLIGHT, 409, "request-in-flight", "A request with this Idempotency-Key is under way")                         \
-    X(PRECONDITION, 412, "precondition-failed", "The task was changed meanwhile")                                      \
+    X(PRECONDITION, 412, "precondition-failed", "It was changed meanwhile")                                            \
     X(TOO_LARGE, 413, "body-too-large", "The body is too large")                                                       \
     X(URI_TOO_LONG, 414, "uri-too-long", "The URI is too long")                                                        \
     X(MEDIA_TYPE, 415, "unsupported-media-type", "The body has a type that is not understood here")                    \
     X(KEY_REUSED, 422, "idempotency-key-reused", "This Idempotency-Key was used for another request")                  \
+    X(QUOTA, 429, "limit-reached", "A limit of the tenant is reached")                                                 \
     X(HEADERS_TOO_LARGE, 431, "headers-too-large", "The headers are too large")                                        \
     X(INTERNAL, 500, "internal", "Something went wrong on our side")                                                   \
     X(UNAVAILABLE, 503, "unavailable", "The service can not do this now")
@@ -32,7 +33,7 @@ enum problem {
         PROBLEM_COUNT
 };
 
-enum { ANSWER_MAX = 64 << 20, RETRY_AFTER_S = 1 };
+enum { ANSWER_MAX = 64 << 20, RETRY_AFTER_S = 1, QUOTA_RETRY_AFTER_S = 10 };
 
 #define TYPE_JSON    "application/json"
 #define TYPE_PROBLEM "application/problem+json"
@@ -43,11 +44,12 @@ struct response {
     struct buf body;
     const char *type; /* of the body; NULL: there is none */
     char etag[24];    /* the next are left out when empty */
-    char location[64];
+    char location[160];
     char allow[64];
     int retry_after_s;
-    bool replayed; /* an answer from before, by its Idempotency-Key */
-    bool close;    /* the connection is of no more use */
+    char rate_policy[48], rate[48]; /* RateLimit-Policy and RateLimit; they outlive what was begun */
+    bool replayed;                  /* an answer from before, by its Idempotency-Key */
+    bool close;                     /* the connection is of no more use */
 };
 
 void response_init(struct response *r);
@@ -63,11 +65,12 @@ void problem_write(struct jw *w, enum problem p, const struct error *e, const ch
 void respond_problem(struct response *r, enum problem p, const char *detail, ...) __attribute__((format(printf, 3, 4)));
 void respond_field(struct response *r, enum problem p, const struct error *e);
 void respond_error(struct response *r,
-                   const struct error *e); /* by e's code; hides what is not the caller's business */
-enum problem problem_of(enum err code);
+                   const struct error *e);      /* by e's code; hides what is not the caller's business */
+enum problem problem_of(const struct error *e); /* a limit of the tenant is told by its field (core/tenant_rules.h) */
 
 /* 200 (or another status) with a JSON body: returns the writer, in an empty body. */
 struct jw respond_json(struct response *r, int status);
+void respond_nothing(struct response *r); /* 204 */
 void respond_etag(struct response *r, int64_t version);
 
 /* Whether If-Match (a list of tags, or '*') allows this version; an empty one allows all. */
@@ -77,6 +80,7 @@ bool if_match_allows(struct str if_match, int64_t version);
 struct pagination {
     bool more;
     struct uuid next;
+    struct str next_name; /* in place of next, where things have names */
     int64_t limit, page, total;
     bool total_exact;
 };

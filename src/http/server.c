@@ -1,10 +1,10 @@
-/* Owns the daemon, the threads and the list of connections. A client that is slower than the limits allow has its socket
- * shut down by the sweep; the daemon notices and ends the connection. */
+/* Owns the daemon and the threads. */
 #include "http/server.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <netdb.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -13,13 +13,14 @@
 #include "base/log.h"
 #include "http/exchange.h"
 #include "http/impl.h"
+#include "http/jobs.h"
 #include "port/crypto.h"
 
 enum {
     CONNECTION_MEMORY = 32 * 1024 /* wiped after each request */,
     BACKLOG = 1024,
     STOP_MS = 5000,
-    NS_PER_MS = 1000000
+    LIBRARY_TEXT = 200
 };
 
 static struct http_limits with_defaults(struct http_limits l)
@@ -36,80 +37,6 @@ static struct http_limits with_defaults(struct http_limits l)
     DEFAULT(body_total, (size_t)512 << 20);
 #undef DEFAULT
     return l;
-}
-
-/* ---- connections ---- */
-
-void connection_enter(struct http_server *s, struct connection *c, enum connection_phase phase)
-{
-    int64_t now_ns = clock_steady_ns(s->setup.clock);
-    pthread_mutex_lock(&s->lock);
-    c->phase = phase;
-    c->since_ns = now_ns;
-    pthread_mutex_unlock(&s->lock);
-}
-
-static int64_t limit_ms(const struct http_limits *l, enum connection_phase phase)
-{
-    switch (phase) {
-    case CONNECTION_NEW:
-    case CONNECTION_HEAD: return l->header_ms;
-    case CONNECTION_BODY: return l->body_ms;
-    case CONNECTION_IDLE: return l->idle_ms;
-    case CONNECTION_ANSWER: break;
-    }
-    return 10 * l->idle_ms; /* a large answer over a thin line takes its time */
-}
-
-static int64_t sweep_ms(const struct http_limits *l)
-{
-    int64_t least = min_of(l->header_ms, min_of(l->body_ms, l->idle_ms));
-    return min_of(max_of(least / 4, (int64_t)10), (int64_t)1000);
-}
-
-static void sweep(struct timer *timer)
-{
-    struct http_server *s = container_of(timer, struct http_server, sweep);
-    int64_t now_ns = clock_steady_ns(s->setup.clock);
-    pthread_mutex_lock(&s->lock);
-    list_each (&s->connections, link) {
-        struct connection *c = container_of(link, struct connection, link);
-        if (now_ns - c->since_ns >= limit_ms(&s->limits, c->phase) * NS_PER_MS)
-            shutdown(c->fd, SHUT_RDWR);
-    }
-    s->sweeping = !list_empty(&s->connections);
-    if (s->sweeping)
-        timers_add(s->timers, &s->sweep, sweep_ms(&s->limits));
-    pthread_mutex_unlock(&s->lock);
-}
-
-static void *connection_start(struct http_server *s, struct MHD_Connection *connection)
-{
-    struct connection *c = xnew(*c);
-    c->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-    c->since_ns = clock_steady_ns(s->setup.clock);
-    pthread_mutex_lock(&s->lock);
-    list_push(&s->connections, &c->link);
-    if (!s->sweeping)
-        timers_add(s->timers, &s->sweep, sweep_ms(&s->limits));
-    s->sweeping = true;
-    pthread_mutex_unlock(&s->lock);
-    return c;
-}
-
-static void notify_connection(void *server, struct MHD_Connection *connection, void **context,
-                              enum MHD_ConnectionNotificationCode code)
-{
-    struct http_server *s = server;
-    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        *context = connection_start(s, connection);
-        return;
-    }
-    struct connection *c = *context;
-    pthread_mutex_lock(&s->lock); /* the sweep must not see a descriptor that is closed */
-    list_remove(&c->link);
-    pthread_mutex_unlock(&s->lock);
-    free(c);
 }
 
 /* ---- what runs ---- */
@@ -190,6 +117,23 @@ static enum err listen_on(const char *address, int *ret_fd, struct error *e)
                      why == EADDRINUSE ? "; is Belfry running already? --listen names another address" : "");
 }
 
+/* Before 1.0 the library sends the answer twice when it misses a Host itself; we miss it too (exchange.c). */
+static int strictness(void)
+{
+    return MHD_get_version()[0] == '0' ? 0 : 1;
+}
+
+/* What the library answers by itself, or why it closes a connection; it does not say whose. */
+__attribute__((format(printf, 2, 0))) static void hear_library(void *context, const char *format, va_list args)
+{
+    (void)context;
+    char text[LIBRARY_TEXT];
+    if (!log_wants(LOG_DEBUG))
+        return;
+    vsnprintf(text, sizeof text, format, args);
+    log_debug("http_library", kv_str("says", str_sub(str_from(text), 0, str_find(str_from(text), '\n', 0))));
+}
+
 static enum err start_daemon(struct http_server *s, struct error *e)
 {
     int fd = -1;
@@ -199,14 +143,15 @@ static enum err start_daemon(struct http_server *s, struct error *e)
     struct MHD_OptionItem more[] = { { MHD_OPTION_END, 0, NULL }, { MHD_OPTION_END, 0, NULL } };
     if (s->limits.http_threads > 1)
         more[0] = (struct MHD_OptionItem){ MHD_OPTION_THREAD_POOL_SIZE, (intptr_t)s->limits.http_threads, NULL };
-    s->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, exchange_handle, s, /**/
-        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)s->limits.connections, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-        (unsigned)s->limits.connections_per_address, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)(s->limits.idle_ms / 1000 + 1), MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_URI_LOG_CALLBACK,
-        exchange_begin, s, MHD_OPTION_NOTIFY_COMPLETED, exchange_end, s, MHD_OPTION_NOTIFY_CONNECTION,
-        notify_connection, s, MHD_OPTION_ARRAY, more, MHD_OPTION_END);
+    s->daemon =
+        MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
+                         exchange_handle, s, MHD_OPTION_EXTERNAL_LOGGER, hear_library, NULL, MHD_OPTION_LISTEN_SOCKET,
+                         fd, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT,
+                         (unsigned)s->limits.connections, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+                         (unsigned)s->limits.connections_per_address, MHD_OPTION_CONNECTION_TIMEOUT,
+                         (unsigned)(s->limits.idle_ms / 1000 + 1), MHD_OPTION_STRICT_FOR_CLIENT, strictness(),
+                         MHD_OPTION_URI_LOG_CALLBACK, exchange_begin, s, MHD_OPTION_NOTIFY_COMPLETED, exchange_end, s,
+                         MHD_OPTION_NOTIFY_CONNECTION, connections_notify, s, MHD_OPTION_ARRAY, more, MHD_OPTION_END);
     if (s->daemon)
         return ERR_OK;
     close(fd);
@@ -228,14 +173,17 @@ static struct http_server *server_alloc(const struct http_setup *setup)
     s->setup = *setup;
     s->limits = with_defaults(setup->limits);
     s->listen_fd = -1;
-    s->sweep.fire = sweep;
+    s->sweep.fire = connections_sweep;
     list_init(&s->connections);
+    list_init(&s->jobs);
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->idle, NULL);
     uint64_t seed;
     crypto_random(&seed, sizeof seed);
     uuid_gen_init(&s->ids, seed);
     flights_init(&s->flights);
+    limits_init(&s->tenant_limits);
+    mends_init(&s->mends);
     s->auth = auth_new(setup->pepper, setup->clock);
     return s;
 }
@@ -247,8 +195,10 @@ enum err http_server_new(const struct http_setup *setup, struct http_server **re
     enum err rc = pool_new(setup->store, s->limits.api_threads, run_job, &s->pool, e);
     if (rc == ERR_OK) {
         s->timers = timers_new(setup->clock);
-        rc = start_daemon(s, e);
+        rc = jobs_resume(s, e);
     }
+    if (rc == ERR_OK)
+        rc = start_daemon(s, e);
     if (rc) {
         http_server_free(s);
         return rc;
@@ -313,6 +263,7 @@ void http_server_stop(struct http_server *s)
     }
     pool_free(take(s->pool));
     timers_free(take(s->timers));
+    jobs_release(s);
     if (s->listen_fd >= 0)
         close(s->listen_fd);
 }
@@ -323,6 +274,8 @@ void http_server_free(struct http_server *s)
         return;
     http_server_stop(s);
     flights_release(&s->flights);
+    limits_release(&s->tenant_limits);
+    mends_release(&s->mends);
     auth_free(s->auth);
     pthread_cond_destroy(&s->idle);
     pthread_mutex_destroy(&s->lock);

@@ -13,18 +13,31 @@
 #include "port/clock.h"
 #include "port/store.h"
 #include "port/zoneinfo.h"
+#include "role/book.h"
 #include "role/node.h"
 
-/* What became of a RUNNING task that a user wants changed (role/node.h): its owner takes it off the wheel or the queue and
- * makes the row `replace`, durably, under its fence (RECALL_DONE); or, with `abort`, breaks off its call, and the row is
- * looked at again until it is settled (RECALL_ABORTING; also for a task that nobody holds any more); or leaves it
- * (RECALL_RUNNING). The answer may come on any thread, also before `recall` returns, and is given exactly once; the rows that
- * recall got are there until then. */
+/* What a user wants a RUNNING task to become, and what became of it (role/node.h): its owner takes it off the wheel or the queue
+ * and makes the row `replace`, durably, under its fence, and keeps the request's record with it (RECALL_DONE); or, with `abort`,
+ * breaks off its call, and the row is looked at again until it is settled (RECALL_ABORTING; also for a task that nobody holds
+ * any more); or leaves it (RECALL_RUNNING; RECALL_ANSWERED if the key has a record by now, whose answer holds). The answer may come
+ * on any thread, also before `recall` returns, and is given exactly once; the wish that recall got is there until then. */
+struct recall_wish {
+    const struct task *running, *replace;
+    const struct idempotency *record; /* NULL: none */
+    bool abort;
+};
+
 struct recall_answer {
     void (*done)(struct recall_answer *answer);
     enum recall_result result;
     bool known;           /* else its owner has yet to hear of the claim: ask again */
     atomic_bool given_up; /* the caller was told 409 meanwhile: best leave the task as it is */
+};
+
+/* Why a task has not run yet, as its node sees it. The answer may come on any thread; the task is there until then. */
+struct explain_answer {
+    void (*done)(struct explain_answer *answer);
+    struct explanation explanation;
 };
 
 /* 0 stands for the default, which is the number behind it. */
@@ -40,12 +53,22 @@ struct http_limits {
     size_t body_total;              /* 512 MiB: of all requests under way */
 };
 
+/* What the node knows of queues at this moment. They are asked for by name; the answer may come on any thread, also before `queues`
+ * returns, and is given exactly once. */
+struct queues_answer {
+    void (*done)(struct queues_answer *answer);
+    int32_t tenant;
+    struct queue_standing *v; /* the names are the caller's, the rest is filled in */
+    size_t n;
+};
+
 struct http_setup {
     const char *listen; /* "127.0.0.1:8080", "[::1]:8080", "localhost:0" */
     struct store *store;
     struct writer *writer;
     struct clock *clock;
     struct zoneinfo *zones;
+    struct book *book; /* NULL: queues, tenants and calendars are not served */
     struct metrics *metrics;
     struct str pepper; /* at least 16 bytes */
     bool require_idempotency_key;
@@ -55,10 +78,14 @@ struct http_setup {
     void *context;
     void (*nudge)(void *context, const struct task *tasks,
                   size_t n); /* they were written just now; on the writer's thread */
-    void (*recall)(void *context, const struct task *running, const struct task *replace, bool abort,
-                   struct recall_answer *answer);  /* NULL: whatever runs, stays */
-    void (*status)(void *context, struct jw *w);   /* more members of /v1/scheduler/status */
-    bool (*ready)(void *context, struct error *e); /* false: /ready says 503 and why */
+    void (*recall)(void *context, const struct recall_wish *wish,
+                   struct recall_answer *answer);         /* NULL: whatever runs, stays */
+    void (*status)(void *context, struct jw *w);          /* more members of /v1/scheduler/status */
+    void (*metrics_more)(void *context, struct buf *out); /* more lines of /metrics */
+    bool (*ready)(void *context, struct error *e);        /* false: /ready says 503 and why */
+    void (*catalog_changed)(void *context);               /* the book knows it already; on any thread */
+    void (*explain)(void *context, const struct task *t, struct explain_answer *answer);
+    void (*queues)(void *context, struct queues_answer *answer); /* NULL: nothing is known of them */
 };
 
 struct http_server;

@@ -44,11 +44,40 @@ static void write_counts(struct jw *w, const struct store_counts *counts)
     jw_kv_i64(w, "due", counts->due);
 }
 
+/* Since this process began: who looks twice knows the rates. */
+static void write_totals(struct jw *w, const struct metrics *m)
+{
+    static const struct {
+        const char *name;
+        enum metric metric;
+    } rows[] = {
+        { "scheduled", METRIC_TASKS_SCHEDULED }, { "executed", METRIC_TASKS_EXECUTED },
+        { "completed", METRIC_TASKS_COMPLETED }, { "failed", METRIC_TASKS_FAILED },
+        { "retried", METRIC_TASKS_RETRIED },     { "skipped", METRIC_RUNS_SKIPPED },
+    };
+    jw_key(w, "totals");
+    jw_object(w);
+    for (size_t i = 0; i < array_count(rows); i++)
+        jw_kv_i64(w, rows[i].name, metric_count(m, rows[i].metric));
+    jw_object_end(w);
+}
+
+/* What the process does as a whole tells of all tenants. False: the answer is there. */
+static bool may_see_all(struct request *q)
+{
+    if (q->who.tenant == TENANT_DEFAULT)
+        return true;
+    request_refuse(q, PROBLEM_FORBIDDEN, "it tells of all tenants: it takes a key of the tenant 'default'");
+    return false;
+}
+
 enum handled status_scheduler(struct request *q, struct reader *r)
 {
     const struct http_setup *setup = &q->server->setup;
     struct error e = { 0 };
     struct store_counts counts = { 0 };
+    if (!may_see_all(q))
+        return HANDLED_DONE;
     if (query_read(q->query, NULL, 0, NULL, &q->arena, &e) || reader_counts(r, q->now_ms, &counts, &e))
         return request_fail(q, &e);
     struct jw w = respond_json(&q->response, 200);
@@ -57,6 +86,7 @@ enum handled status_scheduler(struct request *q, struct reader *r)
     jw_kv_cstr(&w, "version", BELFRY_VERSION);
     jw_kv_time(&w, "time", q->now_ms);
     write_counts(&w, &counts);
+    write_totals(&w, setup->metrics);
     if (setup->status)
         setup->status(setup->context, &w);
     jw_object_end(&w);
@@ -66,9 +96,13 @@ enum handled status_scheduler(struct request *q, struct reader *r)
 enum handled status_metrics(struct request *q, struct reader *r)
 {
     (void)r;
+    if (!may_see_all(q))
+        return HANDLED_DONE;
     respond_json(&q->response, 200);
     q->response.type = TYPE_METRICS;
     metrics_print(q->server->setup.metrics, &q->response.body);
+    if (q->server->setup.metrics_more)
+        q->server->setup.metrics_more(q->server->setup.context, &q->response.body);
     return HANDLED_DONE;
 }
 

@@ -6,8 +6,16 @@
 #include "base/date.h"
 #include "base/duration.h"
 #include "http/task_target.h"
+#include "port/catalog.h"
 
-enum { NAME_BYTES = 200, WORD_BYTES = 100, KEY_BYTES = 255, METADATA_BYTES = 16 << 10, PARTS_MAX = 64 };
+enum {
+    NAME_BYTES = 200,
+    WORD_BYTES = 100,
+    KEY_BYTES = 255,
+    CONCURRENCY_MAX = 10000,
+    METADATA_BYTES = 16 << 10,
+    PARTS_MAX = 64
+};
 #define SECONDS_MAX (DURATION_MAX_MS / 1000)
 #define YEAR_S      (366LL * DAY_S)
 #define RUNS_MAX    1000000000LL
@@ -18,11 +26,14 @@ const char *const kind_names[] = { [TASK_ONE_TIME] = "ONE_TIME", [TASK_RECURRING
 const char *const gap_names[] = { [DST_GAP_DEFAULT] = "", [DST_GAP_SHIFT] = "SHIFT", [DST_GAP_SKIP] = "SKIP", NULL };
 const char *const repeat_names[] = { [DST_REPEAT_DEFAULT] = "", [DST_REPEAT_FIRST] = "FIRST",
                                      [DST_REPEAT_LAST] = "LAST", [DST_REPEAT_BOTH] = "BOTH", NULL };
+const char *const calendar_policy_names[] = { [CALENDAR_SKIP] = "SKIP", [CALENDAR_NEXT_DAY] = "NEXT_DAY",
+                                              [CALENDAR_PREVIOUS_DAY] = "PREVIOUS_DAY", NULL };
 const char *const catch_up_names[] = { [CATCH_UP_ONE] = "RUN_ONE_NOW", [CATCH_UP_ALL] = "RUN_ALL_MISSED",
                                        [CATCH_UP_NONE] = "SKIP_MISSED", NULL };
 const char *const overlap_names[] = { [OVERLAP_SKIP] = "SKIP", [OVERLAP_ALLOW] = "ALLOW",
                                       [OVERLAP_QUEUE_ONE] = "QUEUE_ONE", [OVERLAP_QUEUE_ALL] = "QUEUE_ALL",
                                       [OVERLAP_CANCEL_PREVIOUS] = "CANCEL_PREVIOUS", NULL };
+const char *const dedupe_names[] = { [DEDUPE_RETURN] = "RETURN", [DEDUPE_RESCHEDULE] = "RESCHEDULE", NULL };
 const char *const delivery_names[] = { [DELIVER_AT_LEAST_ONCE] = "AT_LEAST_ONCE",
                                        [DELIVER_AT_MOST_ONCE] = "AT_MOST_ONCE", NULL };
 const char *const backoff_names[] = { [BACKOFF_EXPONENTIAL] = "EXPONENTIAL", [BACKOFF_FIXED] = "FIXED", NULL };
@@ -40,6 +51,7 @@ const struct task_body task_body_default = {
     .time_zone = { "UTC", 3 },
     .end_ms = INT64_MAX,
     .catch_up_window_s = DAY_S,
+    .dedupe_window_s = HOUR_S,
     .retry = { .max_attempts = 5, .base_delay_ms = 1000, .max_delay_ms = 3600000 },
     .timeout_ms = 30000,
 };
@@ -81,6 +93,8 @@ static const struct json_field fields[] = {
     { ROW("cron_expression", STR, cron), SEEN(cron), BETWEEN(1, 4 * CRON_TEXT_MAX) },
     { ROW("interval_seconds", I64, interval_s), SEEN(interval), BETWEEN(1, SECONDS_MAX) },
     { ROW("time_zone", STR, time_zone), SEEN(time_zone), BETWEEN(1, 256) },
+    { ROW("calendar", STR, calendar), SEEN(calendar), BETWEEN(1, CATALOG_NAME_MAX) },
+    { ROW("calendar_policy", ENUM, calendar_policy), SEEN(calendar_policy), .names = calendar_policy_names },
     { ROW("dst_policy", OBJECT, dst), SEEN(dst), .fields = dst_fields, .count = array_count(dst_fields),
       .size = sizeof(struct dst_body) },
     { ROW("start_time", TIME, start_ms), SEEN(start) },
@@ -90,6 +104,12 @@ static const struct json_field fields[] = {
     { ROW("catch_up_mode", ENUM, catch_up), SEEN(catch_up), .names = catch_up_names },
     { ROW("catch_up_window_seconds", I64, catch_up_window_s), SEEN(catch_up_window), BETWEEN(1, YEAR_S) },
     { ROW("overlap_policy", ENUM, overlap), SEEN(overlap), .names = overlap_names },
+    { ROW("concurrency_key", STR, concurrency_key), BETWEEN(1, NAME_BYTES) },
+    { ROW("concurrency_limit", I64, concurrency_limit), SEEN(concurrency_limit), BETWEEN(1, CONCURRENCY_MAX) },
+    { ROW("dedupe_key", STR, dedupe_key), BETWEEN(1, NAME_BYTES) },
+    { ROW("dedupe_window_seconds", I64, dedupe_window_s), SEEN(dedupe_window), BETWEEN(1, YEAR_S) },
+    { ROW("dedupe_action", ENUM, dedupe), SEEN(dedupe), .names = dedupe_names },
+    { ROW("expires_after_seconds", I64, expires_s), BETWEEN(1, YEAR_S) },
     { ROW("delivery", ENUM, delivery), .names = delivery_names },
     { ROW("retry", OBJECT, retry), .fields = retry_fields, .count = array_count(retry_fields),
       .size = sizeof(struct retry_body) },
@@ -107,15 +127,14 @@ static const struct {
     const char *name;
     enum { NOT_YET, READ_ONLY } why;
 } apart[] = {
-    { "calendar", NOT_YET },         { "calendar_policy", NOT_YET },       { "concurrency_key", NOT_YET },
-    { "concurrency_limit", NOT_YET }, { "dedupe_key", NOT_YET },           { "dedupe_window_seconds", NOT_YET },
-    { "dedupe_action", NOT_YET },    { "expires_after_seconds", NOT_YET }, { "depends_on", NOT_YET },
-    { "requires", NOT_YET },         { "resources", NOT_YET },             { "id", READ_ONLY },
-    { "status", READ_ONLY },         { "version", READ_ONLY },             { "created_at", READ_ONLY },
-    { "updated_at", READ_ONLY },     { "started_at", READ_ONLY },          { "completed_at", READ_ONLY },
-    { "next_execution", READ_ONLY }, { "attempts", READ_ONLY },            { "last_error", READ_ONLY },
-    { "runs_count", READ_ONLY },     { "skipped_count", READ_ONLY },       { "last_run_at", READ_ONLY },
-    { "parent_id", READ_ONLY },      { "scheduled_for", READ_ONLY },       { "executions", READ_ONLY },
+    { "depends_on", NOT_YET }, { "requires", NOT_YET }, { "resources", NOT_YET }, { "id", READ_ONLY },
+    { "status", READ_ONLY }, { "version", READ_ONLY }, { "created_at", READ_ONLY }, { "updated_at", READ_ONLY },
+    { "started_at", READ_ONLY }, { "completed_at", READ_ONLY }, { "next_execution", READ_ONLY },
+    { "attempts", READ_ONLY }, { "last_error", READ_ONLY }, { "runs_count", READ_ONLY },
+    { "skipped_count", READ_ONLY }, { "last_run_at", READ_ONLY }, { "parent_id", READ_ONLY },
+    { "scheduled_for", READ_ONLY }, { "executions", READ_ONLY }, { "expires_at", READ_ONLY },
+    { "waiting_for", READ_ONLY }, { "cause", READ_ONLY }, { "resolved_at", READ_ONLY }, { "resolution", READ_ONLY },
+    { "deduplicated", READ_ONLY },
 };
 /* clang-format on */
 
@@ -226,11 +245,28 @@ static bool has_control(struct str s)
     return false;
 }
 
+static enum err check_controls(const struct task_body *b, struct error *e)
+{
+    const struct {
+        const char *name;
+        struct str text;
+    } rows[] = {
+        { "name", b->name },
+        { "calendar", b->calendar },
+        { "concurrency_key", b->concurrency_key },
+        { "dedupe_key", b->dedupe_key },
+    };
+    for (size_t i = 0; i < array_count(rows); i++)
+        if (has_control(rows[i].text))
+            return error_field(e, rows[i].name, "must not hold control characters");
+    return ERR_OK;
+}
+
 static enum err check_texts(const struct task_body *b, struct error *e)
 {
     static const char word[] = "must consist of letters, digits and . _ : -";
-    if (has_control(b->name))
-        return error_field(e, "name", "must not hold control characters");
+    if (check_controls(b, e))
+        return ERR_INVALID;
     if (!is_word(b->task_type))
         return error_field(e, "task_type", "%s", word);
     if (!is_word(b->queue))

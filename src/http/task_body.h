@@ -20,12 +20,18 @@ struct task_body {
     struct str name, task_type, queue;
     int64_t priority;
     int64_t run_at_ms, scheduled_at_ms, delay_ms;
-    struct str cron, time_zone;
+    struct str cron, time_zone, calendar;
+    int calendar_policy;
     int64_t interval_s;
     struct dst_body dst;
     int64_t start_ms, end_ms, max_runs, spread_s;
     int catch_up, overlap;
     int64_t catch_up_window_s;
+    struct str concurrency_key, dedupe_key;
+    int64_t concurrency_limit; /* 0: none was given */
+    int64_t dedupe_window_s;
+    int dedupe;
+    int64_t expires_s; /* 0: never */
     int delivery;
     struct retry_body retry;
     int64_t max_retries;
@@ -35,8 +41,9 @@ struct task_body {
     struct str idempotency_key;                 /* the server's business */
 
     struct { /* named by the body, and not null */
-        bool type, run_at, scheduled_at, delay, cron, interval, time_zone, dst, start, end, max_runs, spread, catch_up,
-            catch_up_window, overlap, max_retries, timeout, target, target_config, payload, metadata;
+        bool type, run_at, scheduled_at, delay, cron, interval, time_zone, calendar, calendar_policy, dst, start, end,
+            max_runs, spread, catch_up, catch_up_window, overlap, concurrency_limit, dedupe_window, dedupe, max_retries,
+            timeout, target, target_config, payload, metadata;
     } has;
     struct { /* as they were written; empty: none */
         struct str target_config, payload, metadata, rules;
@@ -48,9 +55,13 @@ extern const struct task_body task_body_default;
 /* Reads a body over what *into holds already: defaults, or the task to be edited. A field that is null gets its default. */
 enum err task_body_read(const struct json_doc *doc, struct task_body *into, struct arena *a, struct error *e) must_use;
 
+/* What a body says, judged and put into the row; current is NULL, or the task that it edits. *e is never NULL. */
+enum err task_set_schedule(const struct task_body *b, const struct task *current, const struct task_context *c,
+                           struct task *t, struct error *e) must_use; /* task_schedule.c */
+enum err task_set_conflicts(const struct task_body *b, const struct task *current, struct task *t,
+                            struct error *e) must_use; /* task_conflicts.c */
+
 /* The words of the API, by their enum. */
-extern const char *const kind_names[], *const gap_names[], *const repeat_names[], *const catch_up_names[],
-                                                                                      *const overlap_names[],
-                                                                                          *const delivery_names[],
-                                                                                              *const backoff_names[],
-                                                                                                  *const jitter_names[];
+typedef const char *const words[];
+extern words kind_names, gap_names, repeat_names, calendar_policy_names, catch_up_names, overlap_names, dedupe_names,
+    delivery_names, backoff_names, jitter_names;

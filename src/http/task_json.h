@@ -7,12 +7,15 @@
 #include "base/jsonw.h"
 #include "core/task.h"
 #include "port/zoneinfo.h"
+#include "role/book.h"
 
 struct task_context {
     int32_t tenant;
     int64_t now_ms;
     struct uuid id; /* for a new task */
     struct zoneinfo *zones;
+    struct book *book;     /* NULL: there are no calendars */
+    int64_t payload_bytes; /* the most that payload and target_config may have together; 0: no limit */
 };
 
 /* A body of POST /v1/tasks → a whole new task: defaults filled in, type inferred, aliases understood (run_at, delay,
@@ -30,16 +33,22 @@ enum err task_from_json(const struct json_doc *body, const struct task_context *
 enum err task_patch_json(const struct task *current, const struct json_doc *body, const struct task_context *c,
                          struct arena *a, struct task *ret, bool *ret_reschedules, struct error *e) must_use;
 
-/* The rule of a RECURRING task; *ret_zone must be given back (tz_unref) when the rule is no longer used. */
-enum err task_rule(const struct task *t, struct zoneinfo *zones, struct recurrence *ret, struct tz **ret_zone,
-                   struct error *e) must_use;
+/* The rule of a RECURRING task, and what it stands on: given back (rule_base_release) when the rule is no longer used. */
+struct rule_base {
+    struct tz *zone;
+    const struct calendar *calendar; /* NULL: none */
+};
+enum err task_rule(const struct task *t, struct zoneinfo *zones, struct book *book, struct recurrence *ret,
+                   struct rule_base *ret_base, struct error *e) must_use;
+void rule_base_release(struct rule_base *b); /* one that is zero is fine */
 
 /* When it fires next, as far as is known now; false: it is over, or paused. With c->zones NULL a recurring task's answer may
  * pass over occurrences of the next seconds, which are spawned already. */
 bool task_next_execution(const struct task *t, const struct task_context *c, int64_t *ret_ms);
 
-/* Views; of *c they use now_ms and zones. The brief one is an element of a batch's answer: id, status, next_execution. */
+/* Views; of *c they use now_ms, zones and book. The brief one is an element of a batch's answer: id, status, next_execution. */
 void task_to_json(struct jw *w, const struct task *t, const struct task_context *c); /* one object */
 void task_members(struct jw *w, const struct task *t, const struct task_context *c); /* inside an object that is open */
+void task_brief_members(struct jw *w, const struct task *t, const struct task_context *c);
 void task_brief_to_json(struct jw *w, const struct task *t, const struct task_context *c);
 void execution_to_json(struct jw *w, const struct execution *x);

@@ -1,9 +1,6 @@
 /* From a body to a task, new or edited. Both go the same way: the body is read over what is there (the defaults, or the task),
  * its fields are judged together, and the row is written from it. Errors are collected in one place that is never NULL. */
-#include <assert.h>
-
 #include "core/retry_rules.h"
-#include "core/spawn.h"
 #include "http/task_body.h"
 #include "http/task_target.h"
 
@@ -51,6 +48,8 @@ static const struct {
     { "cron_expression", HAS(cron), TASK_RECURRING },
     { "interval_seconds", HAS(interval), TASK_RECURRING },
     { "time_zone", HAS(time_zone), TASK_RECURRING },
+    { "calendar", HAS(calendar), TASK_RECURRING },
+    { "calendar_policy", HAS(calendar_policy), TASK_RECURRING },
     { "dst_policy", HAS(dst), TASK_RECURRING },
     { "start_time", HAS(start), TASK_RECURRING },
     { "end_date", HAS(end), TASK_RECURRING },
@@ -97,94 +96,6 @@ static enum err set_time(struct maker *m, struct task *t)
                                             : now_ms + b->delay_ms; /* no delay: now */
     t->due_ms = max_of(now_ms, t->scheduled_ms);
     return ERR_OK;
-}
-
-static struct schedule schedule_of(const struct task_body *b)
-{
-    /* The one that was named replaces the other. */
-    bool by_interval = b->has.interval || (b->interval_s && !b->has.cron);
-    return (struct schedule){
-        .cron = by_interval ? (struct str){ NULL, 0 } : b->cron,
-        .interval_ms = by_interval ? b->interval_s * 1000 : 0,
-        .time_zone = b->time_zone,
-        .gap = (enum dst_gap)b->dst.gap,
-        .repeat = (enum dst_repeat)b->dst.repeat,
-        .start_ms = b->start_ms,
-        .end_ms = b->end_ms,
-        .max_runs = b->max_runs,
-        .spread_ms = b->spread_s * 1000,
-        .catch_up = (enum catch_up)b->catch_up,
-        .catch_up_window_ms = b->catch_up_window_s * 1000,
-        .overlap = (enum overlap)b->overlap,
-    };
-}
-
-/* Whether two schedules fire at different times. */
-static bool differs(const struct schedule *x, const struct schedule *y)
-{
-    return !str_eq(x->cron, y->cron) || x->interval_ms != y->interval_ms || !str_eq(x->time_zone, y->time_zone) ||
-           x->gap != y->gap || x->repeat != y->repeat || x->start_ms != y->start_ms || x->end_ms != y->end_ms ||
-           x->spread_ms != y->spread_ms;
-}
-
-static enum err check_schedule(struct maker *m, const struct schedule *s)
-{
-    if (!s->cron.n && !s->interval_ms)
-        return error_field(m->e, "cron_expression", "or interval_seconds is required for a RECURRING task");
-    if (m->b.has.dst && !s->cron.n)
-        return error_field(m->e, "dst_policy", "belongs to a cron_expression; an interval does not follow the clock");
-    if (m->b.has.start && s->start_ms <= 0)
-        return error_field(m->e, "start_time", "must be after 1970-01-01T00:00:00Z");
-    if (s->end_ms <= s->start_ms)
-        return error_field(m->e, "end_date", "must be after start_time");
-    return ERR_OK;
-}
-
-static enum err refuse_endless_wait(struct maker *m, const struct schedule *s)
-{
-    if (s->end_ms != INT64_MAX)
-        return error_field(m->e, "end_date", "leaves nothing to fire: the schedule's next time is after it, or never");
-    if (s->start_ms)
-        return error_field(m->e, "start_time", "leaves nothing to fire: the schedule has no time after it");
-    return error_field(m->e, s->cron.n ? "cron_expression" : "interval_seconds", "never fires again");
-}
-
-static enum err set_schedule(struct maker *m, struct task *t)
-{
-    struct schedule s = schedule_of(&m->b);
-    if (check_schedule(m, &s))
-        return ERR_INVALID;
-    bool same_times = m->current && !differs(&s, &t->schedule);
-    t->schedule = s;
-    if (same_times)
-        return ERR_OK;
-    struct recurrence rule;
-    cleanup_with(tz_unrefp) struct tz *zone = NULL;
-    if (task_rule(t, m->c->zones, &rule, &zone, m->e))
-        return m->e->code;
-    int64_t first_ms = spawn_first(&rule, m->c->now_ms);
-    if (first_ms == INT64_MAX)
-        return refuse_endless_wait(m, &s);
-    t->cursor_ms = t->due_ms = t->scheduled_ms = first_ms;
-    return ERR_OK;
-}
-
-enum err task_rule(const struct task *t, struct zoneinfo *zones, struct recurrence *ret, struct tz **ret_zone,
-                   struct error *e)
-{
-    assert(t->kind == TASK_RECURRING);
-    cleanup_with(tz_unrefp) struct tz *zone = NULL;
-    struct error why;
-    if (zoneinfo_get(zones, t->schedule.time_zone, &zone, &why)) {
-        snprintf(why.field, sizeof why.field, "time_zone");
-        if (e)
-            *e = why;
-        return why.code;
-    }
-    enum err rc = schedule_rule(&t->schedule, t->id, zone, NULL, t->created_ms, ret, e);
-    if (rc == ERR_OK)
-        *ret_zone = take(zone);
-    return rc;
 }
 
 /* ---- retries ---- */
@@ -312,6 +223,17 @@ static enum err set_extra(struct maker *m, struct task *t)
     return ERR_OK;
 }
 
+static enum err check_size(struct maker *m, const struct task *t)
+{
+    size_t size = t->payload.n + t->target_config.n;
+    bool named = !m->current || m->b.has.payload || m->b.has.target_config; /* else it was let in before */
+    if (!named || !m->c->payload_bytes || size <= (size_t)m->c->payload_bytes)
+        return ERR_OK;
+    error_set(m->e, ERR_LIMIT, "is %lld for this tenant, and payload and target_config have %zu",
+              (long long)m->c->payload_bytes, size);
+    return error_in(m->e, "payload_bytes");
+}
+
 static enum err make(struct maker *m, struct task *t)
 {
     const struct task_body *b = &m->b;
@@ -324,11 +246,15 @@ static enum err make(struct maker *m, struct task *t)
     t->delivery = (enum delivery)b->delivery;
     enum err rc = set_retry(m, t);
     if (rc == ERR_OK)
+        rc = task_set_conflicts(b, m->current, t, m->e);
+    if (rc == ERR_OK)
         rc = set_any_target(m, t);
+    if (rc == ERR_OK)
+        rc = check_size(m, t);
     if (rc == ERR_OK)
         rc = set_extra(m, t);
     if (rc == ERR_OK && t->kind == TASK_RECURRING)
-        rc = set_schedule(m, t);
+        rc = task_set_schedule(b, m->current, m->c, t, m->e);
     else if (rc == ERR_OK)
         rc = set_time(m, t);
     return rc;
@@ -370,6 +296,14 @@ static struct task_body body_of(const struct task *t)
     b.queue = t->queue;
     b.priority = t->priority;
     b.delivery = t->delivery;
+    b.concurrency_key = t->concurrency_key;
+    b.concurrency_limit = t->concurrency_limit;
+    b.expires_s = t->expires_after_ms / 1000;
+    if (t->dedupe_key.n) {
+        b.dedupe_key = t->dedupe_key;
+        b.dedupe_window_s = t->dedupe_window_ms / 1000;
+        b.dedupe = t->dedupe;
+    }
     b.timeout_ms = t->timeout_ms;
     b.target = t->target;
     b.retry.max_attempts = t->retry.max_attempts;
@@ -385,6 +319,8 @@ static struct task_body body_of(const struct task *t)
     b.cron = s->cron;
     b.interval_s = s->interval_ms / 1000;
     b.time_zone = s->time_zone;
+    b.calendar = s->calendar;
+    b.calendar_policy = s->calendar_policy;
     b.dst = (struct dst_body){ s->gap, s->repeat };
     b.start_ms = s->start_ms;
     b.end_ms = s->end_ms;
@@ -415,6 +351,17 @@ static enum err check_may_change(const struct task *t, int64_t now_ms, struct er
     return ERR_OK;
 }
 
+/* What it waited for may be another now: it is asked anew at its time. */
+static void free_from_waiting(const struct task *before, struct task *t)
+{
+    bool same = str_eq(before->concurrency_key, t->concurrency_key) &&
+                before->concurrency_limit == t->concurrency_limit && before->due_ms == t->due_ms;
+    if (t->state != TASK_BLOCKED || !t->waits_for.n || same)
+        return;
+    t->state = TASK_SCHEDULED;
+    t->waits_for = (struct str){ NULL, 0 };
+}
+
 static enum err patch(struct maker *m, const struct json_doc *body, struct task *t)
 {
     if (check_may_change(t, m->c->now_ms, m->e))
@@ -430,7 +377,10 @@ static enum err patch(struct maker *m, const struct json_doc *body, struct task 
         t->state = TASK_SCHEDULED;
         t->claim = (struct uuid){ 0 };
     }
-    return make(m, t);
+    rc = make(m, t);
+    if (rc == ERR_OK)
+        free_from_waiting(m->current, t);
+    return rc;
 }
 
 enum err task_patch_json(const struct task *current, const struct json_doc *body, const struct task_context *c,

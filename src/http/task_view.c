@@ -1,4 +1,5 @@
 /* Views. Fields that a task's kind does not have are left out; those that it has, but that are not there yet, are null. */
+#include "core/slot.h"
 #include "http/task_body.h"
 
 static void kv_uuid(struct jw *w, const char *name, struct uuid id)
@@ -39,9 +40,9 @@ static int64_t next_occurrence(const struct task *t, const struct task_context *
 {
     struct recurrence rule;
     struct occurrence next;
-    cleanup_with(tz_unrefp) struct tz *zone = NULL;
+    cleanup_with(rule_base_release) struct rule_base base = { 0 };
     bool ahead = c->zones && t->cursor_ms > c->now_ms;
-    if (!ahead || task_rule(t, c->zones, &rule, &zone, NULL) || !recurrence_next(&rule, c->now_ms, &next))
+    if (!ahead || task_rule(t, c->zones, c->book, &rule, &base, NULL) || !recurrence_next(&rule, c->now_ms, &next))
         return t->cursor_ms;
     return min_of(next.at_ms, t->cursor_ms);
 }
@@ -94,6 +95,10 @@ static void schedule(struct jw *w, const struct schedule *s)
     else
         jw_kv_i64(w, "interval_seconds", s->interval_ms / 1000);
     jw_kv_str(w, "time_zone", s->time_zone);
+    if (s->calendar.n) {
+        jw_kv_str(w, "calendar", s->calendar);
+        jw_kv_cstr(w, "calendar_policy", calendar_policy_names[s->calendar_policy]);
+    }
     dst_policy(w, s);
     kv_moment(w, "start_time", s->start_ms);
     kv_moment(w, "end_date", s->end_ms == INT64_MAX ? 0 : s->end_ms);
@@ -122,6 +127,36 @@ static void timing(struct jw *w, const struct task *t, const struct task_context
         jw_kv_time(w, "scheduled_for", t->scheduled_ms);
     }
     next_execution(w, t, c);
+}
+
+/* What it waits for while it is BLOCKED. */
+static void waiting(struct jw *w, const struct task *t)
+{
+    jw_key(w, "waiting_for");
+    jw_object(w);
+    jw_kv_cstr(w, "kind", slot_kind_of(t->waits_for) == SLOT_OVERLAP ? "overlap" : "concurrency_key");
+    jw_kv_str(w, "key", slot_key_name(t->waits_for));
+    jw_object_end(w);
+}
+
+static void conflicts(struct jw *w, const struct task *t)
+{
+    int64_t expires_ms = task_expires_ms(t);
+    if (t->concurrency_key.n) {
+        jw_kv_str(w, "concurrency_key", t->concurrency_key);
+        jw_kv_i64(w, "concurrency_limit", t->concurrency_limit);
+    }
+    if (t->waits_for.n)
+        waiting(w, t);
+    if (t->dedupe_key.n) {
+        jw_kv_str(w, "dedupe_key", t->dedupe_key);
+        jw_kv_i64(w, "dedupe_window_seconds", t->dedupe_window_ms / 1000);
+        jw_kv_cstr(w, "dedupe_action", dedupe_names[t->dedupe]);
+    }
+    if (t->expires_after_ms)
+        jw_kv_i64(w, "expires_after_seconds", t->expires_after_ms / 1000);
+    if (t->kind != TASK_RECURRING && expires_ms != INT64_MAX)
+        jw_kv_time(w, "expires_at", expires_ms);
 }
 
 static void retry(struct jw *w, const struct retry_policy *r)
@@ -158,6 +193,12 @@ static void progress(struct jw *w, const struct task *t)
     kv_moment(w, "completed_at", t->completed_ms);
     jw_kv_i64(w, "attempts", t->attempts);
     kv_text(w, "last_error", t->last_error);
+    if (t->cause.n)
+        jw_kv_str(w, "cause", t->cause);
+    if (t->resolved_ms)
+        jw_kv_time(w, "resolved_at", t->resolved_ms);
+    if (t->resolution.n)
+        kv_raw(w, "resolution", t->resolution);
     if (t->kind != TASK_RECURRING)
         return;
     jw_kv_i64(w, "runs_count", t->runs_count);
@@ -174,6 +215,7 @@ void task_members(struct jw *w, const struct task *t, const struct task_context 
     jw_kv_str(w, "queue", t->queue);
     jw_kv_i64(w, "priority", t->priority);
     timing(w, t, c);
+    conflicts(w, t);
     jw_kv_cstr(w, "delivery", delivery_names[t->delivery]);
     jw_kv_i64(w, "timeout_ms", t->timeout_ms);
     retry(w, &t->retry);
@@ -188,11 +230,16 @@ void task_to_json(struct jw *w, const struct task *t, const struct task_context 
     jw_object_end(w);
 }
 
+void task_brief_members(struct jw *w, const struct task *t, const struct task_context *c)
+{
+    head(w, t, c);
+    next_execution(w, t, c);
+}
+
 void task_brief_to_json(struct jw *w, const struct task *t, const struct task_context *c)
 {
     jw_object(w);
-    head(w, t, c);
-    next_execution(w, t, c);
+    task_brief_members(w, t, c);
     jw_object_end(w);
 }
 

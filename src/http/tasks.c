@@ -1,9 +1,10 @@
 /* Creating, reading and listing tasks. A create reads nothing: it is parsed where it came in and goes straight to the writer
- * with its idempotency record; only if that key has a record already does anyone read. */
+ * with its idempotency record; only if that key has a record already, or the task a dedupe_key, does anyone read. */
 #include <assert.h>
 #include <stdio.h>
 
 #include "base/json.h"
+#include "http/dedupe.h"
 #include "http/impl.h"
 #include "http/listing.h"
 #include "http/task_json.h"
@@ -19,12 +20,12 @@ void tasks_created(struct op *op)
         request_later(q, request_replay_stored);
         return;
     }
-    if (op->rc) {
+    if (op->rc)
         request_fail(q, &op->error);
-    } else {
+    else
         metric_add(q->server->setup.metrics, METRIC_TASKS_SCHEDULED, (int64_t)q->task_count);
+    if (op->rc == ERR_OK || op->rc == ERR_UNAVAILABLE) /* they may be there, and the answer lost */
         request_nudge(q, q->tasks, q->task_count);
-    }
     request_answer(q);
 }
 
@@ -66,17 +67,46 @@ static void answer_created(struct request *q, const struct task *t)
     respond_etag(&q->response, t->version);
 }
 
+static void answer_found(struct request *q, const struct task *t)
+{
+    struct task_context c = request_context(q);
+    struct jw w = respond_json(&q->response, 200);
+    jw_object(&w);
+    task_members(&w, t, &c);
+    jw_kv_bool(&w, "deduplicated", true);
+    jw_object_end(&w);
+    respond_etag(&q->response, t->version);
+}
+
+static void answer_decided(struct request *q, const struct creation *v, size_t n)
+{
+    assert(n == 1);
+    if (v->found)
+        answer_found(q, v->task);
+    else
+        answer_created(q, v->task);
+}
+
+/* Its key may be another's: only now somebody reads. */
+static enum handled create_once(struct request *q, struct reader *r)
+{
+    struct creation *c = arena_new(&q->arena, struct creation);
+    c->asked = q->tasks;
+    return dedupe_create(q, r, c, 1, answer_decided);
+}
+
 enum handled tasks_create(struct request *q, struct reader *r)
 {
-    (void)r;
     struct error e = { 0 };
     cleanup_with(json_doc_release) struct json_doc doc = { 0 };
     q->tasks = arena_new(&q->arena, struct task);
     q->task_count = 1;
     if (json_parse(buf_str(&q->body), &doc, &e) || read_task(q, &doc, q->tasks, &e))
         return request_fail(q, &e);
-    if (!take_body_key(q, &doc))
+    if (!take_body_key(q, &doc) || !limits_take(q, 1))
         return HANDLED_DONE;
+    if (q->tasks->dedupe_key.n)
+        return create_once(q, r);
     answer_created(q, q->tasks);
     q->write.insert = (struct op_insert){
         .op = { .kind = OP_INSERT }, .tasks = q->tasks, .count = 1, .idempotency = request_record(q)
@@ -114,7 +144,7 @@ enum handled tasks_get(struct request *q, struct reader *r)
         return request_fail(q, &e);
     bool occurrence = t.kind == TASK_OCCURRENCE;
     struct execution_filter f = { .tenant = q->who.tenant, .task = occurrence ? t.parent : t.id };
-    f.limit = occurrence ? LIST_MAX : LATEST_EXECUTIONS;
+    f.limit = occurrence || q->route->run == dlq_get ? LIST_MAX : LATEST_EXECUTIONS;
     if (reader_executions(r, &f, &q->arena, &page, &e))
         return request_fail(q, &e);
     struct task_context c = request_context(q);

@@ -18,22 +18,30 @@ struct withdrawal {
     struct task replace;
     bool again;
     struct timer timer;
+    route_handler *then; /* NULL: the answer */
 };
 
 static route_handler look;
 
-/* Whether the changed task has this occurrence too. One that a user called for stands outside of any schedule. */
+/* Else a user called for it: it stands outside of any schedule, and beside any run. */
+static bool is_by_schedule(const struct task *p, const struct task *t)
+{
+    return uuid_eq(t->id, occurrence_id(p->id, t->scheduled_ms));
+}
+
+/* Whether the changed task has this occurrence too. */
 static bool still_wanted(const struct withdrawal *w, const struct task *t)
 {
     const struct task *p = w->parent;
     struct recurrence rule;
     struct occurrence o;
-    cleanup_with(tz_unrefp) struct tz *zone = NULL;
+    cleanup_with(rule_base_release) struct rule_base base = { 0 };
+    const struct http_setup *setup = &w->q->server->setup;
     if (p->state != TASK_SCHEDULED || p->deleted)
         return false;
-    if (!uuid_eq(t->id, occurrence_id(p->id, t->scheduled_ms)))
+    if (!is_by_schedule(p, t))
         return true;
-    return task_rule(p, w->q->server->setup.zones, &rule, &zone, NULL) == ERR_OK &&
+    return task_rule(p, setup->zones, setup->book, &rule, &base, NULL) == ERR_OK &&
            recurrence_next(&rule, t->due_ms, &o) && o.scheduled_ms == t->scheduled_ms;
 }
 
@@ -46,6 +54,10 @@ static void take_over(struct task *t, const struct task *p)
     t->delivery = p->delivery;
     t->timeout_ms = p->timeout_ms;
     t->expires_after_ms = p->expires_after_ms;
+    t->concurrency_key = p->concurrency_key;
+    t->concurrency_limit = p->concurrency_limit;
+    if (is_by_schedule(p, t))
+        t->overlap = p->schedule.overlap;
     t->retry = p->retry;
     t->target = p->target;
     t->target_config = p->target_config;
@@ -99,14 +111,16 @@ static enum handled ask_next(struct withdrawal *w)
 {
     while (w->at < w->claimed.n) {
         const struct task *t = &w->claimed.v[w->at++];
-        if (t->attempts || t->losses) /* it has fired before: its retries go on */
+        if (t->attempts || t->losses || t->started_ms) /* it has fired before: its retries go on, also one by hand */
             continue;
         w->replace = replacement(w, t);
-        if (recall_ask(w->q, t, &w->replace, false, left_ms(w), recalled))
+        struct recall_wish wish = { .running = t,
+                                    .replace = &w->replace }; /* the record is kept with the change itself */
+        if (recall_ask(w->q, &wish, left_ms(w), recalled))
             return HANDLED_LATER;
     }
     if (!w->again || left_ms(w) <= 0)
-        return HANDLED_DONE;
+        return w->then ? request_later(w->q, w->then) : HANDLED_DONE;
     w->timer.fire = look_again;
     timers_add(w->q->server->timers, &w->timer, LOOK_AGAIN_MS);
     return HANDLED_LATER;
@@ -122,19 +136,26 @@ static enum handled look(struct request *q, struct reader *r)
     };
     q->now_ms = clock_wall_ms(q->server->setup.clock);
     if (reader_list(r, &f, &q->arena, &page, &e))
-        return HANDLED_DONE; /* the change is made and is answered as such */
+        return w->then ? request_later(q, w->then) : HANDLED_DONE; /* the change is made and is answered as such */
     w->claimed = page.tasks;
     w->at = 0;
     w->again = false;
     return ask_next(w);
 }
 
-enum handled withdraw_claimed(struct request *q, const struct task *parent)
+enum handled withdraw_claimed_then(struct request *q, const struct task *parent, route_handler *then)
 {
     struct http_server *s = q->server;
-    q->withdrawal = arena_new(&q->arena, struct withdrawal);
+    if (!q->withdrawal)
+        q->withdrawal = arena_new(&q->arena, struct withdrawal);
+    *q->withdrawal = (struct withdrawal){ .then = then };
     q->withdrawal->q = q;
     q->withdrawal->parent = parent;
     q->withdrawal->deadline_ns = clock_steady_ns(s->setup.clock) + s->limits.recall_ms * NS_PER_MS;
     return request_later(q, look);
+}
+
+enum handled withdraw_claimed(struct request *q, const struct task *parent)
+{
+    return withdraw_claimed_then(q, parent, NULL);
 }

@@ -8,3 +8,6 @@
 
 /* parent: as it was written; it lives as long as the request. Ends in request_answer. q is not the caller's any more. */
 enum handled withdraw_claimed(struct request *q, const struct task *parent);
+
+/* The same, and goes on with `then` on an API thread. */
+enum handled withdraw_claimed_then(struct request *q, const struct task *parent, route_handler *then);

@@ -1,0 +1,10 @@
+#pragma once
+/* http/tenants.h - which tenant a request is about. Keys of the tenant `default` with scope admin manage the others; every other key
+ * knows its own tenant alone. */
+#include "core/tenant_rules.h"
+#include "http/request.h"
+
+bool request_is_operator(const struct request *q); /* an admin of `default` */
+
+/* The tenant of that name; empty: the request's own. Another's name is as unknown as one that nobody has, unless an operator asks. */
+enum err request_tenant(struct request *q, struct str name, struct tenant_rules *ret, struct error *e) must_use;
