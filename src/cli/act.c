@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/filter.h"
 #include "cli/ids.h"
+#include "cli/job.h"
 #include "cli/task_view.h"
 
 enum { PATH_BYTES = 8192, OUT_MAX = 64 << 20, PROGRESS_EVERY = 20 };
@@ -13,10 +14,14 @@ static const struct act {
     const struct command *command;
     const char *method, *verb; /* verb: behind the task's path */
     const char *done;          /* "12 paused" */
+    const char *action;        /* for all that a filter finds */
 } acts[] = {
-    { &command_pause, "POST", "/pause", "paused" },         { &command_resume, "POST", "/resume", "resumed" },
-    { &command_cancel, "POST", "/cancel", "cancelled" },    { &command_rm, "DELETE", "", "removed" },
-    { &command_run, "POST", "/run-now", "set to run now" }, { &command_retry, "POST", "/retry", "set to try again" },
+    { &command_pause, "POST", "/pause", "paused", "pause" },
+    { &command_resume, "POST", "/resume", "resumed", "resume" },
+    { &command_cancel, "POST", "/cancel", "cancelled", "cancel" },
+    { &command_rm, "DELETE", "", "removed", "delete" },
+    { &command_run, "POST", "/run-now", "set to run now", "run-now" },
+    { &command_retry, "POST", "/retry", "set to try again", "retry" },
 };
 
 /* One command at work. */
@@ -104,7 +109,7 @@ static void summarise(struct work *w, size_t asked)
     cli_print(w->cli, &w->out);
 }
 
-/* The path of the list that --filter means; empty when ids are given. */
+/* What --filter means, as a query; empty when ids are given. */
 static enum err read_filter(const struct options *o, struct buf *path, struct error *e)
 {
     const struct option_value *v = option_get(o, "filter");
@@ -112,11 +117,26 @@ static enum err read_filter(const struct options *o, struct buf *path, struct er
         return ERR_OK;
     if (o->word_count)
         return error_field(e, "--filter", "stands instead of ids; give one of the two");
-    buf_text(path, "/v1/tasks");
     for (size_t i = 0; i < v->list_count; i++)
         if (filter_parse(v->list[i], "--filter", path, e))
             return e->code;
     return ERR_OK;
+}
+
+/* The server does it, all by itself: a job. */
+static enum exit_code act_by_filter(struct cli *cli, struct client *client, struct str query, bool json)
+{
+    cleanup_with(buf_release) struct buf body;
+    struct jw w;
+    const struct act *act = act_of(cli->command);
+    buf_init(&body, 2 * PATH_BYTES);
+    jw_init(&w, &body);
+    jw_object(&w);
+    jw_kv_cstr(&w, "action", act->action);
+    jw_key(&w, "filter");
+    filter_json(query, &w);
+    jw_object_end(&w);
+    return job_run(cli, client, "/v1/tasks/bulk", buf_str(&body), act->done, json);
 }
 
 static enum exit_code run_act(struct cli *cli, const struct options *o)
@@ -129,11 +149,11 @@ static enum exit_code run_act(struct cli *cli, const struct options *o)
     if (read_filter(o, &path, &e) || (!path.n && ids_some(o, &ids, &e)))
         return cli_fail(cli, cli->command->name, &e, EXIT_USAGE);
     enum exit_code code = client_open(cli, o, &client);
-    if (code == EXIT_DONE && path.n)
-        code = ids_find(client, buf_cstr(&path), &ids);
     if (code)
         return code;
-    struct work w = { .cli = cli, .client = client, .act = act_of(cli->command), .one = !path.n && ids.n == 1 };
+    if (path.n)
+        return act_by_filter(cli, client, buf_str(&path), option_get(o, "json")->number);
+    struct work w = { .cli = cli, .client = client, .act = act_of(cli->command), .one = ids.n == 1 };
     w.json = option_get(o, "json")->number;
     w.force = cli->command == &command_run && option_get(o, "force")->number;
     buf_init(&w.out, OUT_MAX);

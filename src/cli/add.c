@@ -1,6 +1,8 @@
 /* belfry add - make a task. */
+#include "base/rfc3339.h"
 #include "cli/client.h"
 #include "cli/commands.h"
+#include "cli/filter.h"
 #include "cli/task_body.h"
 #include "cli/task_view.h"
 
@@ -21,6 +23,8 @@ static const char detail[] =
     "  belfry add --cron '0 8 * * MON-FRI' --tz Europe/Berlin --name report https://example.com/report\n"
     "  belfry add --every 5m -X GET -H 'X-Team: ops' https://example.com/ping\n"
     "  belfry add --in 5s https://example.com/upload -d @order.json\n"
+    "  belfry add --cron '@hourly' --overlap queue-one --expires 30m https://example.com/sync\n"
+    "  belfry add --concurrency-key customer-42 --dedupe-key invoice-7 https://example.com/invoice\n"
     "  id=$(belfry add -q --in 1h --noop) && belfry show $id\n";
 
 static enum err read_url(const struct options *o, struct str *ret, struct error *e)
@@ -65,11 +69,76 @@ static void print_task(struct cli *cli, const struct options *o, const struct an
         json_line(&out, buf_str(&a->body));
     } else {
         char id[CELL_TEXT];
+        bool quiet = option_get(o, "quiet")->number;
         buf_printf(&out, "%s\n", cell_text(json_text_at(a->doc.root, "id"), id));
-        if (!option_get(o, "quiet")->number)
+        if (!quiet && json_is_true(json_at(a->doc.root, "deduplicated")))
+            buf_text(&out, "It was there already, under this dedupe key\n");
+        if (!quiet)
             next_fire_lines(cli, a->doc.root, &out);
     }
     cli_print(cli, &out);
+}
+
+/* ---- a crowded minute ---- */
+
+enum { MINUTE_MS = 60000, AROUND = 5, CROWDED_MIN = 20, CROWDED_TIMES = 4 };
+
+struct minutes {
+    int64_t there;      /* fires of the new task's minute, itself among them */
+    int64_t others_sum; /* of the minutes around it */
+    int64_t quietest, quietest_ms;
+};
+
+static struct minutes count_minutes(const json_t *forecast, int64_t minute_ms)
+{
+    struct minutes m = { .quietest = INT64_MAX };
+    for (int64_t at_ms = minute_ms - AROUND * MINUTE_MS; at_ms <= minute_ms + AROUND * MINUTE_MS; at_ms += MINUTE_MS) {
+        int64_t fires = 0, found_ms;
+        for (size_t i = 0; i < json_count_at(forecast, "minutes"); i++) {
+            char path[48], count[64];
+            snprintf(path, sizeof path, "minutes[%zu].at", i);
+            snprintf(count, sizeof count, "minutes[%zu].fires", i);
+            if (json_time_at(forecast, path, &found_ms) && found_ms == at_ms)
+                fires = json_i64_at(forecast, count, 0);
+        }
+        if (at_ms == minute_ms)
+            m.there = fires;
+        else
+            m.others_sum += fires;
+        if (at_ms != minute_ms && fires < m.quietest) {
+            m.quietest = fires;
+            m.quietest_ms = at_ms;
+        }
+    }
+    return m;
+}
+
+/* Everybody writes '0 8 * * *'. Who lands where many others do is told of a minute nearby; that nobody answers does not matter. */
+static void tell_crowd(struct cli *cli, struct client *client, const json_t *task)
+{
+    cleanup_with(answer_release) struct answer a = { 0 };
+    cleanup_with(buf_release) struct buf path = { 0 };
+    char from[RFC3339_TEXT + 1], to[RFC3339_TEXT + 1], quiet[RFC3339_TEXT + 1];
+    int64_t next_ms;
+    if (!json_time_at(task, "next_execution", &next_ms))
+        return;
+    int64_t minute_ms = next_ms - next_ms % MINUTE_MS;
+    rfc3339_format(minute_ms - AROUND * MINUTE_MS, from);
+    rfc3339_format(minute_ms + (AROUND + 1) * MINUTE_MS, to);
+    buf_init(&path, 256);
+    buf_text(&path, "/v1/upcoming?group_by=minute");
+    query_add(&path, "from", str_from(from));
+    query_add(&path, "to", str_from(to));
+    if (client_call(client, &(struct call){ .method = "GET", .path = buf_cstr(&path), .quiet = true }, &a))
+        return;
+    struct minutes m = count_minutes(a.doc.root, minute_ms);
+    if (m.there < CROWDED_MIN || m.there * 2 * AROUND < m.others_sum * CROWDED_TIMES)
+        return;
+    rfc3339_format(m.quietest_ms, quiet);
+    fprintf(
+        cli->err,
+        "belfry add: %lld tasks fire in that minute, and %lld at %.16sZ; H as the minute, or --spread, gets out of the way\n",
+        (long long)m.there, (long long)m.quietest, quiet);
 }
 
 static enum exit_code run_add(struct cli *cli, const struct options *o)
@@ -87,6 +156,8 @@ static enum exit_code run_add(struct cli *cli, const struct options *o)
         code = client_call(client, &call, &a);
     if (code == EXIT_DONE)
         print_task(cli, o, &a);
+    if (code == EXIT_DONE && option_given(o, "cron") && !option_get(o, "quiet")->number)
+        tell_crowd(cli, client, a.doc.root);
     return code;
 }
 

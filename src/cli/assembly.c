@@ -20,6 +20,7 @@
 #include "adapter/runner_noop.h"
 #include "adapter/store_sqlite.h"
 #include "base/log.h"
+#include "cli/node_view.h"
 #include "http/auth.h"
 #include "port/crypto.h"
 
@@ -30,11 +31,10 @@ enum {
     ARM_MAX_MS = 1000,
     POLL_MS = 10000, /* should a nudge be lost: what was committed and never answered has none */
     VISIBILITY_MS = 4000,
-    UPKEEP_MS = 60000,
-    UPKEEP_BATCH = 1000,
     QUEUE_TIMEOUT_MS =
         86400000, /* a call waits for its host as long as it takes: our limit is not the task's failure */
     LANES_ARENA = 16 << 20,
+    ENTRY_ARENA = 16 << 20,
     NEWS_MIN = 16,
     QUEUE_NAME_MAX = 128,
 };
@@ -48,6 +48,8 @@ struct news {
     struct call call;
     pthread_mutex_t lock; /* over what follows */
     bool posted;          /* the call is on its way */
+    bool rules;           /* the book has changed */
+    uint64_t woke;        /* lanes of those who go on */
     struct news_item *v;
     size_t n, cap;
 };
@@ -56,6 +58,8 @@ struct assembly {
     struct assembly_setup setup;
     struct metrics *metrics;
     struct store *store;
+    struct book *book;
+    char last_name[CATALOG_NAME_MAX]; /* of the catalog's walk */
     struct batcher *batcher;
     struct loop *loop;
     struct queue *queue;
@@ -67,14 +71,13 @@ struct assembly {
     char name[HOST_NAME_MAX + 32];
 
     uv_signal_t signals[2];
-    uv_timer_t deadline, upkeep;
+    uv_timer_t deadline;
+    struct upkeep upkeep;
     uv_work_t stop_http;
-    struct op_forget forget;
-    bool forgetting, handles, stopping, draining;
+    bool handles, stopping, draining;
     struct call stop_call;
     struct news news;
-    pthread_mutex_t status_lock;
-    struct node_status status; /* as of the last step, for other threads */
+    struct node_view *view;
 };
 
 /* ---- files of the data directory ---- */
@@ -136,7 +139,7 @@ static void close_handles(struct assembly *a)
     for (size_t i = 0; i < array_count(a->signals); i++)
         uv_close((uv_handle_t *)&a->signals[i], NULL);
     uv_close((uv_handle_t *)&a->deadline, NULL);
-    uv_close((uv_handle_t *)&a->upkeep, NULL);
+    upkeep_close(&a->upkeep);
     a->handles = false;
 }
 
@@ -146,10 +149,8 @@ static int64_t step(void *context, int64_t now_us)
     if (!a->node)
         return INT64_MAX;
     int64_t wake = node_step(a->node, now_us);
-    pthread_mutex_lock(&a->status_lock);
-    a->status = node_status(a->node);
-    pthread_mutex_unlock(&a->status_lock);
-    if (a->draining && !a->forgetting && node_is_idle(a->node)) {
+    node_view_update(a->view, a->node, now_us / 1000);
+    if (a->draining && !a->upkeep.busy && node_is_idle(a->node)) {
         close_handles(a);
         loop_stop(a->loop);
     }
@@ -188,6 +189,7 @@ static void stop(struct assembly *a)
         return;
     }
     a->stopping = true;
+    upkeep_stop(&a->upkeep);
     log_info("stopping", kv_i64("deadline_ms", a->setup.drain_ms));
     a->stop_http.data = a;
     uv_queue_work(loop_uv(a->loop), &a->stop_http, stop_http, http_stopped);
@@ -209,39 +211,6 @@ void assembly_stop(struct assembly *a)
     loop_call(a->loop, &a->stop_call);
 }
 
-/* Forgets what its time is up for, a small batch at a time; at once again while there is more. */
-static void forget_some(struct assembly *a);
-
-static void forgotten(struct op *op)
-{
-    struct assembly *a = op->context;
-    a->forgetting = false;
-    arena_release(&op->arena);
-    if (op->rc)
-        log_warn("upkeep_failed", kv_err(&op->error));
-    else if (a->forget.ret_forgotten >= UPKEEP_BATCH && !a->stopping)
-        forget_some(a);
-}
-
-static void forget_some(struct assembly *a)
-{
-    int64_t now_ms = clock_wall_ms(a->setup.clock);
-    a->forget = (struct op_forget){ .op = { .kind = OP_FORGET, .done = forgotten, .context = a },
-                                    .idempotency_before_ms = now_ms - a->setup.retain_idempotency_ms,
-                                    .tasks_before_ms = now_ms - a->setup.retain_tasks_ms,
-                                    .max = UPKEEP_BATCH };
-    arena_init(&a->forget.op.arena, 1 << 20);
-    a->forgetting = true;
-    writer_submit(loop_writer(a->loop), &a->forget.op);
-}
-
-static void on_upkeep(uv_timer_t *timer)
-{
-    struct assembly *a = timer->data;
-    if (!a->forgetting && !a->stopping)
-        forget_some(a);
-}
-
 /* ---- from other threads to the node ---- */
 
 /* The earliest time that matters of each lane among tasks written since the loop last looked. Many writes are one call. */
@@ -256,8 +225,8 @@ static bool joins(struct news_item *item, const struct task *t)
         known->cursor_ms = min_of(known->cursor_ms, t->cursor_ms);
         return true;
     }
-    if (known->tenant != t->tenant || priority_class_of(known->priority) != priority_class_of(t->priority) ||
-        !str_eq(known->queue, t->queue))
+    if (known->tenant != t->tenant || task_is_suspect(known) != task_is_suspect(t) ||
+        priority_class_of(known->priority) != priority_class_of(t->priority) || !str_eq(known->queue, t->queue))
         return false;
     known->due_ms = min_of(known->due_ms, t->due_ms);
     return true;
@@ -279,6 +248,7 @@ static void add_news(struct news *n, const struct task *t)
                                 .state = t->state,
                                 .tenant = t->tenant,
                                 .priority = t->priority,
+                                .losses = t->losses,
                                 .due_ms = t->due_ms,
                                 .cursor_ms = t->cursor_ms,
                                 .queue.n = t->queue.n };
@@ -295,7 +265,42 @@ static void hear_news(struct call *c)
         node_nudge(a->node, &n->v[i].task, 1, clock_wall_ms(a->setup.clock));
     }
     n->n = 0;
+    if (n->woke && !a->draining)
+        node_woke(a->node, n->woke);
+    if (n->rules && !a->draining)
+        node_rules_changed(a->node, clock_wall_ms(a->setup.clock));
+    n->woke = 0;
+    n->rules = false;
     pthread_mutex_unlock(&n->lock);
+}
+
+/* Under the lock: whether the call is to be made. */
+static bool is_to_be_posted(struct news *n)
+{
+    bool post = !n->posted && (n->n > 0 || n->woke || n->rules);
+    n->posted = n->posted || post;
+    return post;
+}
+
+static void woke(void *context, uint64_t lanes)
+{
+    struct assembly *a = context;
+    pthread_mutex_lock(&a->news.lock);
+    a->news.woke |= lanes;
+    bool post = is_to_be_posted(&a->news);
+    pthread_mutex_unlock(&a->news.lock);
+    if (post)
+        loop_call(a->loop, &a->news.call);
+}
+
+void assembly_rules_changed(struct assembly *a)
+{
+    pthread_mutex_lock(&a->news.lock);
+    a->news.rules = true;
+    bool post = is_to_be_posted(&a->news);
+    pthread_mutex_unlock(&a->news.lock);
+    if (post)
+        loop_call(a->loop, &a->news.call);
 }
 
 void assembly_nudge(struct assembly *a, const struct task *tasks, size_t count)
@@ -305,8 +310,7 @@ void assembly_nudge(struct assembly *a, const struct task *tasks, size_t count)
     for (size_t i = 0; i < count; i++)
         if (tasks[i].state == TASK_SCHEDULED)
             add_news(n, &tasks[i]);
-    bool post = !n->posted && n->n > 0;
-    n->posted = n->posted || post;
+    bool post = is_to_be_posted(n);
     pthread_mutex_unlock(&n->lock);
     if (post)
         loop_call(a->loop, &n->call);
@@ -346,8 +350,7 @@ static void recall_on_loop(struct call *call)
     node_recall(c->assembly->node, &c->recall);
 }
 
-static void recall(void *context, const struct task *running, const struct task *replace, bool abort_it,
-                   struct recall_answer *answer)
+static void recall(void *context, const struct recall_wish *wish, struct recall_answer *answer)
 {
     struct assembly *a = context;
     struct recalling *c = xnew(*c);
@@ -355,20 +358,73 @@ static void recall(void *context, const struct task *running, const struct task 
     c->answer = answer;
     c->call.fn = recall_on_loop;
     c->recall = (struct recall){
-        .id = running->id, .fence = running->fence, .replace = replace, .abort = abort_it, .done = recalled
+        .running = wish->running,
+        .replace = wish->replace,
+        .idempotency = wish->record,
+        .abort = wish->abort,
+        .done = recalled,
     };
     loop_call(a->loop, &c->call);
 }
 
-/* ---- what the API tells of the node ---- */
+struct explaining {
+    struct call call;
+    struct assembly *assembly;
+    const struct task *task;
+    struct explain_answer *answer;
+};
 
-static struct node_status status_of(struct assembly *a)
+static void explain_on_loop(struct call *call)
 {
-    pthread_mutex_lock(&a->status_lock);
-    struct node_status s = a->status;
-    pthread_mutex_unlock(&a->status_lock);
-    return s;
+    struct explaining *x = container_of(call, struct explaining, call);
+    node_explain(x->assembly->node, x->task, clock_wall_ms(x->assembly->setup.clock), &x->answer->explanation);
+    x->answer->done(x->answer);
+    free(x);
 }
+
+static void explain_task(void *context, const struct task *t, struct explain_answer *answer)
+{
+    struct explaining *x = xnew(*x);
+    x->assembly = context;
+    x->task = t;
+    x->answer = answer;
+    x->call.fn = explain_on_loop;
+    loop_call(x->assembly->loop, &x->call);
+}
+
+/* How queues stand, as the loop knows it. */
+struct asking {
+    struct call call;
+    struct assembly *assembly;
+    struct queues_answer *answer;
+};
+
+static void answer_on_loop(struct call *call)
+{
+    struct asking *c = container_of(call, struct asking, call);
+    struct queues_answer *answer = c->answer;
+    for (size_t i = 0; i < answer->n; i++)
+        node_queue(c->assembly->node, answer->tenant, clock_wall_ms(c->assembly->setup.clock), &answer->v[i]);
+    free(c);
+    answer->done(answer);
+}
+
+static void ask_queues(void *context, struct queues_answer *answer)
+{
+    struct assembly *a = context;
+    struct asking *c = xnew(*c);
+    c->assembly = a;
+    c->answer = answer;
+    c->call.fn = answer_on_loop;
+    loop_call(a->loop, &c->call);
+}
+
+static void catalog_changed(void *context)
+{
+    assembly_rules_changed(context);
+}
+
+/* ---- what the API tells of the node ---- */
 
 static void kv_time_or_null(struct jw *w, const char *name, int64_t ms)
 {
@@ -381,7 +437,7 @@ static void kv_time_or_null(struct jw *w, const char *name, int64_t ms)
 static void write_status(void *context, struct jw *w)
 {
     struct assembly *a = context;
-    struct node_status s = status_of(a);
+    struct node_status s = node_view_status(a->view);
     char id[UUID_TEXT + 1];
     uuid_format(s.id, id);
     jw_key(w, "node");
@@ -399,12 +455,21 @@ static void write_status(void *context, struct jw *w)
     kv_time_or_null(w, "last_claim_at", s.scheduler.last_claim_ms);
     kv_time_or_null(w, "next_claim_at", s.scheduler.next_claim_ms);
     kv_time_or_null(w, "next_spawn_at", s.scheduler.next_spawn_ms);
+    jw_key(w, "breakers");
+    node_view_breakers(a->view, w);
     jw_object_end(w);
+}
+
+static void write_metrics(void *context, struct buf *out)
+{
+    struct assembly *a = context;
+    node_view_metrics(a->view, clock_wall_ms(a->setup.clock), out);
 }
 
 static bool is_ready(void *context, struct error *e)
 {
-    struct node_status s = status_of(context);
+    struct assembly *a = context;
+    struct node_status s = node_view_status(a->view);
     if (s.draining)
         error_set(e, ERR_UNAVAILABLE, "it is shutting down");
     return !s.draining;
@@ -446,6 +511,42 @@ static enum err know_lanes(struct assembly *a, struct error *e)
     return rc;
 }
 
+/* An entry that can not be read is left out and said so: all else works on, and who needs it is told that it is not there. */
+static enum err read_kind(struct assembly *a, struct reader *r, enum catalog_kind kind, struct error *e)
+{
+    struct catalog_filter f = { .kind = kind, .all_tenants = true, .limit = 1 };
+    for (bool more = true; more;) {
+        cleanup_with(arena_release) struct arena arena;
+        arena_init(&arena, ENTRY_ARENA);
+        struct catalog_page page = { 0 };
+        struct error why = { 0 };
+        if (reader_catalog_list(r, &f, &arena, &page, e))
+            return e->code;
+        more = page.entries.n > 0;
+        if (!more)
+            break;
+        const struct catalog_entry *entry = &page.entries.v[0];
+        if (book_put(a->book, entry, &why))
+            log_error("catalog_unreadable", kv_str("name", entry->name), kv_i64("tenant", entry->tenant), kv_err(&why));
+        f.after_tenant = entry->tenant;
+        f.after = (struct str){ a->last_name, entry->name.n };
+        memcpy(a->last_name, entry->name.p, entry->name.n);
+    }
+    return ERR_OK;
+}
+
+static enum err fill_book(struct assembly *a, struct error *e)
+{
+    static const enum catalog_kind kinds[] = { CATALOG_TENANT, CATALOG_QUEUE, CATALOG_CALENDAR };
+    struct reader *r = NULL;
+    a->book = book_new();
+    enum err rc = store_reader(a->store, &r, e);
+    for (size_t i = 0; rc == ERR_OK && i < array_count(kinds); i++)
+        rc = read_kind(a, r, kinds[i], e);
+    reader_free(r);
+    return rc;
+}
+
 static void make_node(struct assembly *a)
 {
     uint64_t seed;
@@ -458,6 +559,7 @@ static void make_node(struct assembly *a)
         .queue = a->queue,
         .events = a->events,
         .zones = a->setup.zones,
+        .book = a->book,
         .metrics = a->metrics,
         .runners = { [TARGET_HTTP] = a->runner_http, [TARGET_NOOP] = a->runner_noop },
         .name = str_from(a->name),
@@ -484,9 +586,8 @@ static void watch(struct assembly *a)
         uv_signal_start(&a->signals[i], on_signal, numbers[i]);
     }
     uv_timer_init(loop, &a->deadline);
-    uv_timer_init(loop, &a->upkeep);
-    a->deadline.data = a->upkeep.data = a;
-    uv_timer_start(&a->upkeep, on_upkeep, UPKEEP_MS, UPKEEP_MS);
+    a->deadline.data = a;
+    upkeep_start(&a->upkeep, loop, loop_writer(a->loop), a->setup.clock, a->metrics, &a->setup.retention);
     a->handles = true;
 }
 
@@ -496,6 +597,7 @@ static enum err make_runners(struct assembly *a, struct error *e)
     setup.in_flight_max = a->setup.slots;
     setup.queue_timeout_ms = QUEUE_TIMEOUT_MS;
     setup.allow_loopback = a->setup.allow_loopback;
+    setup.ca_file = a->setup.ca_file;
     a->runner_noop = runner_noop_new(a->setup.clock);
     a->runner_http = runner_http_new(loop_uv(a->loop), a->setup.clock, &setup, e);
     return a->runner_http ? ERR_OK : e->code;
@@ -511,14 +613,19 @@ static enum err serve_http(struct assembly *a, struct error *e)
         .writer = batcher_writer(a->batcher),
         .clock = a->setup.clock,
         .zones = a->setup.zones,
+        .book = a->book,
         .metrics = a->metrics,
         .pepper = pepper_of(a),
         .require_idempotency_key = a->setup.require_idempotency_key,
         .context = a,
         .nudge = nudge,
         .recall = recall,
+        .explain = explain_task,
         .status = write_status,
+        .metrics_more = write_metrics,
         .ready = is_ready,
+        .catalog_changed = catalog_changed,
+        .queues = ask_queues,
     };
     return http_server_new(&setup, &a->http, e);
 }
@@ -531,9 +638,10 @@ static enum err assemble(struct assembly *a, char ret_key[ASSEMBLY_KEY_TEXT], st
     a->queue = queue_memory_new();
     a->events = events_memory_new();
     if (store_sqlite_open_at(a->setup.data_dir, clock_wall_ms(a->setup.clock), &a->store, e) || load_pepper(a, e) ||
-        first_key(a, ret_key, e))
+        first_key(a, ret_key, e) || fill_book(a, e))
         return e->code;
     a->batcher = batcher_new(a->store, a->metrics, a->setup.clock);
+    batcher_watch(a->batcher, woke, a);
     struct loop_setup loop = {
         .clock = a->setup.clock, .writer = batcher_writer(a->batcher), .step = step, .context = a
     };
@@ -551,7 +659,7 @@ enum err assembly_new(const struct assembly_setup *setup, char ret_key[ASSEMBLY_
     struct assembly *a = xnew(*a);
     struct error why = { 0 };
     a->setup = *setup;
-    pthread_mutex_init(&a->status_lock, NULL);
+    a->view = node_view_new();
     pthread_mutex_init(&a->news.lock, NULL);
     a->news.call = (struct call){ .fn = hear_news, .context = a };
     ret_key[0] = '\0';
@@ -587,8 +695,9 @@ void assembly_free(struct assembly *a)
     queue_free(a->queue);
     events_free(a->events);
     store_free(a->store);
+    book_free(a->book);
     metrics_free(a->metrics);
-    pthread_mutex_destroy(&a->status_lock);
+    node_view_free(a->view);
     pthread_mutex_destroy(&a->news.lock);
     free(a->news.v);
     free(a);

@@ -6,6 +6,7 @@
 #include "adapter/batcher.h"
 #include "adapter/loop_uv.h"
 #include "base/metrics.h"
+#include "cli/upkeep.h"
 #include "http/server.h"
 #include "port/zoneinfo.h"
 #include "role/node.h"
@@ -17,9 +18,10 @@ struct assembly_setup {
     const char *listen; /* NULL: no API */
     size_t slots;       /* attempts under way at once */
     bool allow_loopback;
+    const char *ca_file; /* whom https targets are to be known by; NULL: the system's list */
     bool require_idempotency_key;
     int64_t drain_ms;
-    int64_t retain_tasks_ms, retain_idempotency_ms;
+    struct retention retention;
     void (*observe)(void *context, const struct event *e,
                     const struct settlement *s); /* NULL, or told what was settled */
     void *observe_context;
@@ -42,3 +44,6 @@ uint16_t assembly_port(const struct assembly *a);
 
 /* Tasks were written past the API: the node looks in time for them. From any thread. */
 void assembly_nudge(struct assembly *a, const struct task *tasks, size_t count);
+
+/* The book has changed: the node holds to it from now on. From any thread. */
+void assembly_rules_changed(struct assembly *a);

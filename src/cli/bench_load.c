@@ -86,6 +86,10 @@ static size_t answer_length(const struct buf *in)
 
 static void count_answer(struct load *l, const struct buf *in)
 {
+    if (l->answer) {
+        buf_reset(l->answer);
+        buf_add(l->answer, buf_str(in));
+    }
     if (in->n > 9 && in->p[9] == '2') {
         l->ok++;
         return;

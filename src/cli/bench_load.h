@@ -13,6 +13,7 @@ struct load {
     /* The whole request i, headers and body, into out (emptied before). */
     void (*make)(void *context, size_t i, struct buf *out);
     void *context;
+    struct buf *answer; /* NULL, or where the latest answer goes, headers and body */
 
     size_t ok;      /* results: answers of 2xx */
     size_t refused; /* any other answer */

@@ -34,22 +34,28 @@ static void observe(void *context, const struct event *ev, const struct settleme
     size_t n = atomic_load_explicit(&c->shared->n, memory_order_relaxed);
     if (s->stale || n == BENCH_SAMPLES_MAX)
         return;
-    c->shared->v[n] = (struct bench_sample){ ev->task.due_ms, ev->outcome.started_us, clock_wall_us(c->clock) };
+    c->shared->v[n] =
+        (struct bench_sample){ ev->task.due_ms, ev->outcome.started_us, clock_wall_us(c->clock), ev->task.tenant };
     atomic_store_explicit(&c->shared->n, n + 1, memory_order_release);
 }
 
-static _Noreturn void run_child(struct cli *cli, const struct bench_server *s, size_t slots, int tell)
+static _Noreturn void run_child(const struct bench_server *s, int tell)
 {
+    struct cli *cli = s->cli;
     struct child child = { cli->clock, s->shared };
     struct assembly_setup setup = { .clock = cli->clock,
                                     .zones = cli->zones,
                                     .data_dir = s->dir,
                                     .listen = "127.0.0.1:0",
-                                    .slots = slots,
+                                    .slots = s->slots,
                                     .allow_loopback = true,
                                     .drain_ms = 10000,
-                                    .retain_tasks_ms = 7 * DAY_MS,
-                                    .retain_idempotency_ms = DAY_MS,
+                                    .retention = { .tasks_ms = 7 * DAY_MS,
+                                                   .dlq_ms = 7 * DAY_MS,
+                                                   .executions_ms = 90 * DAY_MS,
+                                                   .idempotency_ms = DAY_MS,
+                                                   .jobs_ms = 7 * DAY_MS,
+                                                   .interval_ms = 60000 },
                                     .observe = observe,
                                     .observe_context = &child };
     struct hello hello = { 0 };
@@ -83,28 +89,37 @@ static enum err hear_child(struct bench_server *s, int hear, struct error *e)
     if (!heard || !hello.ok)
         return error_set(e, ERR_UNAVAILABLE, "start a server: %s", heard ? hello.error.text : "it ended");
     s->port = hello.port;
-    memcpy(s->key, hello.key, sizeof s->key);
+    if (hello.key[0]) /* shown at the first start only */
+        memcpy(s->key, hello.key, sizeof s->key);
     return ERR_OK;
+}
+
+enum err bench_server_again(struct bench_server *s, struct error *e)
+{
+    int ends[2];
+    if (pipe(ends) != 0)
+        return error_set(e, ERR_UNAVAILABLE, "pipe: %s", strerror(errno));
+    fflush(NULL);
+    s->pid = fork();
+    if (s->pid == 0) {
+        close(ends[0]);
+        run_child(s, ends[1]);
+    }
+    close(ends[1]);
+    enum err rc = s->pid < 0 ? error_set(e, ERR_UNAVAILABLE, "fork: %s", strerror(errno)) : hear_child(s, ends[0], e);
+    close(ends[0]);
+    return rc;
 }
 
 enum err bench_server_start(struct cli *cli, size_t slots, const char *dir, struct bench_server *ret, struct error *e)
 {
-    struct bench_server s = { 0 };
+    struct bench_server s = { .cli = cli, .slots = slots };
     const char *tmp = dir ? dir : getenv("TMPDIR");
-    int ends[2];
     snprintf(s.dir, sizeof s.dir, "%s/belfry-bench.XXXXXX", tmp ? tmp : "/tmp");
     s.shared = mmap(NULL, sizeof *s.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (s.shared == MAP_FAILED || !mkdtemp(s.dir) || pipe(ends) != 0)
+    if (s.shared == MAP_FAILED || !mkdtemp(s.dir))
         return error_set(e, ERR_UNAVAILABLE, "prepare a server in '%s': %s", s.dir, strerror(errno));
-    fflush(NULL);
-    s.pid = fork();
-    if (s.pid == 0) {
-        close(ends[0]);
-        run_child(cli, &s, slots, ends[1]);
-    }
-    close(ends[1]);
-    enum err rc = s.pid < 0 ? error_set(e, ERR_UNAVAILABLE, "fork: %s", strerror(errno)) : hear_child(&s, ends[0], e);
-    close(ends[0]);
+    enum err rc = bench_server_again(&s, e);
     if (rc) {
         bench_server_stop(&s);
         return rc;
@@ -113,14 +128,23 @@ enum err bench_server_start(struct cli *cli, size_t slots, const char *dir, stru
     return ERR_OK;
 }
 
-void bench_server_stop(struct bench_server *s)
+void bench_server_end(struct bench_server *s, int signal)
 {
     if (s->pid > 0) {
-        kill(s->pid, SIGTERM);
+        kill(s->pid, signal);
         waitpid(s->pid, NULL, 0);
     }
-    munmap(s->shared, sizeof *s->shared);
-    remove_tree(s->dir);
+    s->pid = 0;
+}
+
+void bench_server_stop(struct bench_server *s)
+{
+    bench_server_end(s, SIGTERM);
+    if (s->shared) {
+        munmap(s->shared, sizeof *s->shared);
+        remove_tree(s->dir);
+    }
+    s->shared = NULL;
 }
 
 static _Noreturn void run_sink(struct sink *sink)

@@ -10,6 +10,7 @@ enum { BENCH_SAMPLES_MAX = 4000000, BENCH_KEY_TEXT = 64 };
 
 struct bench_sample {
     int64_t due_ms, started_us, settled_us;
+    int32_t tenant;
 };
 
 struct bench_shared {
@@ -18,7 +19,9 @@ struct bench_shared {
 };
 
 struct bench_server {
-    pid_t pid;
+    struct cli *cli;
+    size_t slots;
+    pid_t pid; /* 0: it does not run now */
     uint16_t port;
     char key[BENCH_KEY_TEXT];
     char dir[256];
@@ -28,7 +31,12 @@ struct bench_server {
 /* dir: where the data directory is made; NULL: /tmp, or $TMPDIR. */
 enum err bench_server_start(struct cli *cli, size_t slots, const char *dir, struct bench_server *ret,
                             struct error *e) must_use;
-void bench_server_stop(struct bench_server *s); /* SIGTERM, waits, removes its data */
+void bench_server_stop(struct bench_server *s); /* SIGTERM, waits, removes its data; once more is fine */
+
+/* Ends the process, by SIGTERM or SIGKILL, and waits for that; starts one again on the same data, which returns when it
+ * listens. */
+void bench_server_end(struct bench_server *s, int signal);
+enum err bench_server_again(struct bench_server *s, struct error *e) must_use;
 
 /* A receiver of webhooks in a process of its own, for tasks to call. */
 struct bench_sink {

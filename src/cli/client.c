@@ -25,7 +25,7 @@ struct client {
     struct buf server; /* "http://127.0.0.1:8080", no slash behind it */
     struct buf bearer; /* "Authorization: Bearer …"; empty: no key was found */
     struct buf looked; /* where the key came from, or where it was looked for */
-    bool is_loopback;
+    bool is_loopback, in_hurry;
     struct uuid_gen ids;
     char why[CURL_ERROR_SIZE];
 };
@@ -186,6 +186,13 @@ enum exit_code client_open(struct cli *cli, const struct options *o, struct clie
     return EXIT_DONE;
 }
 
+void client_hurry(struct client *c, int64_t ms)
+{
+    c->in_hurry = true;
+    curl_easy_setopt(c->curl, CURLOPT_CONNECTTIMEOUT_MS, (long)ms);
+    curl_easy_setopt(c->curl, CURLOPT_TIMEOUT_MS, (long)ms);
+}
+
 /* ---- one call ---- */
 
 static void add_header(struct curl_slist **list, const char *line)
@@ -208,8 +215,8 @@ static struct curl_slist *headers_of(struct client *c, const struct call *call)
     add_header(&list, "Expect:"); /* a wait for 100 helps nobody here */
     if (c->bearer.n)
         add_header(&list, buf_cstr(&c->bearer));
-    add_header(&list,
-               call->body.n ? "Content-Type: application/json" : "Content-Type:"); /* none, or curl makes one up */
+    snprintf(line, sizeof line, "Content-Type: %s", call->type ? call->type : "application/json");
+    add_header(&list, call->body.n ? line : "Content-Type:"); /* none, or curl makes one up */
     if (strcmp(call->method, "GET") != 0) {
         uuid_format(uuid_next(&c->ids, clock_wall_ms(c->cli->clock)), id);
         snprintf(line, sizeof line, "Idempotency-Key: %s", id);
@@ -263,7 +270,7 @@ static bool is_lost(CURLcode rc)
 static CURLcode try_until_answered(struct client *c, const char *path, struct receipt *r)
 {
     CURLcode rc = try_once(c, path, r);
-    bool was_lost = is_lost(rc);
+    bool was_lost = !c->in_hurry && is_lost(rc);
     for (int tries = 1; was_lost && tries < TRIES && (rc || r->status == 409); tries++) {
         nanosleep(&(struct timespec){ .tv_nsec = (PAUSE_MS << (tries - 1)) * 1000000L }, NULL);
         rc = try_once(c, path, r);
@@ -348,8 +355,12 @@ enum exit_code client_call(struct client *c, const struct call *call, struct ans
     struct json_doc doc = { 0 };
     struct error e;
     enum exit_code code = EXIT_DONE;
-    if (rc)
+    if (call->quiet && (rc || r.status < 200 || r.status > 299))
+        code = EXIT_REFUSED;
+    else if (rc)
         code = unreachable(c, rc);
+    else if (r.status == 404 && call->may_be_missing)
+        buf_reset(&r.body);
     else if (r.status < 200 || r.status > 299)
         code = refused(c, call, &r);
     else if (r.body.n && json_parse_answer(buf_str(&r.body), &doc, &e))

@@ -14,12 +14,18 @@ enum exit_code client_open(struct cli *cli, const struct options *o, struct clie
 void client_free(struct client *c); /* NULL is fine */
 void client_freep(struct client **c);
 
+/* Calls end after so long, however they are, and are not made again. */
+void client_hurry(struct client *c, int64_t ms);
+
 struct call {
-    const char *method; /* "GET" */
-    const char *path;   /* "/v1/tasks?limit=20" */
-    struct str body;    /* JSON; empty: none */
-    int64_t if_version; /* for If-Match; 0: none */
-    const char *about;  /* the task's id, to stand in front of a refusal; NULL: nothing */
+    const char *method;  /* "GET" */
+    const char *path;    /* "/v1/tasks?limit=20" */
+    struct str body;     /* JSON, or what type says; empty: none */
+    const char *type;    /* of the body; NULL: application/json */
+    int64_t if_version;  /* for If-Match; 0: none */
+    const char *about;   /* the task's id, to stand in front of a refusal; NULL: nothing */
+    bool quiet;          /* what fails is not said: whoever asks can do without */
+    bool may_be_missing; /* a 404 is an answer without a body, and nothing is said of it */
 };
 
 struct answer {

@@ -14,6 +14,7 @@ const struct option common_options[] = {
 /* clang-format on */
 const size_t common_option_count = array_count(common_options);
 
+/* clang-format off */
 const struct command *const commands[] = {
     &command_serve,
     &command_add,
@@ -27,9 +28,21 @@ const struct command *const commands[] = {
     &command_run,
     &command_retry,
     &command_history,
+    &command_upcoming,
+    &command_explain,
+    &command_dlq,
+    &command_job,
+    &command_queue,
+    &command_calendar,
+    &command_tenant,
+    &command_key,
+    &command_top,
+    &command_import,
     &command_next,
     &command_sink,
     &command_bench,
+    &command_backup,
+    &command_restore,
     &command_migrate,
     &command_check_config,
     &command_version,
@@ -39,3 +52,4 @@ const struct command *const commands[] = {
     &command_configuration,
     NULL,
 };
+/* clang-format on */

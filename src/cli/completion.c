@@ -1,6 +1,9 @@
 /* Shell completion: the scripts are a few lines each and ask the binary itself (belfry __complete WORD…, the last one being
  * typed), so that they never fall behind the tables. An answer is a line: the candidate, a tab, what it is. */
+#include "cli/completion.h"
+
 #include "cli/commands.h"
+#include "cli/table.h"
 
 enum { OUT_MAX = 256 * 1024 };
 
@@ -16,7 +19,7 @@ static const struct {
              "_belfry() {\n"
              "    local -a lines; local line\n"
              "    for line in ${(f)\"$(belfry __complete -- \"${(@)words[2,CURRENT]}\" 2>/dev/null)\"}; do\n"
-             "        lines+=(\"${line/$'\\t'/:}\")\n"
+             "        lines+=(\"${${line%%$'\\t'*}//:/\\\\:}:${line#*$'\\t'}\")\n"
              "    done\n"
              "    (( $#lines )) && _describe belfry lines || _files\n"
              "}\n"
@@ -85,9 +88,38 @@ static const struct option *awaits_value(const struct option *rows, size_t n, st
     return NULL;
 }
 
-static void offer_for_command(struct cli *cli, struct buf *out, const struct command *c, struct str before,
-                              struct str typed)
+/* "list|show|set [NAME]": the first word is one of them; what follows it is not for us to know. */
+static void offer_words(struct buf *out, struct str typed, const struct command *c, struct str before)
 {
+    struct str rest = str_from(c->words), choice;
+    if (!str_cut(&rest, ' ', &choice) || !str_eq(before, str_from(c->name)))
+        return;
+    while (str_cut(&choice, '|', &rest))
+        offer(out, typed, "", rest, "");
+}
+
+struct typing {
+    struct buf *out;
+    struct str typed;
+};
+
+static void offer_name(void *context, struct str name, struct str what)
+{
+    const struct typing *t = context;
+    char text[CELL_TEXT];
+    offer(t->out, t->typed, "", name, cell_text(what, text));
+}
+
+static void offer_names(struct cli *cli, struct buf *out, const struct options *o, const char *flag)
+{
+    struct typing t = { out, o->words[o->word_count - 1] };
+    if (!str_starts(t.typed, S("-")))
+        completion_names(cli, o->words, o->word_count, flag, &(struct candidates){ offer_name, &t });
+}
+
+static void offer_for_command(struct cli *cli, struct buf *out, const struct command *c, const struct options *o)
+{
+    struct str before = o->words[o->word_count - 2], typed = o->words[o->word_count - 1];
     struct option rows[COMMAND_OPTIONS_MAX];
     size_t n = command_options(c, rows, array_count(rows));
     const struct option *awaiting = awaits_value(rows, n, before);
@@ -95,15 +127,19 @@ static void offer_for_command(struct cli *cli, struct buf *out, const struct com
         offer_alternatives(out, typed, awaiting->choices);
     else if (awaiting && str_eq(str_from(awaiting->value), S("ZONE")))
         zoneinfo_names(cli->zones, typed, out);
+    else if (awaiting)
+        offer_names(cli, out, o, awaiting->flag);
     if (awaiting)
         return;
     for (size_t i = 0; i < n; i++)
         if (rows[i].flag)
             offer(out, typed, "--", str_from(rows[i].flag), rows[i].help);
-    if (c == &command_completion)
-        offer_alternatives(out, typed, c->words);
+    if (str_find(str_from(c->words), '|', 0) < strlen(c->words))
+        offer_words(out, typed, c, before);
     if (c == &command_help_)
         offer_commands(out, typed);
+    else
+        offer_names(cli, out, o, NULL);
 }
 
 static enum exit_code run_complete(struct cli *cli, const struct options *o)
@@ -115,7 +151,7 @@ static enum exit_code run_complete(struct cli *cli, const struct options *o)
     if (o->word_count <= 1)
         offer_commands(&out, typed);
     else if (c)
-        offer_for_command(cli, &out, c, o->words[o->word_count - 2], typed);
+        offer_for_command(cli, &out, c, o);
     cli_print(cli, &out);
     return EXIT_DONE;
 }

@@ -166,3 +166,34 @@ enum err filter_parse(struct str text, const char *field, struct buf *query, str
     }
     return ERR_OK;
 }
+
+static int hex_digit(char c)
+{
+    return is_digit(c) ? c - '0' : ascii_lower(c) - 'a' + 10;
+}
+
+/* What query_add wrote: its escapes are sound. */
+static void add_decoded(struct buf *out, struct str text)
+{
+    for (size_t i = 0; i < text.n; i++) {
+        bool escaped = text.p[i] == '%';
+        buf_char(out, escaped ? (char)(hex_digit(text.p[i + 1]) * 16 + hex_digit(text.p[i + 2])) : text.p[i]);
+        i += escaped ? 2 : 0;
+    }
+}
+
+void filter_json(struct str query, struct jw *w)
+{
+    struct str rest = str_sub(query, query.n > 0, query.n), pair;
+    jw_object(w);
+    while (str_cut(&rest, '&', &pair)) {
+        cleanup_with(buf_release) struct buf name, value;
+        size_t equals = str_find(pair, '=', 0);
+        buf_init(&name, NAME_TEXT);
+        buf_init(&value, query.n + 1);
+        buf_add(&name, str_sub(pair, 0, equals));
+        add_decoded(&value, str_sub(pair, min_of(equals + 1, pair.n), pair.n));
+        jw_kv_str(w, buf_cstr(&name), buf_str(&value));
+    }
+    jw_object_end(w);
+}

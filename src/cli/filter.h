@@ -1,5 +1,6 @@
 #pragma once
 /* cli/filter.h - which tasks are meant: options of a list, or "status=PAUSED,queue=mail", made into a query. */
+#include "base/jsonw.h"
 #include "base/option.h"
 
 /* Filters as options, for a command that lists: --status, --queue, … */
@@ -15,3 +16,6 @@ void filter_from_options(const struct options *o, struct buf *query);
 /* Comma-separated name=value, the names being those of the options (due-before or due_before). An unknown name, one without
  * a value and one given twice are refused; field is the error's. Several texts may be added to one query. */
 enum err filter_parse(struct str text, const char *field, struct buf *query, struct error *e) must_use;
+
+/* The same filter as an object, for a body. */
+void filter_json(struct str query, struct jw *w);

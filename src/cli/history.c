@@ -34,17 +34,19 @@ static void occurrence_header(struct table *t)
     table_row(t, OCCURRENCE_COLUMNS, "WHEN", "STATUS", "ATTEMPTS", "NOTE", "ID");
 }
 
-/* The note is why it was skipped, else what went wrong. */
+/* The note is what it waits for, why it was skipped, or what went wrong. */
 static void add_occurrence(struct rows *r, const json_t *occurrence)
 {
-    char when[WHEN_TEXT] = "-", status[CELL_TEXT], attempts[24], note[CELL_TEXT], id[CELL_TEXT];
+    char when[WHEN_TEXT] = "-", status[CELL_TEXT], attempts[24], note[CELL_TEXT], waits[CELL_TEXT], id[CELL_TEXT];
     int64_t at_ms;
     struct str why = json_text_at(occurrence, "reason"), error = json_text_at(occurrence, "last_error");
     if (json_time_at(occurrence, "scheduled_for", &at_ms) || json_time_at(occurrence, "run_at", &at_ms))
         when_utc(at_ms, when);
+    waiting_text(occurrence, waits);
+    struct str said = why.n ? why : error;
     snprintf(attempts, sizeof attempts, "%lld", (long long)json_i64_at(occurrence, "attempts", 0));
     table_row(&r->table, OCCURRENCE_COLUMNS, when, cell_text(json_text_at(occurrence, "status"), status), attempts,
-              cell_text(why.n ? why : error, note), cell_text(json_text_at(occurrence, "id"), id));
+              waits[0] ? waits : cell_text(said, note), cell_text(json_text_at(occurrence, "id"), id));
 }
 
 static enum exit_code run_history(struct cli *cli, const struct options *o)

@@ -22,7 +22,8 @@ static void page_path(const struct pages *p, int64_t limit, const struct buf *cu
     char number[24];
     snprintf(number, sizeof number, "%lld", (long long)min_of(limit, (int64_t)PAGES_LIMIT_MAX));
     buf_text(out, p->path);
-    query_add(out, "limit", str_from(number));
+    if (!p->unlimited)
+        query_add(out, "limit", str_from(number));
     if (cursor->n)
         query_add(out, "cursor", buf_str(cursor));
 }

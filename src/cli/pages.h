@@ -9,6 +9,7 @@ struct pages {
     const char *path;   /* with its filters: "/v1/tasks?status=PAUSED" */
     const char *member; /* of the answer that holds the rows: "tasks" */
     int64_t limit;      /* how many rows at most; INT64_MAX: all */
+    bool unlimited;     /* the list takes no limit: it comes whole */
     const char *about;  /* for errors, see struct call */
     /* One row: parsed, and as the server wrote it. False: enough. */
     bool (*row)(void *context, const json_t *item, struct str text);

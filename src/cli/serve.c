@@ -113,10 +113,15 @@ static enum exit_code serve(struct cli *cli, const struct options *o, const char
         .listen = listen.p,
         .slots = (size_t)option_get(o, "concurrency")->number,
         .allow_loopback = loopback,
+        .ca_file = option_given(o, "ca-file") ? option_get(o, "ca-file")->text.p : environment("SSL_CERT_FILE"),
         .require_idempotency_key = option_get(o, "api.require_idempotency_key")->number,
         .drain_ms = option_get(o, "drain-deadline")->number,
-        .retain_tasks_ms = option_get(o, "retention.tasks")->number,
-        .retain_idempotency_ms = option_get(o, "retention.idempotency_keys")->number,
+        .retention = { .tasks_ms = option_get(o, "retention.tasks")->number,
+                       .dlq_ms = option_get(o, "retention.dlq")->number,
+                       .executions_ms = option_get(o, "retention.executions")->number,
+                       .idempotency_ms = option_get(o, "retention.idempotency_keys")->number,
+                       .jobs_ms = option_get(o, "retention.jobs")->number,
+                       .interval_ms = option_get(o, "retention.interval")->number },
     };
     char key[ASSEMBLY_KEY_TEXT];
     struct assembly *a = NULL;

@@ -1,4 +1,7 @@
 /* belfry show - everything about a task, and what became of it lately. */
+#include "cli/show.h"
+
+#include "base/duration.h"
 #include "cli/commands.h"
 #include "cli/ids.h"
 #include "cli/task_view.h"
@@ -13,7 +16,17 @@ static const char detail[] = "Examples:\n"
                              "Times are UTC. 'belfry history' prints all executions.\n";
 
 /* One fact a line, in this order; what is absent, null or 0 is left out. */
-enum shows { SHOWS_TEXT, SHOWS_NUMBER, SHOWS_MILLIS, SHOWS_MOMENT, SHOWS_JSON, SHOWS_SCHEDULE, SHOWS_TARGET };
+enum shows {
+    SHOWS_TEXT,
+    SHOWS_NUMBER,
+    SHOWS_MILLIS,
+    SHOWS_MOMENT,
+    SHOWS_JSON,
+    SHOWS_SCHEDULE,
+    SHOWS_TARGET,
+    SHOWS_SECONDS,
+    SHOWS_WAITING
+};
 
 static const struct fact {
     const char *label, *path;
@@ -23,7 +36,10 @@ static const struct fact {
     { "Name", "name", SHOWS_TEXT },
     { "Status", "status", SHOWS_TEXT },
     { "Schedule", "type", SHOWS_SCHEDULE },
+    { "Waits for", "waiting_for", SHOWS_WAITING },
     { "Next", "next_execution", SHOWS_MOMENT },
+    { "Calendar", "calendar", SHOWS_TEXT },
+    { "on other days", "calendar_policy", SHOWS_TEXT },
     { "Starts", "start_time", SHOWS_MOMENT },
     { "Ends", "end_date", SHOWS_MOMENT },
     { "Max runs", "max_runs", SHOWS_NUMBER },
@@ -31,6 +47,14 @@ static const struct fact {
     { "Skipped", "skipped_count", SHOWS_NUMBER },
     { "Last run", "last_run_at", SHOWS_MOMENT },
     { "Catch-up", "catch_up_mode", SHOWS_TEXT },
+    { "Overlap", "overlap_policy", SHOWS_TEXT },
+    { "Concurrency key", "concurrency_key", SHOWS_TEXT },
+    { "at most at once", "concurrency_limit", SHOWS_NUMBER },
+    { "Dedupe key", "dedupe_key", SHOWS_TEXT },
+    { "for", "dedupe_window_seconds", SHOWS_SECONDS },
+    { "then", "dedupe_action", SHOWS_TEXT },
+    { "Expires after", "expires_after_seconds", SHOWS_SECONDS },
+    { "Expires", "expires_at", SHOWS_MOMENT },
     { "Target", "target_type", SHOWS_TARGET },
     { "Config", "target_config", SHOWS_JSON },
     { "Payload", "payload", SHOWS_JSON },
@@ -69,6 +93,15 @@ static void add_number(int64_t number, bool is_millis, struct buf *out)
     }
 }
 
+static void add_span(int64_t seconds, struct buf *out)
+{
+    char span[DURATION_TEXT];
+    if (seconds <= 0 || seconds > DURATION_MAX_MS / 1000)
+        return;
+    duration_format(seconds * 1000, span);
+    buf_text(out, span);
+}
+
 /* Nothing: there is nothing to say. */
 static void add_fact(const struct fact *f, const struct json_doc *doc, int64_t now_ms, struct buf *out)
 {
@@ -81,6 +114,8 @@ static void add_fact(const struct fact *f, const struct json_doc *doc, int64_t n
     case SHOWS_MOMENT: add_moment(doc->root, f->path, now_ms, out); break;
     case SHOWS_SCHEDULE: schedule_text(doc->root, text); break;
     case SHOWS_TARGET: target_text(doc->root, text); break;
+    case SHOWS_WAITING: waiting_text(doc->root, text); break;
+    case SHOWS_SECONDS: add_span(json_i64_at(doc->root, f->path, 0), out); break;
     }
     buf_text(out, text);
 }
@@ -116,10 +151,26 @@ static void write_executions(const json_t *task, struct buf *out)
     table_print(&t, out);
 }
 
-static enum exit_code show_one(struct cli *cli, struct client *client, const char *id, bool json, struct buf *out)
+/* The oldest attempt first: how it went wrong is read from the beginning. */
+static void write_outputs(const json_t *task, struct buf *out)
+{
+    for (size_t i = json_count_at(task, "executions"); i > 0; i--) {
+        char path[32];
+        snprintf(path, sizeof path, "executions[%zu]", i - 1);
+        const json_t *x = json_at(task, path);
+        buf_printf(out, "\nAttempt %lld: ", (long long)json_i64_at(x, "attempt_number", 0));
+        plain_text(json_text_at(x, "error_message"), FACT_WIDTH, out);
+        buf_text(out, "\n  ");
+        plain_text(json_text_at(x, "output"), FACT_WIDTH, out);
+        buf_char(out, '\n');
+    }
+}
+
+enum exit_code show_task(struct cli *cli, struct client *client, const char *list, const char *id, bool json,
+                         bool outputs, struct buf *out)
 {
     char path[PATH_BYTES];
-    snprintf(path, sizeof path, "/v1/tasks/%s", id);
+    snprintf(path, sizeof path, "%s/%s", list, id);
     cleanup_with(answer_release) struct answer a = { 0 };
     struct call call = { .method = "GET", .path = path, .about = id };
     enum exit_code code = client_call(client, &call, &a);
@@ -131,6 +182,8 @@ static enum exit_code show_one(struct cli *cli, struct client *client, const cha
         buf_text(out, out->n ? "\n" : "");
         write_facts(cli, &a.doc, out);
         write_executions(a.doc.root, out);
+        if (outputs)
+            write_outputs(a.doc.root, out);
     }
     return EXIT_DONE;
 }
@@ -146,7 +199,8 @@ static enum exit_code run_show(struct cli *cli, const struct options *o)
         return cli_fail(cli, "show", &e, EXIT_USAGE);
     enum exit_code worst = client_open(cli, o, &client);
     for (size_t i = 0; i < ids.n && worst != EXIT_UNREACHABLE && client; i++) {
-        enum exit_code code = show_one(cli, client, ids.v[i], option_get(o, "json")->number, &out);
+        bool json = option_get(o, "json")->number;
+        enum exit_code code = show_task(cli, client, "/v1/tasks", ids.v[i], json, false, &out);
         worst = max_of(worst, code);
     }
     cli_print(cli, &out);

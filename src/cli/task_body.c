@@ -17,6 +17,12 @@ const struct option task_options[] = {
     { .flag = "cron", .type = OPTION_TEXT, .value = "EXPR",
       .help = "fire by a cron expression: '0 8 * * MON-FRI'; 'belfry next' tries one out" },
     { .flag = "tz", .type = OPTION_TEXT, .value = "ZONE", .help = "time zone of --cron, such as Europe/Berlin; default: UTC" },
+    { .flag = "calendar", .type = OPTION_TEXT, .value = "NAME",
+      .help = "of --every or --cron: fire on the business days of this calendar; '' in an edit: on all days" },
+    { .flag = "calendar-policy", .type = OPTION_CHOICE, .value = "POLICY", .choices = "skip|next-day|previous-day",
+      .help = "what becomes of a fire on any other day" },
+    { .flag = "overlap", .type = OPTION_CHOICE, .value = "POLICY", .choices = "skip|allow|queue-one|queue-all|cancel-previous",
+      .help = "of --every or --cron: what becomes of a fire while the one before still runs" },
     { .flag = "start", .type = OPTION_TIME, .value = "TIME", .help = "of --every or --cron: no fire before it" },
     { .flag = "end", .type = OPTION_TIME, .value = "TIME", .help = "of --every or --cron: no fire after it" },
     { .flag = "max-runs", .type = OPTION_INT, .value = "N", .min = 1, .max = INT64_MAX,
@@ -33,8 +39,17 @@ const struct option task_options[] = {
       .help = "how long one attempt may take" },
     { .flag = "max-attempts", .type = OPTION_INT, .value = "N", .min = 1, .max = 1000,
       .help = "how often to try before it is FAILED; 1: never again" },
-    { .flag = "expires", .type = OPTION_DURATION, .value = "DURATION", .min = 1000, .max = DURATION_MAX_MS,
-      .help = "do not fire later than so long after its time" },
+    { .flag = "expires", .type = OPTION_DURATION, .value = "DURATION", .max = DURATION_MAX_MS,
+      .help = "do not fire later than so long after its time; 0s: never too late" },
+    { .flag = "concurrency-key", .type = OPTION_TEXT, .value = "KEY",
+      .help = "tasks with the same key wait for each other; '': none" },
+    { .flag = "concurrency-limit", .type = OPTION_INT, .value = "N", .min = 1, .max = 10000,
+      .help = "how many of its key may run at once; default: 1" },
+    { .flag = "dedupe-key", .type = OPTION_TEXT, .value = "KEY", .help = "add it once: a second one with this key is not made" },
+    { .flag = "dedupe-window", .type = OPTION_DURATION, .value = "DURATION", .min = 1000, .max = DURATION_MAX_MS,
+      .help = "for how long after it was made; default: 1h" },
+    { .flag = "dedupe-action", .type = OPTION_CHOICE, .value = "ACTION", .choices = "return|reschedule",
+      .help = "what a second one does: print the first, or move it to the new time" },
     { .flag = "delivery", .type = OPTION_CHOICE, .value = "MODE", .choices = "at-least-once|at-most-once",
       .help = "what to prefer when a crash leaves an outcome unknown" },
     { .flag = "method", .letter = 'X', .type = OPTION_TEXT, .value = "METHOD", .help = "HTTP method; default: POST" },
@@ -44,10 +59,13 @@ const struct option task_options[] = {
 };
 /* clang-format on */
 
-/* How an option's value is written. */
+/* How an option's value is written. A text that is empty, and no seconds at all, take a field back to its default. */
 enum as { AS_TEXT, AS_NUMBER, AS_SECONDS, AS_TIME, AS_NAME };
 
 static const char *const catch_up_names[] = { "RUN_ONE_NOW", "RUN_ALL_MISSED", "SKIP_MISSED" };
+static const char *const calendar_policy_names[] = { "SKIP", "NEXT_DAY", "PREVIOUS_DAY" };
+static const char *const overlap_names[] = { "SKIP", "ALLOW", "QUEUE_ONE", "QUEUE_ALL", "CANCEL_PREVIOUS" };
+static const char *const dedupe_names[] = { "RETURN", "RESCHEDULE" };
 static const char *const delivery_names[] = { "AT_LEAST_ONCE", "AT_MOST_ONCE" };
 
 static const struct field {
@@ -60,6 +78,9 @@ static const struct field {
     { "every", "interval_seconds", AS_SECONDS, NULL },
     { "cron", "cron_expression", AS_TEXT, NULL },
     { "tz", "time_zone", AS_TEXT, NULL },
+    { "calendar", "calendar", AS_TEXT, NULL },
+    { "calendar-policy", "calendar_policy", AS_NAME, calendar_policy_names },
+    { "overlap", "overlap_policy", AS_NAME, overlap_names },
     { "start", "start_time", AS_TIME, NULL },
     { "end", "end_date", AS_TIME, NULL },
     { "max-runs", "max_runs", AS_NUMBER, NULL },
@@ -71,6 +92,11 @@ static const struct field {
     { "type", "task_type", AS_TEXT, NULL },
     { "timeout", "timeout_ms", AS_NUMBER, NULL },
     { "expires", "expires_after_seconds", AS_SECONDS, NULL },
+    { "concurrency-key", "concurrency_key", AS_TEXT, NULL },
+    { "concurrency-limit", "concurrency_limit", AS_NUMBER, NULL },
+    { "dedupe-key", "dedupe_key", AS_TEXT, NULL },
+    { "dedupe-window", "dedupe_window_seconds", AS_SECONDS, NULL },
+    { "dedupe-action", "dedupe_action", AS_NAME, dedupe_names },
     { "delivery", "delivery", AS_NAME, delivery_names },
 };
 enum { SCHEDULE_COUNT = 4 }; /* of the fields above, those that exclude each other */
@@ -96,14 +122,27 @@ static enum err write_seconds(const struct field *f, int64_t ms, struct jw *w, s
     snprintf(name, sizeof name, "--%s", f->flag);
     if (ms % 1000)
         return error_field(e, name, "must be whole seconds");
-    jw_kv_i64(w, f->member, ms / 1000);
+    jw_key(w, f->member);
+    if (ms)
+        jw_i64(w, ms / 1000);
+    else
+        jw_null(w);
     return ERR_OK;
+}
+
+static void write_text(const struct field *f, struct str text, struct jw *w)
+{
+    jw_key(w, f->member);
+    if (text.n)
+        jw_str(w, text);
+    else
+        jw_null(w);
 }
 
 static enum err write_field(const struct field *f, const struct option_value *v, struct jw *w, struct error *e)
 {
     switch (f->as) {
-    case AS_TEXT: jw_kv_str(w, f->member, v->text); break;
+    case AS_TEXT: write_text(f, v->text, w); break;
     case AS_NUMBER: jw_kv_i64(w, f->member, v->number); break;
     case AS_TIME: jw_kv_time(w, f->member, v->number); break;
     case AS_NAME: jw_kv_cstr(w, f->member, f->names[v->number]); break;

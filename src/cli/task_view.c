@@ -42,6 +42,17 @@ void target_text(const json_t *task, char out[CELL_TEXT])
     copy_cell(buf_str(&text), out);
 }
 
+void waiting_text(const json_t *task, char out[CELL_TEXT])
+{
+    char key[CELL_TEXT];
+    struct str kind = json_text_at(task, "waiting_for.kind");
+    out[0] = '\0';
+    if (str_eq(kind, S("overlap")))
+        snprintf(out, CELL_TEXT, "its previous run");
+    else if (kind.n)
+        snprintf(out, CELL_TEXT, "a slot of key '%s'", cell_text(json_text_at(task, "waiting_for.key"), key));
+}
+
 void moment_text(const json_t *object, const char *path, int64_t now_ms, char out[CELL_TEXT])
 {
     int64_t at_ms;

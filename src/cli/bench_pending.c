@@ -1,0 +1,120 @@
+/* The scenario `pending`: what a million tasks cost that wait, due at random over 30 days. Some are due soon, at random too; they
+ * come due while the server is away, so that it finds them waiting and drains them as fast as it can. */
+#include <poll.h>
+#include <signal.h>
+
+#include "base/date.h"
+#include "cli/bench_load.h"
+#include "cli/bench_tasks.h"
+
+enum { WAITING = 1000000, DRAINED_EACH = 11, CREATES = 50000, RUNS = 100000, MARGIN_MS = 3000, READY_POLL_MS = 1 };
+
+struct rates {
+    double create;
+    struct burst noop;
+};
+
+static enum err measure(struct bench *b, size_t n, struct rates *ret, struct error *e)
+{
+    struct bodies more = { .tasks = min_of(n, (size_t)CREATES),
+                           .per_request = BENCH_BATCH,
+                           .due_ms = soon(b, 30 * DAY_MS) };
+    if (create_tasks(b, &more, BATCH_CONNECTIONS, &ret->create, e))
+        return e->code;
+    return run_burst(b, min_of(n, (size_t)RUNS), &ret->noop, e);
+}
+
+/* n, and so many more as will be drained. */
+static enum err fill(struct bench *b, struct bodies *w, size_t n, double rate, struct error *e)
+{
+    *w = (struct bodies){ .tasks = n + n / (DRAINED_EACH - 1),
+                          .per_request = BENCH_BATCH,
+                          .due_ms = soon(b, DAY_MS),
+                          .spread_ms = 30 * DAY_MS,
+                          .random_due = true,
+                          .soon_each = DRAINED_EACH };
+    w->soon_ms = soon(b, MARGIN_MS + (int64_t)(3000 * (double)w->tasks / rate)); /* it gets slower as it fills */
+    double filling;
+    if (create_tasks(b, w, BATCH_CONNECTIONS, &filling, e))
+        return e->code;
+    add_figure(b, "create while filling", "tasks/s", filling);
+    return ERR_OK;
+}
+
+/* ---- restarts ---- */
+
+static void ask_ready(void *context, size_t i, struct buf *out)
+{
+    (void)context;
+    (void)i;
+    buf_text(out, "GET /ready HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
+}
+
+static enum err start_again(struct bench *b, const char *name, struct error *e)
+{
+    int64_t begun_ns = clock_steady_ns(b->cli->clock);
+    if (bench_server_again(&b->server, e))
+        return e->code;
+    struct load ask = {
+        .clock = b->cli->clock, .port = b->server.port, .connections = 1, .requests = 1, .make = ask_ready
+    };
+    while (ask.ok == 0) {
+        if (load_run(&ask, e))
+            return e->code;
+        if (ask.ok == 0)
+            poll(NULL, 0, READY_POLL_MS);
+    }
+    add_figure(b, name, "ms", (double)(clock_steady_ns(b->cli->clock) - begun_ns) / 1e6);
+    return ERR_OK;
+}
+
+/* ---- the drain ---- */
+
+static void sleep_until(struct bench *b, int64_t when_ms)
+{
+    for (int64_t left; (left = when_ms - clock_wall_ms(b->cli->clock)) > 0;)
+        poll(NULL, 0, (int)min_of(left, (int64_t)1000));
+}
+
+static enum err restart_and_drain(struct bench *b, const struct bodies *w, struct error *e)
+{
+    size_t n = (w->tasks + DRAINED_EACH - 1) / DRAINED_EACH;
+    bench_server_end(&b->server, SIGKILL);
+    if (start_again(b, "ready after kill -9", e))
+        return e->code;
+    bench_server_end(&b->server, SIGTERM);
+    if (clock_wall_ms(b->cli->clock) >= w->soon_ms)
+        return error_set(e, ERR_UNAVAILABLE, "filling took longer than thought; try again, or fewer --tasks");
+    sleep_until(b, w->soon_ms + SOON_SPREAD_MS);
+    if (start_again(b, "ready after a stop", e) || expect_all(b, n, e))
+        return e->code;
+    add_figure(b, "drain of random ones", "tasks/s", samples_rate(b, n));
+    return ERR_OK;
+}
+
+/* ---- all of it ---- */
+
+static void compare(struct bench *b, const struct rates *few, const struct rates *all)
+{
+    add_figure(b, "create, few waiting", "tasks/s", few->create);
+    add_figure(b, "create, all waiting", "tasks/s", all->create);
+    add_figure(b, "  ratio", "%", 100 * all->create / few->create);
+    add_burst(b, "noop, few waiting", &few->noop);
+    add_burst(b, "noop, all waiting", &all->noop);
+    add_figure(b, "  ratio", "%", 100 * all->noop.rate / few->noop.rate);
+}
+
+enum err bench_pending(struct bench *b, struct error *e)
+{
+    size_t n = tasks_wanted(b, WAITING);
+    struct rates few, all;
+    struct bodies waiting;
+    if (measure(b, n, &few, e) || fill(b, &waiting, n, few.create, e))
+        return e->code;
+    int64_t filled_kib = bench_server_rss_kib(&b->server);
+    if (restart_and_drain(b, &waiting, e) || measure(b, n, &all, e))
+        return e->code;
+    compare(b, &few, &all);
+    add_figure(b, "server memory", "MiB", (double)max_of(filled_kib, bench_server_rss_kib(&b->server)) / 1024);
+    return ERR_OK;
+}

@@ -1,0 +1,16 @@
+#pragma once
+/* cli/node_view.h - what other threads may know of the node: a copy, made on the node's thread after its steps. */
+#include "role/node.h"
+
+struct node_view;
+
+struct node_view *node_view_new(void);
+void node_view_free(struct node_view *v); /* NULL is fine */
+
+void node_view_update(struct node_view *v, struct node *n, int64_t now_ms); /* on the node's thread */
+
+/* From any thread. */
+struct node_status node_view_status(struct node_view *v);
+void node_view_breakers(struct node_view *v, struct jw *w); /* an array: those that are not closed */
+/* Lines of /metrics that no table of numbers has: the oldest wait of each class, and breakers that are not closed. */
+void node_view_metrics(struct node_view *v, int64_t now_ms, struct buf *out);

@@ -1,0 +1,156 @@
+#include "cli/verbs.h"
+
+#include "base/sentence.h"
+#include "cli/table.h"
+#include "cli/task_view.h"
+
+enum { OUT_MAX = 16 << 20, NAME_MAX_BYTES = 100, FACT_WIDTH = 4000 };
+
+/* ---- which verb ---- */
+
+static const struct verb *find(const struct verb *verbs, size_t count, struct str word)
+{
+    for (size_t i = 0; i < count; i++)
+        if (str_eq(word, str_from(verbs[i].name)))
+            return &verbs[i];
+    return NULL;
+}
+
+static enum err unknown(const struct verb *verbs, size_t count, struct str word, struct error *e)
+{
+    struct suggest s;
+    cleanup_with(buf_release) struct buf names;
+    char quoted[QUOTE_TEXT];
+    buf_init(&names, 512);
+    suggest_init(&s, word);
+    for (size_t i = 0; i < count; i++) {
+        suggest_offer(&s, str_from(verbs[i].name));
+        buf_printf(&names, "%s%s", i == 0 ? "" : i + 1 == count ? " or " : ", ", verbs[i].name);
+    }
+    quote_text(word, quoted);
+    if (!word.n)
+        return error_set(e, ERR_INVALID, "say what to do: %s", buf_cstr(&names));
+    if (s.closest.p)
+        return error_set(e, ERR_INVALID, "knows no %s; did you mean '" STR_FMT "'?", quoted, STR_ARG(s.closest));
+    return error_set(e, ERR_INVALID, "knows no %s; say %s", quoted, buf_cstr(&names));
+}
+
+bool verb_name_is_sound(struct str name)
+{
+    for (size_t i = 0; i < name.n; i++) {
+        char c = ascii_lower(name.p[i]);
+        if (!is_digit(c) && !(c >= 'a' && c <= 'z') && !strchr("._:-", c))
+            return false;
+    }
+    return name.n > 0 && name.n <= NAME_MAX_BYTES;
+}
+
+static enum err check_words(const struct verb *v, const struct options *o, struct error *e)
+{
+    size_t wanted = v->word ? 2 : 1;
+    char quoted[QUOTE_TEXT];
+    if (o->word_count < wanted)
+        return error_set(e, ERR_INVALID, "%s needs a %s", v->name, v->word);
+    if (o->word_count > wanted + v->takes_more) {
+        quote_text(o->words[wanted + v->takes_more], quoted);
+        return error_set(e, ERR_INVALID, "%s takes no further words, and %s is one", v->name, quoted);
+    }
+    if (v->is_name && !verb_name_is_sound(o->words[1])) {
+        quote_text(o->words[1], quoted);
+        return error_set(e, ERR_INVALID, "%s is no name: they have 1 to %d letters, digits and . _ : -", quoted,
+                         NAME_MAX_BYTES);
+    }
+    return ERR_OK;
+}
+
+enum exit_code verbs_run(struct cli *cli, const struct options *o, const struct verb *verbs, size_t count)
+{
+    cleanup_with(client_freep) struct client *client = NULL;
+    struct error e;
+    struct str word = o->word_count ? o->words[0] : S("");
+    const struct verb *v = find(verbs, count, word);
+    if (!v)
+        (void)unknown(verbs, count, word, &e);
+    if (!v || check_words(v, o, &e))
+        return cli_fail(cli, cli->command->name, &e, EXIT_USAGE);
+    enum exit_code code = client_open(cli, o, &client);
+    struct verb_work w = { .cli = cli,
+                           .o = o,
+                           .client = client,
+                           .name = v->word ? o->words[1].p : "", /* a NUL stands behind each word */
+                           .json = option_get(o, "json")->number };
+    return code ? code : v->run(&w);
+}
+
+void verb_path(const struct verb_work *w, const char *collection, char out[VERB_PATH])
+{
+    snprintf(out, VERB_PATH, "%s/%s", collection, w->name);
+}
+
+/* ---- what is shown ---- */
+
+void number_text(const json_t *object, const char *path, char out[32])
+{
+    const json_t *v = json_at(object, path);
+    if (json_is_integer(v))
+        snprintf(out, 32, "%lld", (long long)json_integer_value(v));
+    else if (json_is_real(v))
+        snprintf(out, 32, "%g", json_real_value(v));
+    else
+        snprintf(out, 32, "-");
+}
+
+static void add_fact(const struct named_fact *f, const json_t *root, int64_t now_ms, struct buf *out)
+{
+    char text[CELL_TEXT] = "";
+    int64_t ms;
+    switch (f->kind) {
+    case FACT_TEXT: plain_text(json_text_at(root, f->path), FACT_WIDTH, out); break;
+    case FACT_YES: buf_text(out, json_is_true(json_at(root, f->path)) ? "yes" : ""); break;
+    case FACT_NUMBER:
+        number_text(root, f->path, text);
+        buf_text(out, strcmp(text, "-") == 0 ? "" : text);
+        break;
+    case FACT_MOMENT:
+        moment_text(root, f->path, now_ms, text);
+        buf_text(out, json_time_at(root, f->path, &ms) ? text : "");
+        break;
+    }
+}
+
+void named_facts_print(struct cli *cli, const json_t *root, const struct named_fact *facts, size_t count,
+                       struct buf *out)
+{
+    cleanup_with(table_release) struct table t;
+    table_init(&t, 2);
+    for (size_t i = 0; i < count; i++) {
+        cleanup_with(buf_release) struct buf text;
+        buf_init(&text, 4 * FACT_WIDTH + 4);
+        add_fact(&facts[i], root, clock_wall_ms(cli->clock), &text);
+        if (text.n)
+            table_row(&t, 2, facts[i].label, buf_cstr(&text));
+    }
+    table_print(&t, out);
+}
+
+enum exit_code verb_call(struct verb_work *w, const struct call *call,
+                         void (*show)(struct verb_work *w, const struct json_doc *doc, struct buf *out),
+                         const char *done)
+{
+    cleanup_with(answer_release) struct answer a = { 0 };
+    cleanup_with(buf_release) struct buf out;
+    buf_init(&out, OUT_MAX);
+    enum exit_code code = client_call(w->client, call, &a);
+    if (code)
+        return code;
+    if (w->json && a.doc.root)
+        json_line(&out, buf_str(&a.body));
+    else if (w->json)
+        buf_printf(&out, "{\"name\":\"%s\",\"removed\":true}\n", w->name);
+    else if (show)
+        show(w, &a.doc, &out);
+    else
+        buf_printf(&out, "%s %s\n", w->name, done);
+    cli_print(w->cli, &out);
+    return EXIT_DONE;
+}
