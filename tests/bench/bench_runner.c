@@ -2,17 +2,16 @@
  * call, and by the HTTP runner. The ratio is what our own work costs: docs/BENCHMARKS.md holds it.
  *
  *   bench_runner [CALLS [CONCURRENCY]]      build it optimised */
-#include <curl/curl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "adapter/clock_system.h"
 #include "adapter/runner_http.h"
+#include "cli/bench_bare.h"
 #include "cli/sink_server.h"
 
 enum { ROUNDS = 3 };
@@ -26,104 +25,6 @@ static const char payload[] =
 static double seconds_since(int64_t begun_ns)
 {
     return (double)(clock_steady_ns(clock_system()) - begun_ns) / 1e9;
-}
-
-/* ---- the bare loop ---- */
-
-struct bare {
-    CURLM *multi;
-    int epoll_fd;
-    long timeout_ms;
-    long left, running;
-};
-
-static int bare_socket(CURL *easy, curl_socket_t fd, int what, void *context, void *known)
-{
-    (void)easy;
-    struct bare *b = context;
-    struct epoll_event ev = { .events = (what & CURL_POLL_IN ? EPOLLIN : 0u) | (what & CURL_POLL_OUT ? EPOLLOUT : 0u),
-                              .data.fd = fd };
-    int op = what == CURL_POLL_REMOVE ? EPOLL_CTL_DEL : known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
-    epoll_ctl(b->epoll_fd, op, fd, &ev);
-    if (op == EPOLL_CTL_ADD)
-        curl_multi_assign(b->multi, fd, b);
-    return 0;
-}
-
-static int bare_timer(CURLM *multi, long timeout_ms, void *context)
-{
-    (void)multi;
-    ((struct bare *)context)->timeout_ms = timeout_ms;
-    return 0;
-}
-
-static size_t bare_body(char *p, size_t size, size_t n, void *context)
-{
-    (void)p;
-    (void)context;
-    return size * n;
-}
-
-static void bare_reap(struct bare *b)
-{
-    int queued;
-    for (CURLMsg *m; (m = curl_multi_info_read(b->multi, &queued));) {
-        CURL *easy = m->easy_handle;
-        if (m->data.result != CURLE_OK)
-            fprintf(stderr, "bare: %s\n", curl_easy_strerror(m->data.result));
-        curl_multi_remove_handle(b->multi, easy);
-        b->running--;
-        if (b->left > 0) {
-            b->left--;
-            b->running++;
-            curl_multi_add_handle(b->multi, easy);
-        } else {
-            curl_easy_cleanup(easy);
-        }
-    }
-}
-
-static void bare_loop(struct bare *b)
-{
-    int running;
-    while (b->running > 0) {
-        struct epoll_event ev[256];
-        int n = epoll_wait(b->epoll_fd, ev, 256, (int)b->timeout_ms);
-        for (int i = 0; i < n; i++)
-            curl_multi_socket_action(b->multi, ev[i].data.fd,
-                                     (ev[i].events & EPOLLIN ? CURL_CSELECT_IN : 0) |
-                                         (ev[i].events & EPOLLOUT ? CURL_CSELECT_OUT : 0),
-                                     &running);
-        if (n == 0 || b->timeout_ms == 0)
-            curl_multi_socket_action(b->multi, CURL_SOCKET_TIMEOUT, 0, &running);
-        bare_reap(b);
-    }
-}
-
-static double bare_rate(const char *url, long calls, long concurrency)
-{
-    struct bare b = { .multi = curl_multi_init(), .epoll_fd = epoll_create1(0), .left = calls };
-    curl_multi_setopt(b.multi, CURLMOPT_SOCKETFUNCTION, bare_socket);
-    curl_multi_setopt(b.multi, CURLMOPT_SOCKETDATA, &b);
-    curl_multi_setopt(b.multi, CURLMOPT_TIMERFUNCTION, bare_timer);
-    curl_multi_setopt(b.multi, CURLMOPT_TIMERDATA, &b);
-    curl_multi_setopt(b.multi, CURLMOPT_MAXCONNECTS, concurrency);
-    int64_t begun = clock_steady_ns(clock_system());
-    for (long i = 0; i < concurrency; i++) {
-        CURL *easy = curl_easy_init();
-        curl_easy_setopt(easy, CURLOPT_URL, url);
-        curl_easy_setopt(easy, CURLOPT_POSTFIELDS, payload);
-        curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, bare_body);
-        curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-        b.left--;
-        b.running++;
-        curl_multi_add_handle(b.multi, easy);
-    }
-    bare_loop(&b);
-    double rate = (double)calls / seconds_since(begun);
-    curl_multi_cleanup(b.multi);
-    close(b.epoll_fd);
-    return rate;
 }
 
 /* ---- the runner ---- */
@@ -201,9 +102,15 @@ int main(int argc, char **argv)
     pid_t child = fork();
     if (child == 0)
         return sink_run(sink, &e) == ERR_OK ? 0 : 1;
-    curl_global_init(CURL_GLOBAL_DEFAULT);
+    struct bare_load load = {
+        .clock = clock_system(), .url = url, .payload = payload, .calls = calls, .concurrency = concurrency
+    };
     for (int round = 0; round < ROUNDS; round++) {
-        double bare = bare_rate(url, calls, concurrency), ours = runner_rate(url, calls, concurrency);
+        double bare = 0, ours = runner_rate(url, calls, concurrency);
+        if (bench_bare(&load, &bare, &e)) {
+            fprintf(stderr, "%s\n", e.text);
+            break;
+        }
         printf("bare libcurl %8.0f/s   runner %8.0f/s   ratio %.2f\n", bare, ours, ours / bare);
         fflush(stdout);
     }
@@ -215,6 +122,5 @@ int main(int argc, char **argv)
         (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
     printf("sink %8.0f calls a second of CPU\n", 2.0 * ROUNDS * (double)calls / cpu_s);
     sink_free(sink);
-    curl_global_cleanup();
     return 0;
 }

@@ -1,5 +1,5 @@
 /* How fast the SQLite store is on one core, every batch durable: inserts, and claim + settle with the execution written, in
- * batches of 1,000, with 1,000 and with 1,000,000 tasks waiting besides. Figures, not a verdict: docs/BENCHMARKS.md holds them.
+ * batches of 1,000, and forgetting that in batches of 250, with 1,000 and with 1,000,000 tasks waiting besides. Figures, not a verdict: docs/BENCHMARKS.md holds them.
  *
  *   meson setup build --buildtype=release && ninja -C build bench_store && build/tests/bench/bench_store [DIRECTORY [WAITING…]] */
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "adapter/clock_system.h"
 #include "adapter/store_sqlite.h"
 
-enum { BATCH = 1000, MEASURED = 100000, DRAINED = 100000 };
+enum { BATCH = 1000, MEASURED = 100000, DRAINED = 100000, FORGOTTEN = 250 };
 
 static const char payload[] =
     "{\"order\":\"8f14e45f-ceea-467f-a8d5-0b1c7c0f1c11\",\"customer\":\"c-20394\",\"lines\":[{\"sku\":"
@@ -166,6 +166,25 @@ static struct figure drain(struct bench *b, int64_t count, int64_t until_ms)
     return end(begun, done);
 }
 
+/* Everything that is over, with its executions, in small batches; *ret_slowest_ns is what a settle may have to wait for, in CPU. */
+static struct figure forget(struct bench *b, int64_t *ret_slowest_ns)
+{
+    struct figure begun = begin();
+    int64_t count = 0;
+    *ret_slowest_ns = 0;
+    for (size_t n = FORGOTTEN; n == FORGOTTEN; count += (int64_t)n) {
+        struct op_forget op = { .op.kind = OP_FORGET,
+                                .tasks_before_ms = INT64_MAX / 2000,
+                                .executions_before_ms = INT64_MAX / 2000,
+                                .max = FORGOTTEN };
+        int64_t start_ns = cpu_ns();
+        apply(b, &op.op);
+        *ret_slowest_ns = max_of(*ret_slowest_ns, cpu_ns() - start_ns);
+        n = op.ret_forgotten;
+    }
+    return end(begun, count);
+}
+
 static double rss_mib(void)
 {
     long pages = 0, ignored;
@@ -198,6 +217,10 @@ static void measure(const char *directory, int64_t waiting)
         f = drain(&b, DRAINED, b.now_ms + 30 * DAY_MS);
         print_figure("random", &f);
     }
+    int64_t slowest_ns;
+    f = forget(&b, &slowest_ns);
+    print_figure("forget", &f);
+    printf(", at most %.1f ms for %d", (double)slowest_ns / 1e6, FORGOTTEN);
     double mib = rss_mib();
     int64_t begun = now_ns();
     store_free(b.store);

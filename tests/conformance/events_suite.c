@@ -58,10 +58,14 @@ static struct event event_of_fence(struct world *w, int64_t fence)
                   .attempts = 4,
                   .losses = 5,
                   .delivery = DELIVER_AT_MOST_ONCE,
+                  .expires_ms = NOW + 12,
+                  .target = TARGET_WORKER,
+                  .place = S("https://a.example"),
                   .retry = { 6, BACKOFF_FIXED, 7, 8, JITTER_NONE, S("[]") } },
         .outcome = { .kind = OUTCOME_FAILED,
                      .failure = FAILURE_HTTP,
                      .sent = true,
+                     .alone = true,
                      .http_status = 503,
                      .retry_after_ms = 9,
                      .started_us = 10,
@@ -118,11 +122,12 @@ static void assert_fences(const struct event_list *l, int64_t from, int64_t to)
 static void an_event_comes_whole(void **state)
 {
     struct world *w = *state;
-    char text[] = "HTTP 503";
+    char text[] = "HTTP 503", place[] = "https://a.example";
     struct event event = event_of_fence(w, 2);
     event.outcome.error = str_from(text);
+    event.task.place = str_from(place);
     publish(w, &event, 1);
-    text[0] = 'X'; /* it was borrowed for the call */
+    text[0] = place[0] = 'X'; /* they were borrowed for the call */
     struct event_list got = poll_up_to(w, 10);
     assert_int_equal(got.n, 1);
     const struct settle_facts *t = &got.v[0].task, *u = &event.task;
@@ -132,8 +137,11 @@ static void an_event_comes_whole(void **state)
     assert_true(t->retry.max_attempts == 6 && t->retry.backoff == BACKOFF_FIXED && t->retry.base_delay_ms == 7);
     assert_true(t->retry.max_delay_ms == 8 && t->retry.jitter == JITTER_NONE);
     assert_str(t->retry.rules, "[]");
+    assert_true(t->expires_ms == NOW + 12 && t->target == TARGET_WORKER);
+    assert_str(t->place, "https://a.example");
     const struct outcome *o = &got.v[0].outcome;
-    assert_true(o->kind == OUTCOME_FAILED && o->failure == FAILURE_HTTP && o->sent && o->http_status == 503);
+    assert_true(o->kind == OUTCOME_FAILED && o->failure == FAILURE_HTTP && o->sent && o->alone &&
+                o->http_status == 503);
     assert_true(o->retry_after_ms == 9 && o->started_us == 10 && o->completed_us == 11);
     assert_str(o->error, "HTTP 503");
     assert_str(o->output, "later");

@@ -12,6 +12,7 @@ static void model_init(struct model *m, uint64_t seed, struct reader *reader)
 {
     *m = (struct model){ .reader = reader, .now_ms = NOW };
     prng_init(&m->random, seed);
+    m->gated_percent = 15 + below(m, 30);
     uuid_gen_init(&m->ids, seed);
     arena_init(&m->arena, 1 << 28);
     for (size_t i = 0; i < NODES; i++)
@@ -26,22 +27,48 @@ static union any_op twin_of(struct model *m, const union any_op *op)
         size_t size = op->settle.n * sizeof *op->settle.v;
         twin.settle.v = memcpy(arena_alloc(&m->arena, size), op->settle.v, size);
     }
+    if (op->op.kind == OP_CATALOG) {
+        size_t size = op->catalog.n * sizeof *op->catalog.v;
+        twin.catalog.v = memcpy(arena_alloc(&m->arena, size), op->catalog.v, size);
+    }
+    if (op->op.kind == OP_CLAIM) {
+        size_t size = op->claim.lane_count * sizeof *op->claim.lanes;
+        twin.claim.lanes = memcpy(arena_alloc(&m->arena, size), op->claim.lanes, size);
+    }
     return twin;
+}
+
+static void count_claim(struct tally *t, const struct op_claim *op)
+{
+    t->claimed += op->ret.n;
+    for (size_t i = 0; i < op->ret.n; i++)
+        t->suspects += task_is_suspect(&op->ret.v[i]);
+    for (size_t i = 0; i < op->ret_gated.n; i++) {
+        enum task_state state = op->ret_gated.v[i].state;
+        state == TASK_BLOCKED ? t->blocked++ : state == TASK_SKIPPED ? t->skipped++ : t->cancelled++;
+    }
+    t->replaced += op->ret_replaced_count;
+    t->woken += op->ret_woke != 0;
 }
 
 static void count_result(struct tally *t, const union any_op *op)
 {
     if (op->op.rc) {
         t->refused[op->op.kind]++;
+        t->deduped += strcmp(op->op.error.field, "dedupe_key") == 0;
         return;
     }
     t->done[op->op.kind]++;
     if (op->op.kind == OP_CLAIM)
-        t->claimed += op->claim.ret.n;
+        count_claim(t, &op->claim);
+    if (op->op.kind == OP_SETTLE)
+        t->woken += op->settle.ret_woke != 0;
     for (size_t i = 0; op->op.kind == OP_SETTLE && i < op->settle.n; i++)
         op->settle.v[i].stale ? t->stale++ : t->settled++;
     if (op->op.kind == OP_PUT)
-        t->withdrawn += op->put.ret_withdrawn;
+        t->withdrawn += op->put.ret_withdrawn, t->woken += op->put.ret_woke != 0;
+    if (op->op.kind == OP_MISSED)
+        t->missed += op->missed.ret_withdrawn;
     if (op->op.kind == OP_FORGET)
         t->forgotten += op->forget.ret_forgotten;
     if (op->op.kind == OP_LEASE)
@@ -53,8 +80,21 @@ static void print_tally(const struct tally *t)
     printf("# done/refused:");
     for (size_t i = 0; i < array_count(t->done); i++)
         printf(" %d/%d", t->done[i], t->refused[i]);
-    printf("; %zu claimed, %zu settled, %zu stale, %zu withdrawn, %zu forgotten, %zu leases lost\n", t->claimed,
-           t->settled, t->stale, t->withdrawn, t->forgotten, t->leases_lost);
+    printf("; %zu claimed, %zu settled, %zu stale, %zu withdrawn, %zu missed, %zu forgotten, %zu leases lost\n",
+           t->claimed, t->settled, t->stale, t->withdrawn, t->missed, t->forgotten, t->leases_lost);
+    printf("# slots: %zu blocked, %zu skipped, %zu cancelled, %zu replaced, %zu woke; %zu suspects claimed\n",
+           t->blocked, t->skipped, t->cancelled, t->replaced, t->woken, t->suspects);
+}
+
+static void add_tally(struct tally *sum, const struct tally *t)
+{
+    for (size_t i = 0; i < array_count(t->done); i++) {
+        sum->done[i] += t->done[i];
+        sum->refused[i] += t->refused[i];
+    }
+#define X(member) sum->member += t->member;
+    TALLY_SIZES(X)
+#undef X
 }
 
 /* One batch for both. */
@@ -92,19 +132,25 @@ static bool stores_agree(struct store *a, struct store *b, uint64_t seed, int st
 {
     struct reader *p, *q;
     struct model m;
+    struct watch v, w;
     struct error e = { 0 };
     char what[WHY_MAX] = "";
     bool same = true;
     assert_ok(store_reader(a, &p, &e), &e);
     assert_ok(store_reader(b, &q, &e), &e);
     model_init(&m, seed, p);
+    watch_init(&v);
+    watch_init(&w);
     for (int step = 0; step < steps && same; step++) {
-        same = step_agrees(&m, a, b, what) && same_reads(&m, p, q, what);
+        same = step_agrees(&m, a, b, what) && same_reads(&m, p, q, what) && slots_are_sound(&v, p, what) &&
+               slots_are_sound(&w, q, what);
         snprintf(why, WHY_MAX, "seed %llu, step %d: %.200s", (unsigned long long)seed, step, what);
         m.now_ms += (int64_t)below(&m, 12);
         arena_reset(&m.arena);
     }
     *ret = m.tally;
+    watch_release(&v);
+    watch_release(&w);
     arena_release(&m.arena);
     reader_free(p);
     reader_free(q);
@@ -115,6 +161,7 @@ static void random_sequences_of_operations_give_equal_answers(void **state)
 {
     (void)state;
     struct prng seeds = seeded_prng("store_model");
+    struct tally sum = { 0 };
     int rounds = getenv("BELFRY_TEST_LONG") ? SEEDS * 3 : SEEDS;
     for (int i = 0; i < rounds; i++) {
         void *world;
@@ -125,12 +172,18 @@ static void random_sequences_of_operations_give_equal_answers(void **state)
         if (!stores_agree(model, ((struct world *)world)->store, prng_u64(&seeds), STEPS, &tally, why))
             fail_msg("%s", why);
         print_tally(&tally);
-        assert_true(tally.claimed > 300 && tally.settled > 300 && tally.stale > 100 && tally.withdrawn > 10 &&
-                    tally.forgotten > 100 && tally.leases_lost > 10);
-        assert_true(tally.refused[OP_INSERT] > 20 && tally.refused[OP_SPAWN] > 20 && tally.refused[OP_PUT] > 20);
+        add_tally(&sum, &tally);
         world_close(&world);
         store_free(model);
     }
+    print_tally(&sum);
+    assert_true(sum.claimed > 1800 && sum.settled > 1800 && sum.stale > 600 && sum.withdrawn > 60 && sum.missed > 20 &&
+                sum.forgotten > 600 && sum.leases_lost > 60);
+    assert_true(sum.blocked > 300 && sum.skipped > 60 && sum.cancelled > 20 && sum.replaced > 10 && sum.woken > 60 &&
+                sum.suspects > 60);
+    assert_true(sum.deduped > 100 && sum.done[OP_CATALOG] > 200 && sum.refused[OP_CATALOG] > 50);
+    assert_true(sum.refused[OP_SETTLE] > 0 && sum.refused[OP_INSERT] > 120 && sum.refused[OP_SPAWN] > 120 &&
+                sum.refused[OP_PUT] > 120);
 }
 
 /* ---- planted bugs ---- */
@@ -156,6 +209,28 @@ static bool keeps_no_idempotency_record(struct op *op, struct prng *random)
     if (op->kind == OP_INSERT)
         container_of(op, struct op_insert, op)->idempotency = NULL;
     return false;
+}
+
+static bool keeps_no_record_of_a_recall(struct op *op, struct prng *random)
+{
+    (void)random;
+    if (op->kind == OP_SETTLE)
+        container_of(op, struct op_settle, op)->idempotency = NULL;
+    return false;
+}
+
+static bool begins_each_page_at_the_beginning(struct op *op, struct prng *random)
+{
+    (void)random;
+    if (op->kind == OP_RECURRING)
+        container_of(op, struct op_recurring, op)->after_cursor_ms = 0;
+    return false;
+}
+
+static bool takes_nothing_back(struct op *op, struct prng *random)
+{
+    (void)random;
+    return op->kind == OP_MISSED;
 }
 
 static bool withdraws_nothing(struct op *op, struct prng *random)
@@ -195,6 +270,74 @@ static bool keeps_a_lease_too_long(struct op *op, struct prng *random)
     return false;
 }
 
+static bool lets_suspects_run_together(struct op *op, struct prng *random)
+{
+    (void)random;
+    if (op->kind == OP_CLAIM)
+        container_of(op, struct op_claim, op)->max_suspects++;
+    return false;
+}
+
+static bool loses_the_cause_of_failures(struct op *op, struct prng *random)
+{
+    (void)random;
+    struct op_settle *settle = container_of(op, struct op_settle, op);
+    for (size_t i = 0; op->kind == OP_SETTLE && i < settle->n; i++)
+        settle->v[i].verdict.cause = (struct fingerprint){ 0 };
+    return false;
+}
+
+/* Its copies live as long as a batch. */
+static bool knows_no_concurrency_keys(struct op *op, struct prng *random)
+{
+    (void)random;
+    static struct task rows[BATCH_MAX][INSERT_MAX];
+    static size_t at;
+    struct task *copies = rows[at++ % BATCH_MAX];
+    struct op_insert *insert = container_of(op, struct op_insert, op);
+    if (op->kind != OP_INSERT)
+        return false;
+    for (size_t i = 0; i < insert->count; i++) {
+        copies[i] = insert->tasks[i];
+        copies[i].concurrency_limit = 0;
+    }
+    insert->tasks = copies;
+    return false;
+}
+
+static bool takes_dedupe_keys_from_nobody(struct op *op, struct prng *random)
+{
+    (void)random;
+    if (op->kind == OP_INSERT)
+        container_of(op, struct op_insert, op)->takes_over = NULL;
+    return false;
+}
+
+static bool forgets_executions_too_soon(struct op *op, struct prng *random)
+{
+    (void)random;
+    if (op->kind == OP_FORGET && container_of(op, struct op_forget, op)->executions_before_ms)
+        container_of(op, struct op_forget, op)->executions_before_ms += 5;
+    return false;
+}
+
+static bool keeps_dead_letters_too_long(struct op *op, struct prng *random)
+{
+    (void)random;
+    if (op->kind == OP_FORGET)
+        container_of(op, struct op_forget, op)->dlq_before_ms = 0;
+    return false;
+}
+
+static bool changes_the_catalog_whatever_its_version(struct op *op, struct prng *random)
+{
+    (void)random;
+    struct op_catalog *catalog = container_of(op, struct op_catalog, op);
+    for (size_t i = 0; op->kind == OP_CATALOG && i < catalog->n; i++)
+        catalog->v[i].version = -1;
+    return false;
+}
+
 static bool skips_the_guard_of_a_put(struct op *op, struct prng *random)
 {
     (void)random;
@@ -229,9 +372,24 @@ static void planted_bugs_are_noticed(void **state)
         spoil_fn *spoil;
     } bugs[] = {
 #define BUG(f) { #f, f }
-        BUG(drops_one_settle_in_a_hundred), BUG(keeps_no_idempotency_record),   BUG(withdraws_nothing),
-        BUG(claims_a_millisecond_early),    BUG(loses_one_insert_in_a_hundred), BUG(forgets_too_much),
-        BUG(keeps_a_lease_too_long),        BUG(skips_the_guard_of_a_put),
+        BUG(drops_one_settle_in_a_hundred),
+        BUG(keeps_no_idempotency_record),
+        BUG(withdraws_nothing),
+        BUG(keeps_no_record_of_a_recall),
+        BUG(begins_each_page_at_the_beginning),
+        BUG(takes_nothing_back),
+        BUG(claims_a_millisecond_early),
+        BUG(loses_one_insert_in_a_hundred),
+        BUG(forgets_too_much),
+        BUG(keeps_a_lease_too_long),
+        BUG(skips_the_guard_of_a_put),
+        BUG(lets_suspects_run_together),
+        BUG(loses_the_cause_of_failures),
+        BUG(knows_no_concurrency_keys),
+        BUG(takes_dedupe_keys_from_nobody),
+        BUG(forgets_executions_too_soon),
+        BUG(keeps_dead_letters_too_long),
+        BUG(changes_the_catalog_whatever_its_version),
 #undef BUG
     };
     static const struct store_ops ops = { faulty_apply, faulty_reader, NULL };
@@ -241,7 +399,7 @@ static void planted_bugs_are_noticed(void **state)
         struct tally tally;
         struct store *model = store_memory_new();
         struct faulty f = { { &ops }, store_memory_new(), bugs[i].spoil, seeds };
-        if (stores_agree(model, &f.base, prng_u64(&seeds), STEPS, &tally, why))
+        if (stores_agree(model, &f.base, prng_u64(&seeds), 4 * STEPS, &tally, why))
             fail_msg("a store that %s passes for a sound one", bugs[i].name);
         printf("# %s: %s\n", bugs[i].name, why);
         store_free(f.inner);

@@ -14,18 +14,32 @@ union any_op {
     struct op_settle settle;
     struct op_recurring recurring;
     struct op_spawn spawn;
+    struct op_missed missed;
     struct op_put put;
     struct op_key_put key_put;
+    struct op_catalog catalog;
     struct op_lease lease;
     struct op_forget forget;
 };
 
-enum { POOL_MAX = 250, NODES = 3, WHY_MAX = 256 };
+enum { INSERT_MAX = 4, POOL_MAX = 250, NODES = 3, WHY_MAX = 256 };
 
 /* What a run has seen: one that saw little proves little. */
 struct tally {
     int done[OP_FORGET + 1], refused[OP_FORGET + 1];
-    size_t claimed, settled, stale, withdrawn, forgotten, leases_lost;
+#define TALLY_SIZES(X)                                                                                                 \
+    X(claimed)                                                                                                         \
+    X(settled)                                                                                                         \
+    X(stale)                                                                                                           \
+    X(withdrawn)                                                                                                       \
+    X(missed)                                                                                                          \
+    X(forgotten)                                                                                                       \
+    X(leases_lost)                                                                                                     \
+    X(blocked)                                                                                                         \
+    X(skipped) X(cancelled) X(replaced) X(woken) X(suspects) X(deduped) /* of claims; woken: how many operations did */
+#define X(member) size_t member;
+    TALLY_SIZES(X)
+#undef X
 };
 
 struct known {
@@ -42,7 +56,8 @@ struct model {
     struct uuid nodes[NODES];
     struct known pool[POOL_MAX]; /* tasks that may be there */
     size_t pool_count;
-    bool first; /* of its batch */
+    bool first;           /* of its batch */
+    size_t gated_percent; /* of the tasks need slots */
     struct tally tally;
 };
 
@@ -53,6 +68,34 @@ size_t below(struct model *m, size_t n);
 bool chance(struct model *m, size_t percent);
 struct str one_of(struct model *m, const char *const *v, size_t n);
 extern const char *const model_queues[2], *const model_names[4], *const model_types[3];
+
+/* store_model_records.c */
+const struct idempotency *model_idempotency(struct model *m, size_t percent); /* NULL: none, mostly */
+void model_dedupe(struct model *m, struct task *t);                           /* gives it a key, now and then */
+void model_make_key_put(struct model *m, union any_op *ret);
+void model_make_catalog(struct model *m, union any_op *ret);
+void model_make_forget(struct model *m, union any_op *ret);
+bool same_catalog_changes(const struct op_catalog *a, const struct op_catalog *b, char why[WHY_MAX]);
+bool same_other_records(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX]);
+
+/* Who held which slot when it was looked last. */
+struct held {
+    struct str key;
+    struct uuid task;
+    int64_t fence, version;
+};
+
+struct watch {
+    struct slot_keys keys;
+    struct held *v;
+    size_t n;
+    struct arena arena; /* of v and its keys */
+};
+void watch_init(struct watch *w);
+void watch_release(struct watch *w);
+
+/* What is true of slots after every operation, as the reader tells it; else why holds what is wrong. */
+bool slots_are_sound(struct watch *w, struct reader *r, char why[WHY_MAX]);
 
 /* True if both say the same; else why holds the difference. */
 bool same_results(const union any_op *a, const union any_op *b, char why[WHY_MAX]);

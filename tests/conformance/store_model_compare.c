@@ -42,22 +42,56 @@ static bool same_settlements(const struct op_settle *a, const struct op_settle *
     return true;
 }
 
+static bool same_lanes(const struct op_claim *a, const struct op_claim *b, char why[WHY_MAX])
+{
+    for (size_t i = 0; i < a->lane_count; i++)
+        if (!number_same("taken of a lane", a->lanes[i].ret_taken, b->lanes[i].ret_taken) ||
+            !number_same("a lane's next due", a->lanes[i].ret_next_due_ms, b->lanes[i].ret_next_due_ms))
+            return false;
+    return number_same("claim's next due", a->ret_next_due_ms, b->ret_next_due_ms) &&
+           number_same("claim's next suspect", a->ret_next_suspect_ms, b->ret_next_suspect_ms);
+}
+
+static bool same_replaced(const struct op_claim *a, const struct op_claim *b, char why[WHY_MAX])
+{
+    for (size_t i = 0; i < a->ret_replaced_count; i++) {
+        size_t found = 0;
+        for (size_t j = 0; j < b->ret_replaced_count; j++)
+            found += uuid_eq(a->ret_replaced[i].id, b->ret_replaced[j].id) &&
+                     a->ret_replaced[i].fence == b->ret_replaced[j].fence &&
+                     a->ret_replaced[i].by_scheduled_ms == b->ret_replaced[j].by_scheduled_ms;
+        if (!found)
+            return differ("a replaced task is missing, or its fence or who replaces it another");
+    }
+    return number_same("replaced", a->ret_replaced_count, b->ret_replaced_count);
+}
+
+static bool same_claims(const struct op_claim *a, const struct op_claim *b, char why[WHY_MAX])
+{
+    return same_tasks("claim", &a->ret, &b->ret, why) && same_set("gated", &a->ret_gated, &b->ret_gated, why) &&
+           same_replaced(a, b, why) && same_lanes(a, b, why) && number_same("claim woke", a->ret_woke, b->ret_woke);
+}
+
 static bool same_answers(const union any_op *a, const union any_op *b, char why[WHY_MAX])
 {
     switch (a->op.kind) {
-    case OP_CLAIM:
-        return same_tasks("claim", &a->claim.ret, &b->claim.ret, why) &&
-               number_same("claim's next due", a->claim.ret_next_due_ms, b->claim.ret_next_due_ms);
+    case OP_CLAIM: return same_claims(&a->claim, &b->claim, why);
     case OP_CLAIMED: return same_set("claimed", &a->claimed.ret, &b->claimed.ret, why);
     case OP_HELD: /* which ones come when there are more is not said */
         return a->held.ret.n == a->held.max ? number_same("held", a->held.ret.n, b->held.ret.n)
                                             : same_set("held", &a->held.ret, &b->held.ret, why);
-    case OP_SETTLE: return same_settlements(&a->settle, &b->settle, why);
+    case OP_SETTLE:
+        return same_settlements(&a->settle, &b->settle, why) &&
+               number_same("settle woke", a->settle.ret_woke, b->settle.ret_woke);
     case OP_RECURRING:
         return same_tasks("recurring", &a->recurring.ret, &b->recurring.ret, why) &&
                number_same("recurring's next", a->recurring.ret_next_ms, b->recurring.ret_next_ms);
+    case OP_MISSED:
+        return number_same("missed", a->missed.ret_withdrawn, b->missed.ret_withdrawn) &&
+               (uuid_eq(a->missed.ret_after, b->missed.ret_after) || differ("missed: where to go on"));
     case OP_PUT:
         return number_same("put's withdrawn", a->put.ret_withdrawn, b->put.ret_withdrawn) &&
+               number_same("put woke", a->put.ret_woke, b->put.ret_woke) &&
                (a->put.task->kind != TASK_RECURRING ||
                 number_same("put's cursor", a->put.ret_cursor_ms, b->put.ret_cursor_ms));
     case OP_LEASE: return number_same("lease", a->lease.ret_held, b->lease.ret_held);
@@ -65,6 +99,7 @@ static bool same_answers(const union any_op *a, const union any_op *b, char why[
     case OP_INSERT:
     case OP_SPAWN:
     case OP_KEY_PUT: return true;
+    case OP_CATALOG: return same_catalog_changes(&a->catalog, &b->catalog, why);
     }
     return differ("no such operation");
 }
@@ -76,7 +111,8 @@ bool same_results(const union any_op *a, const union any_op *b, char why[WHY_MAX
                       b->op.error.text);
     if (a->op.rc == ERR_OK)
         return same_answers(a, b, why);
-    bool promised = a->op.kind == OP_INSERT || a->op.kind == OP_PUT;
+    bool promised =
+        a->op.kind == OP_INSERT || a->op.kind == OP_PUT || a->op.kind == OP_CATALOG || a->op.kind == OP_SETTLE;
     if (promised && strcmp(a->op.error.field, b->op.error.field) != 0)
         return differ("operation %d: field '%s' and '%s'", a->op.kind, a->op.error.field, b->op.error.field);
     return true;
@@ -192,5 +228,5 @@ bool same_reads(struct model *m, struct reader *a, struct reader *b, char why[WH
         if (!same_gets(m, a, b, why))
             return false;
     return same_lists(m, a, b, why) && same_executions(m, a, b, why) && same_records(m, a, b, why) &&
-           same_overview(m, a, b, why);
+           same_other_records(m, a, b, why) && same_overview(m, a, b, why);
 }

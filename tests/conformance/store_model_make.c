@@ -53,7 +53,7 @@ bool model_look(struct model *m, struct task *ret)
 /* A task of that state, if a few looks find one; else any. False: there is none at all. */
 static bool look_for_state(struct model *m, enum task_state state, struct task *ret)
 {
-    for (int i = 0; i < 30; i++)
+    for (int i = 0; i < 100; i++)
         if (!model_look(m, ret) || ret->state == state)
             break;
     return m->pool_count > 0;
@@ -83,6 +83,21 @@ static struct str some_text(struct model *m)
     return (struct str){ text, below(m, sizeof text) };
 }
 
+/* Few keys, mostly with one limit each. */
+static void set_key(struct model *m, struct task *t)
+{
+    static const char *const keys[] = { "x", "y", "z" };
+    size_t i = below(m, array_count(keys));
+    bool none = !chance(m, m->gated_percent);
+    t->concurrency_key = none ? (struct str){ 0 } : str_from(keys[i]);
+    t->concurrency_limit = none ? 0 : chance(m, 85) ? (int)i + 1 : 1 + (int)below(m, 3);
+}
+
+static enum overlap some_overlap(struct model *m)
+{
+    return chance(m, 80) ? (enum overlap)below(m, OVERLAP_CANCEL_PREVIOUS + 1) : OVERLAP_ALLOW;
+}
+
 static struct task make_task(struct model *m)
 {
     struct task t = {
@@ -105,8 +120,12 @@ static struct task make_task(struct model *m)
         .updated_ms = m->now_ms,
     };
     t.scheduled_ms = t.due_ms;
+    set_key(m, &t);
     if (t.kind == TASK_RECURRING) {
         t.schedule.interval_ms = 5;
+        t.schedule.catch_up = (enum catch_up)below(m, 3);
+        t.schedule.catch_up_window_ms = (int64_t)below(m, 15);
+        t.schedule.spread_ms = chance(m, 30) ? 1 + (int64_t)below(m, 20) : 0;
         t.schedule.end_ms = INT64_MAX;
         t.cursor_ms = near(m, -10, 40);
     }
@@ -123,6 +142,7 @@ static struct task make_occurrence(struct model *m, const struct task *parent, i
     t.kind = TASK_OCCURRENCE;
     t.parent = parent->id;
     t.runs_count = chance(m, 80);
+    t.overlap = some_overlap(m);
     t.scheduled_ms = at_ms;
     t.due_ms = max_of(at_ms, m->now_ms);
     t.cursor_ms = 0;
@@ -132,7 +152,7 @@ static struct task make_occurrence(struct model *m, const struct task *parent, i
 
 /* ---- operations ---- */
 
-static const struct idempotency *make_idempotency(struct model *m)
+const struct idempotency *model_idempotency(struct model *m, size_t percent)
 {
     struct idempotency i = {
         .tenant = chance(m, 50) ? TENANT : OTHER_TENANT,
@@ -142,13 +162,27 @@ static const struct idempotency *make_idempotency(struct model *m)
         .answer = some_text(m),
         .created_ms = m->now_ms,
     };
-    return chance(m, 12) ? copy_of(m, &i, sizeof i) : NULL;
+    return chance(m, percent) ? copy_of(m, &i, sizeof i) : NULL;
+}
+
+/* Sometimes, where all are of one tenant; most often wide enough. */
+static void limit(struct model *m, struct op_insert *op)
+{
+    for (size_t i = 1; i < op->count; i++)
+        if (op->tasks[i].tenant != op->tasks[0].tenant)
+            return;
+    if (!chance(m, 10))
+        return;
+    op->max_pending = (int64_t)below(m, 400);
+    op->max_recurring = (int64_t)below(m, 40);
 }
 
 static void make_insert(struct model *m, union any_op *op)
 {
-    struct task v[4], there;
-    size_t n = 1 + below(m, 4);
+    struct task v[INSERT_MAX], there;
+    struct uuid from[INSERT_MAX] = { 0 };
+    size_t n = 1 + below(m, INSERT_MAX);
+    bool takes_over = chance(m, 30);
     for (size_t i = 0; i < n; i++) {
         v[i] = make_task(m);
         if ((chance(m, 10) || m->pool_count == POOL_MAX) && model_look(m, &there)) {
@@ -156,11 +190,19 @@ static void make_insert(struct model *m, union any_op *op)
             v[i].tenant = there.tenant;
             v[i].created_ms = there.created_ms + (chance(m, 30) ? 1 : 0);
         }
+        model_dedupe(m, &v[i]);
+        bool held = v[i].dedupe_key.n &&
+                    reader_dedupe(m->reader, v[i].tenant, v[i].dedupe_key, v[i].created_ms, &from[i], NULL) == ERR_OK;
+        if (!held || chance(m, 20)) /* nobody to take it from, or from another than who has it */
+            from[i] = model_look(m, &there) ? there.id : v[i].id;
         know(m, &v[i]);
     }
-    op->insert = (struct op_insert){
-        .op.kind = OP_INSERT, .tasks = copy_of(m, v, n * sizeof *v), .count = n, .idempotency = make_idempotency(m)
-    };
+    op->insert = (struct op_insert){ .op.kind = OP_INSERT,
+                                     .tasks = copy_of(m, v, n * sizeof *v),
+                                     .count = n,
+                                     .takes_over = takes_over ? copy_of(m, from, n * sizeof *from) : NULL,
+                                     .idempotency = model_idempotency(m, 12) };
+    limit(m, &op->insert);
 }
 
 static void make_claim(struct model *m, union any_op *op)
@@ -187,6 +229,7 @@ static void make_claim(struct model *m, union any_op *op)
         .until_ms = m->now_ms + (int64_t)below(m, 30),
         .max = 1 + below(m, chance(m, 30) ? 4 : 40),
         .max_bytes = chance(m, 30) ? below(m, 120) : 1 << 20,
+        .max_suspects = below(m, 3),
     };
     struct task t; /* behind another operation of the batch, the claim may be gone by then */
     if (m->first && chance(m, 10) && look_for_state(m, TASK_RUNNING, &t) && t.state == TASK_RUNNING)
@@ -235,8 +278,8 @@ static struct execution make_execution(struct model *m, const struct task *t)
 
 static struct settlement make_settlement(struct model *m, const struct task *t)
 {
-    static const enum task_state next[] = { TASK_COMPLETED, TASK_SCHEDULED, TASK_SCHEDULED,
-                                            TASK_SCHEDULED, TASK_FAILED,    TASK_CANCELLED };
+    static const enum task_state next[] = { TASK_COMPLETED, TASK_SCHEDULED, TASK_SCHEDULED, TASK_SCHEDULED,
+                                            TASK_FAILED,    TASK_CANCELLED, TASK_EXPIRED,   TASK_SKIPPED };
     int64_t fence = chance(m, 85) ? t->fence : t->fence + prng_between(&m->random, -1, 1);
     struct settlement v = {
         .id = t->id,
@@ -250,25 +293,33 @@ static struct settlement make_settlement(struct model *m, const struct task *t)
                      .execution = make_execution(m, t),
                      .last_error = some_text(m) },
     };
+    static const struct fingerprint causes[] = { { "0123456789abcdef" }, { "fedcba9876543210" }, { "" } };
+    v.verdict.cause = causes[below(m, array_count(causes))];
     if (!chance(m, 15))
         return v;
     struct task row = *t;
     row.version++;
     row.name = one_of(m, model_names, array_count(model_names));
     row.due_ms = near(m, 0, 30);
-    set_state(m, &row, chance(m, 50) ? TASK_PAUSED : TASK_SCHEDULED);
+    set_state(m, &row, chance(m, 10) ? TASK_CANCELLED : chance(m, 50) ? TASK_PAUSED : TASK_SCHEDULED);
+    if (chance(m, 30))
+        set_key(m, &row);
     v.replace = copy_of(m, &row, sizeof row);
     return v;
 }
 
 static void make_settle(struct model *m, union any_op *op)
 {
-    size_t n = 0, max = 1 + below(m, 6);
+    size_t n = 0, max = chance(m, 20) ? 1 : 1 + below(m, 6);
     struct settlement *v = arena_array(&m->arena, struct settlement, max);
     struct task t;
     while (n < max && look_for_state(m, TASK_RUNNING, &t))
         v[n++] = make_settlement(m, &t);
-    op->settle = (struct op_settle){ .op.kind = OP_SETTLE, .v = v, .n = n, .now_ms = m->now_ms };
+    op->settle = (struct op_settle){ .op.kind = OP_SETTLE,
+                                     .v = v,
+                                     .n = n,
+                                     .now_ms = m->now_ms,
+                                     .idempotency = n == 1 ? model_idempotency(m, 80) : NULL };
 }
 
 static void make_recurring(struct model *m, union any_op *op)
@@ -276,6 +327,11 @@ static void make_recurring(struct model *m, union any_op *op)
     op->recurring = (struct op_recurring){ .op.kind = OP_RECURRING,
                                            .until_ms = near(m, -10, 50),
                                            .max = chance(m, 50) ? 1 + below(m, 5) : 1000 };
+    struct task t;
+    if (chance(m, 40) && look_for_recurring(m, &t)) {
+        op->recurring.after_cursor_ms = chance(m, 90) ? t.cursor_ms : near(m, -10, 40);
+        op->recurring.after_id = chance(m, 90) ? t.id : (struct uuid){ 0 };
+    }
 }
 
 static void make_spawn(struct model *m, union any_op *op)
@@ -314,11 +370,23 @@ static struct task changed(struct model *m, const struct task *t)
         next.queue = one_of(m, model_queues, array_count(model_queues));
     if (chance(m, 30))
         next.due_ms = near(m, 0, 40);
+    if (chance(m, 30) && t->state != TASK_RUNNING) /* what runs keeps its key: nobody edits it */
+        set_key(m, &next);
+    if (chance(m, 10) && t->state != TASK_RUNNING && t->kind == TASK_OCCURRENCE)
+        next.overlap = some_overlap(m);
+    if (chance(m, 10))
+        next.losses = 0;
+    if (t->state == TASK_FAILED && chance(m, 50)) {
+        next.resolved_ms = m->now_ms;
+        next.resolution = some_text(m);
+    }
     if (chance(m, 30) && t->kind == TASK_RECURRING)
         next.cursor_ms = near(m, -10, 40);
     enum task_state state = chance(m, 60) ? TASK_SCHEDULED : (enum task_state)below(m, TASK_EXPIRED + 1);
     if (chance(m, 60) && state != TASK_RUNNING && task_may_become(t->state, state))
         set_state(m, &next, state);
+    if (t->state == TASK_BLOCKED && chance(m, 30))
+        set_state(m, &next, TASK_CANCELLED); /* or all would wait in the end */
     next.deleted = chance(m, 5);
     if (next.deleted && !task_is_final(next.state))
         set_state(m, &next, TASK_CANCELLED);
@@ -339,7 +407,7 @@ static void make_put(struct model *m, union any_op *op)
                                .cursor_ms = t.cursor_ms + (chance(m, 8) ? 1 : 0),
                                .withdraw = chance(m, 60),
                                .withdraw_from_ms = chance(m, 40) ? 0 : near(m, -20, 20),
-                               .idempotency = make_idempotency(m) };
+                               .idempotency = model_idempotency(m, 12) };
     if (!chance(m, 20))
         return;
     if (t.kind == TASK_RECURRING) {
@@ -353,17 +421,19 @@ static void make_put(struct model *m, union any_op *op)
     }
     if (uuid_eq(also.id, t.id) || m->pool_count == POOL_MAX)
         return;
+    model_dedupe(m, &also);
     op->put.also = copy_of(m, &also, sizeof also);
     know(m, &also);
 }
 
-static void make_key_put(struct model *m, union any_op *op)
+static void make_missed(struct model *m, union any_op *op)
 {
-    static const char *const ids[] = { "k0", "k1", "k2" };
-    struct api_key k = {
-        one_of(m, ids, 3), TENANT, { (uint8_t)below(m, 256) }, some_text(m), some_text(m), m->now_ms, 0
-    };
-    op->key_put = (struct op_key_put){ .op.kind = OP_KEY_PUT, .key = copy_of(m, &k, sizeof k) };
+    struct task t;
+    op->missed = (struct op_missed){ .op.kind = OP_MISSED,
+                                     .before_ms = near(m, -15, 20),
+                                     .max = chance(m, 50) ? 1 + below(m, 3) : 1000 };
+    if (chance(m, 30) && look_for_recurring(m, &t))
+        op->missed.after = t.id;
 }
 
 static void make_lease(struct model *m, union any_op *op)
@@ -376,23 +446,16 @@ static void make_lease(struct model *m, union any_op *op)
                                    .ttl_ms = (int64_t)below(m, 200) };
 }
 
-static void make_forget(struct model *m, union any_op *op)
-{
-    op->forget = (struct op_forget){ .op.kind = OP_FORGET,
-                                     .idempotency_before_ms = near(m, -100, 0),
-                                     .tasks_before_ms = near(m, -100, 0),
-                                     .max = 1000 };
-}
-
 void model_make(struct model *m, union any_op *ret)
 {
     static const struct {
         void (*make)(struct model *, union any_op *);
         size_t weight;
     } rows[] = {
-        { make_insert, 20 }, { make_claim, 20 },    { make_claimed, 5 }, { make_held, 5 },
-        { make_settle, 20 }, { make_recurring, 5 }, { make_spawn, 20 },  { make_put, 20 },
-        { make_key_put, 1 }, { make_lease, 8 },     { make_forget, 4 },
+        { make_insert, 20 },      { make_claim, 20 },    { make_claimed, 5 },       { make_held, 5 },
+        { make_settle, 20 },      { make_recurring, 5 }, { make_spawn, 20 },        { make_put, 20 },
+        { make_missed, 7 },       { make_lease, 8 },     { model_make_key_put, 3 }, { model_make_catalog, 10 },
+        { model_make_forget, 5 },
     };
     size_t sum = 0, i = 0;
     for (size_t j = 0; j < array_count(rows); j++)
@@ -426,6 +489,13 @@ struct task_filter model_filter(struct model *m)
         f.due_after_ms = near(m, -20, 40);
     if (chance(m, 25) && look_for_recurring(m, &t))
         f.parent = t.id;
+    f.occurrences = chance(m, 50);
+    if (chance(m, 15) && look_for_state(m, TASK_BLOCKED, &t))
+        f.waits_for = t.waits_for;
+    if (chance(m, 15) && look_for_state(m, TASK_FAILED, &t))
+        f.cause = t.cause;
+    f.by_resolved = chance(m, 15);
+    f.resolved = chance(m, 50);
     if (chance(m, 30) && model_look(m, &t))
         f.before = t.id;
     f.offset = chance(m, 20) ? below(m, 5) : 0;

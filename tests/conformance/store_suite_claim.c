@@ -1,7 +1,7 @@
 /* OP_CLAIM, OP_CLAIMED and OP_HELD. */
 #include "store_world.h"
 
-static const struct lane_quota plenty = { { TENANT, { "default", 7 }, CLASS_NORMAL }, 1000 };
+static struct lane_quota plenty = { { TENANT, { "default", 7 }, CLASS_NORMAL }, 1000 };
 
 /* Claims from the one lane until until_ms; now is NOW. */
 static struct op_claim claim_until(struct world *w, int64_t until_ms)

@@ -1,20 +1,7 @@
-/* store_apply as a whole, OP_INSERT and its idempotency records, OP_KEY_PUT, OP_LEASE, OP_FORGET. */
+/* store_apply as a whole, OP_INSERT and its idempotency records, OP_KEY_PUT, OP_LEASE. */
+#include <stdio.h>
+
 #include "store_world.h"
-
-static struct idempotency some_idempotency(void)
-{
-    return (struct idempotency){ .tenant = TENANT,
-                                 .key = "key",
-                                 .payload = "payload",
-                                 .status = 201,
-                                 .answer = S("{\"id\":1}"),
-                                 .created_ms = NOW };
-}
-
-static struct op_insert insert_of(const struct task *tasks, size_t n)
-{
-    return (struct op_insert){ .op.kind = OP_INSERT, .tasks = tasks, .count = n };
-}
 
 static struct task full_task(struct world *w)
 {
@@ -55,6 +42,7 @@ static void every_field_of_a_task_comes_back(void **state)
 {
     struct world *w = *state;
     struct task t = full_task(w);
+    add_calendar(w, t.schedule.calendar);
     insert(w, &t, 1);
     struct task read = get(w, t.id);
     assert_same_task(&read, &t);
@@ -259,7 +247,7 @@ static void tenants_may_use_the_same_idempotency_key(void **state)
     assert_int_equal(world_apply(w, &b.op), ERR_OK);
 }
 
-/* ---- keys, leases, upkeep ---- */
+/* ---- keys and leases ---- */
 
 static enum err put_key(struct world *w, const struct api_key *k)
 {
@@ -294,6 +282,68 @@ static void an_unknown_key_is_not_found(void **state)
     assert_int_equal(put_key(w, &k), ERR_OK);
     assert_int_equal(reader_key(w->reader, S("bf_"), &w->arena, &read, NULL), ERR_NOT_FOUND);
     assert_int_equal(reader_key(w->reader, S("bf_11"), &w->arena, &read, NULL), ERR_NOT_FOUND);
+}
+
+static void a_removed_key_is_gone(void **state)
+{
+    struct world *w = *state;
+    struct api_key k = { S("bf_1"), TENANT, "hash", S("laptop"), S("read"), NOW, 0 }, read;
+    struct op_key_put op = { .op.kind = OP_KEY_PUT, .key = &k, .remove = true };
+    assert_int_equal(world_apply(w, &op.op), ERR_NOT_FOUND);
+    assert_int_equal(put_key(w, &k), ERR_OK);
+    k.tenant = OTHER_TENANT;
+    assert_int_equal(world_apply(w, &op.op), ERR_NOT_FOUND);
+    k.tenant = TENANT;
+    assert_int_equal(reader_key(w->reader, S("bf_1"), &w->arena, &read, NULL), ERR_OK);
+    assert_int_equal(world_apply(w, &op.op), ERR_OK);
+    assert_int_equal(reader_key(w->reader, S("bf_1"), &w->arena, &read, NULL), ERR_NOT_FOUND);
+    assert_int_equal(world_apply(w, &op.op), ERR_NOT_FOUND);
+}
+
+static void keys_of_a_tenant_are_listed_by_id(void **state)
+{
+    struct world *w = *state;
+    static const char *const ids[] = { "c", "a", "bb", "b" };
+    struct api_key k = { S(""), TENANT, "hash", S("name"), S("read"), NOW, NOW + 1 };
+    struct key_list list;
+    struct error e = { 0 };
+    assert_ok(reader_keys(w->reader, TENANT, &w->arena, &list, &e), &e);
+    assert_int_equal(list.n, 0);
+    for (size_t i = 0; i < array_count(ids); i++) {
+        k.id = str_from(ids[i]);
+        k.tenant = i == 0 ? OTHER_TENANT : TENANT;
+        assert_int_equal(put_key(w, &k), ERR_OK);
+    }
+    assert_ok(reader_keys(w->reader, TENANT, &w->arena, &list, &e), &e);
+    assert_int_equal(list.n, 3);
+    assert_str(list.v[0].id, "a");
+    assert_str(list.v[1].id, "b");
+    assert_str(list.v[2].id, "bb");
+    assert_str(list.v[2].name, "name");
+    assert_str(list.v[2].scopes, "read");
+    assert_memory_equal(list.v[2].hash, k.hash, 32);
+    assert_int_equal(list.v[2].expires_ms, NOW + 1);
+}
+
+static void no_more_than_a_page_of_keys_is_listed(void **state)
+{
+    struct world *w = *state;
+    struct key_list list;
+    struct error e = { 0 };
+    static char ids[LIST_MAX + 5][8];
+    static struct api_key keys[LIST_MAX + 5];
+    static struct op_key_put ops[LIST_MAX + 5];
+    struct op *all[LIST_MAX + 5];
+    for (size_t i = 0; i < array_count(ids); i++) {
+        snprintf(ids[i], sizeof ids[i], "%zu", 10000 + i);
+        keys[i] = (struct api_key){ .id = str_from(ids[i]), .tenant = TENANT, .created_ms = NOW };
+        ops[i] = (struct op_key_put){ .op.kind = OP_KEY_PUT, .key = &keys[i] };
+        all[i] = &ops[i].op;
+    }
+    assert_ok(store_apply(w->store, all, array_count(all), &e), &e);
+    assert_ok(reader_keys(w->reader, TENANT, &w->arena, &list, &e), &e);
+    assert_int_equal(list.n, LIST_MAX);
+    assert_str(list.v[LIST_MAX - 1].id, "10999");
 }
 
 static bool take_lease(struct world *w, struct str name, struct uuid holder, int64_t now_ms)
@@ -339,80 +389,6 @@ static void leases_of_other_names_are_others(void **state)
     assert_true(take_lease(w, S("lead"), fresh_id(w), NOW));
 }
 
-static size_t forget(struct world *w, int64_t idempotency_ms, int64_t tasks_ms, size_t max)
-{
-    struct op_forget op = {
-        .op.kind = OP_FORGET, .idempotency_before_ms = idempotency_ms, .tasks_before_ms = tasks_ms, .max = max
-    };
-    assert_int_equal(world_apply(w, &op.op), ERR_OK);
-    return op.ret_forgotten;
-}
-
-static void final_tasks_are_forgotten_once_completed_long_enough(void **state)
-{
-    struct world *w = *state;
-    struct task v[] = { some_task(w), some_task(w), some_task(w), some_task(w), some_task(w), some_task(w) };
-    static const enum task_state states[] = { TASK_COMPLETED, TASK_FAILED, TASK_CANCELLED, TASK_SKIPPED, TASK_EXPIRED };
-    for (size_t i = 0; i < array_count(states); i++) {
-        v[i].state = states[i];
-        v[i].completed_ms = NOW;
-    }
-    insert(w, v, array_count(v));
-    assert_int_equal(forget(w, 0, NOW, 100), 0);
-    assert_int_equal(forget(w, 0, NOW + 1, 100), array_count(states));
-    assert_true(is_there(w, TENANT, v[5].id)); /* SCHEDULED */
-    for (size_t i = 0; i < array_count(states); i++)
-        assert_false(is_there(w, TENANT, v[i].id));
-}
-
-static void idempotency_records_are_forgotten_by_their_creation(void **state)
-{
-    struct world *w = *state;
-    struct task t = some_task(w);
-    struct idempotency i = some_idempotency(), read;
-    struct op_insert op = insert_of(&t, 1);
-    op.idempotency = &i;
-    assert_int_equal(world_apply(w, &op.op), ERR_OK);
-    assert_int_equal(forget(w, NOW, 0, 100), 0);
-    assert_int_equal(forget(w, NOW + 1, 0, 100), 1);
-    assert_int_equal(reader_idempotency(w->reader, TENANT, i.key, &w->arena, &read, NULL), ERR_NOT_FOUND);
-    assert_true(is_there(w, TENANT, t.id));
-}
-
-static void forgetting_goes_in_batches_of_both_together(void **state)
-{
-    struct world *w = *state;
-    struct task v[] = { some_task(w), some_task(w), some_task(w) };
-    for (size_t i = 0; i < 3; i++) {
-        v[i].state = TASK_COMPLETED;
-        v[i].completed_ms = NOW;
-        struct idempotency key = some_idempotency();
-        key.key[0] = (uint8_t)i;
-        struct op_insert op = insert_of(&v[i], 1);
-        op.idempotency = &key;
-        assert_int_equal(world_apply(w, &op.op), ERR_OK);
-    }
-    assert_int_equal(forget(w, NOW + 1, NOW + 1, 4), 4);
-    assert_int_equal(forget(w, NOW + 1, NOW + 1, 4), 2);
-    assert_int_equal(forget(w, NOW + 1, NOW + 1, 4), 0);
-}
-
-static void executions_outlive_their_task(void **state)
-{
-    struct world *w = *state;
-    struct task t = some_task(w), claimed = claim_one(w, &t, fresh_id(w));
-    struct settlement v = settlement_of(&claimed, TASK_COMPLETED);
-    v.verdict.has_execution = true;
-    v.verdict.execution = some_execution(w, &claimed);
-    assert_true(settle_with(w, &v));
-    assert_int_equal(forget(w, 0, NOW + 1000, 10), 1);
-    struct execution_filter f = { .tenant = TENANT, .task = t.id, .limit = 10 };
-    struct execution_page page;
-    struct error e = { 0 };
-    assert_ok(reader_executions(w->reader, &f, &w->arena, &page, &e), &e);
-    assert_int_equal(page.executions.n, 1);
-}
-
 static const struct CMUnitTest tests[] = {
     store_test(every_field_of_a_task_comes_back),
     store_test(what_was_inserted_is_copied_not_kept),
@@ -430,13 +406,12 @@ static const struct CMUnitTest tests[] = {
     store_test(tenants_may_use_the_same_idempotency_key),
     store_test(a_key_comes_back_and_is_replaced_by_one_of_its_id),
     store_test(an_unknown_key_is_not_found),
+    store_test(a_removed_key_is_gone),
+    store_test(keys_of_a_tenant_are_listed_by_id),
+    store_test(no_more_than_a_page_of_keys_is_listed),
     store_test(a_lease_has_one_holder_until_it_expires),
     store_test(a_holder_renews_its_lease),
     store_test(a_refused_lease_changes_nothing),
     store_test(leases_of_other_names_are_others),
-    store_test(final_tasks_are_forgotten_once_completed_long_enough),
-    store_test(idempotency_records_are_forgotten_by_their_creation),
-    store_test(forgetting_goes_in_batches_of_both_together),
-    store_test(executions_outlive_their_task),
 };
 const struct test_list insert_tests = { tests, array_count(tests) };

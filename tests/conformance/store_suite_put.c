@@ -168,6 +168,23 @@ static void withdrawing_deletes_what_waits_and_sets_the_cursor_back(void **state
         assert_false(is_there(w, TENANT, o[i].id));
 }
 
+static void the_cursor_goes_back_to_when_a_spread_occurrence_was_due(void **state)
+{
+    struct world *w = *state;
+    struct task next, t = some_recurring(w);
+    t.schedule.spread_ms = 86400000;
+    int64_t spread_ms = schedule_spread(&t.schedule, t.id);
+    assert_true(spread_ms > 5000); /* else this shows nothing */
+    t.cursor_ms = NOW + 10000;
+    insert(w, &t, 1);
+    struct task o = some_occurrence(w, &t, NOW + 1000 - spread_ms);
+    o.due_ms = NOW + 1000;
+    insert(w, &o, 1);
+    struct op_put op = withdraw_with(w, &t, &next, NOW + 1000);
+    assert_int_equal(op.ret_withdrawn, 1);
+    assert_int_equal(op.ret_cursor_ms, NOW + 1000); /* else all since would be made, or missed, once more */
+}
+
 static void a_put_that_did_not_see_the_latest_spawn_is_refused(void **state)
 {
     struct world *w = *state;
@@ -235,19 +252,21 @@ static void a_withdrawn_occurrence_is_never_claimed(void **state)
 static void withdrawing_never_deletes_what_fired(void **state)
 {
     struct world *w = *state;
-    struct task o[8], next, t = spawned(w, o, 8);
+    struct task o[9], next, t = spawned(w, o, 9);
     struct task running = claim_one(w, &o[0], fresh_id(w));
     o[1].attempts = 1;
     o[2].losses = 1;
     o[3].state = TASK_COMPLETED;
     o[4].state = TASK_SKIPPED;
     o[5].state = TASK_FAILED;
-    o[6].fence = 4; /* claimed and given back before it fired: it waits like any other */
-    insert(w, o + 1, 7);
+    o[6].started_ms =
+        NOW;        /* retried by hand: it begins at no attempts again, but it has run, and so have others since */
+    o[7].fence = 4; /* claimed and given back before it fired: it waits like any other */
+    insert(w, o + 1, 8);
     struct op_put op = withdraw_with(w, &t, &next, 0);
     assert_int_equal(op.ret_withdrawn, 2);
-    assert_int_equal(op.ret_cursor_ms, NOW + 7000);
-    for (int i = 0; i < 6; i++)
+    assert_int_equal(op.ret_cursor_ms, NOW + 8000);
+    for (int i = 0; i < 7; i++)
         assert_true(is_there(w, TENANT, o[i].id));
     struct task read = get(w, o[0].id);
     assert_same_task(&read, &running);
@@ -393,6 +412,7 @@ static const struct CMUnitTest tests[] = {
     store_test(a_running_task_keeps_its_claim_through_a_put),
     store_test(a_deleted_task_is_on_no_list),
     store_test(withdrawing_deletes_what_waits_and_sets_the_cursor_back),
+    store_test(the_cursor_goes_back_to_when_a_spread_occurrence_was_due),
     store_test(a_put_that_did_not_see_the_latest_spawn_is_refused),
     store_test(what_is_withdrawn_does_not_count_as_a_run),
     store_test(a_run_by_hand_is_withdrawn_and_has_no_say),

@@ -48,6 +48,47 @@ static void at_most_max_recurring_tasks_come(void **state)
     assert_int_equal(op.ret_next_ms, NOW + 3);
 }
 
+static struct op_recurring recurring_behind(struct world *w, int64_t cursor_ms, struct uuid id, size_t max)
+{
+    struct op_recurring op = {
+        .op.kind = OP_RECURRING, .after_cursor_ms = cursor_ms, .after_id = id, .until_ms = NOW + 100, .max = max
+    };
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    return op;
+}
+
+static void a_page_begins_behind_the_last_of_the_one_before(void **state)
+{
+    struct world *w = *state;
+    struct task a = recurring_at(w, NOW + 1), b = recurring_at(w, NOW + 1), c = recurring_at(w, NOW + 1),
+                d = recurring_at(w, NOW + 2), beyond = recurring_at(w, NOW + 100);
+    insert(w, (struct task[]){ d, c, beyond, b, a }, 5);
+    struct op_recurring first = recurring_before(w, NOW + 100, 2);
+    assert_tasks(&first.ret, &a.id, &b.id);
+    struct op_recurring second = recurring_behind(w, NOW + 1, b.id, 1), third = recurring_behind(w, NOW + 1, c.id, 2);
+    assert_tasks(&second.ret, &c.id);
+    assert_int_equal(second.ret_next_ms, NOW + 2);
+    assert_tasks(&third.ret, &d.id);
+    assert_int_equal(third.ret_next_ms, NOW + 100);
+    struct op_recurring fourth = recurring_behind(w, NOW + 100, beyond.id, 2);
+    assert_int_equal(fourth.ret.n, 0);
+    assert_true(fourth.ret_next_ms == INT64_MAX); /* what stands before counts nowhere */
+}
+
+static void a_page_may_begin_where_there_is_nothing(void **state)
+{
+    struct world *w = *state;
+    struct uuid nil = { 0 };
+    struct task a = recurring_at(w, NOW + 1), gone = recurring_at(w, NOW + 2), b = recurring_at(w, NOW + 2);
+    insert(w, (struct task[]){ a, b }, 2);
+    struct op_recurring behind = recurring_behind(w, NOW + 2, gone.id, 9), at = recurring_behind(w, NOW + 2, nil, 9);
+    assert_tasks(&behind.ret, &b.id);
+    assert_tasks(&at.ret, &b.id);
+    struct op_recurring at_a = recurring_behind(w, NOW + 1, nil, 9), late = recurring_behind(w, NOW + 3, nil, 9);
+    assert_tasks(&at_a.ret, &a.id, &b.id);
+    assert_int_equal(late.ret.n, 0);
+}
+
 static void only_scheduled_recurring_tasks_come(void **state)
 {
     struct world *w = *state;
@@ -182,6 +223,8 @@ static const struct CMUnitTest tests[] = {
     store_test(recurring_tasks_come_earliest_first),
     store_test(a_cursor_at_until_is_left_and_told),
     store_test(at_most_max_recurring_tasks_come),
+    store_test(a_page_begins_behind_the_last_of_the_one_before),
+    store_test(a_page_may_begin_where_there_is_nothing),
     store_test(only_scheduled_recurring_tasks_come),
     store_test(spawning_puts_occurrences_in_and_moves_the_cursor),
     store_test(a_task_that_has_ended_is_completed),

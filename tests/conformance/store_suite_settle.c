@@ -262,6 +262,89 @@ static void a_replacement_brings_the_verdicts_execution_along(void **state)
     assert_tasks(&op.ret, &t.id); /* it stands in its lane again */
 }
 
+/* ---- with the record of a request's key ---- */
+
+static struct op_settle recall_of(struct settlement *v, const struct idempotency *i)
+{
+    return (struct op_settle){ .op.kind = OP_SETTLE, .v = v, .n = 1, .now_ms = NOW + 10, .idempotency = i };
+}
+
+static void a_recalled_task_and_the_record_of_its_request_come_together(void **state)
+{
+    struct world *w = *state;
+    struct task t = claimed_task(w), row = t;
+    row.state = TASK_PAUSED;
+    row.claim = (struct uuid){ 0 };
+    struct settlement v = settlement_of(&t, TASK_SCHEDULED);
+    v.replace = &row;
+    struct idempotency i = some_idempotency(), read;
+    struct op_settle op = recall_of(&v, &i);
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    assert_false(v.stale);
+    assert_int_equal(get(w, t.id).state, TASK_PAUSED);
+    struct error e = { 0 };
+    assert_ok(reader_idempotency(w->reader, TENANT, i.key, &w->arena, &read, &e), &e);
+    assert_true(read.status == i.status && str_eq(read.answer, i.answer));
+    assert_memory_equal(read.payload, i.payload, sizeof read.payload);
+}
+
+static void a_stale_recall_keeps_no_record(void **state)
+{
+    struct world *w = *state;
+    struct task t = claimed_task(w), row = t;
+    row.state = TASK_CANCELLED;
+    struct settlement v = settlement_of(&t, TASK_SCHEDULED);
+    v.replace = &row;
+    v.fence++;
+    struct idempotency i = some_idempotency(), read;
+    struct op_settle op = recall_of(&v, &i);
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    assert_true(v.stale);
+    assert_int_equal(reader_idempotency(w->reader, TENANT, i.key, &w->arena, &read, NULL), ERR_NOT_FOUND);
+    v.fence--; /* and the key is free */
+    op = recall_of(&v, &i);
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    assert_false(v.stale);
+}
+
+static void a_recall_under_a_key_that_has_a_record_changes_nothing(void **state)
+{
+    struct world *w = *state;
+    struct task t = claimed_task(w), row = t;
+    row.state = TASK_CANCELLED;
+    struct settlement v = settlement_of(&t, TASK_SCHEDULED);
+    v.replace = &row;
+    struct idempotency first = some_idempotency(), second = first, read;
+    second.status = 418;
+    struct op_insert before = { .op.kind = OP_INSERT, .idempotency = &first };
+    struct op_settle op = recall_of(&v, &second);
+    world_apply_all(w, (struct op *[]){ &before.op, &op.op }, 2); /* also if it was made in the same transaction */
+    assert_int_equal(op.op.rc, ERR_CONFLICT);
+    assert_string_equal(op.op.error.field, "idempotency-key");
+    struct task after = get(w, t.id);
+    assert_same_task(&after, &t);
+    struct error e = { 0 };
+    assert_ok(reader_idempotency(w->reader, TENANT, first.key, &w->arena, &read, &e), &e);
+    assert_int_equal(read.status, first.status);
+}
+
+static void a_repeated_recall_fails_by_its_key(void **state)
+{
+    struct world *w = *state;
+    struct task t = claimed_task(w), row = t;
+    row.state = TASK_PAUSED;
+    row.claim = (struct uuid){ 0 };
+    struct settlement v = settlement_of(&t, TASK_SCHEDULED);
+    v.replace = &row;
+    struct idempotency i = some_idempotency();
+    struct op_settle op = recall_of(&v, &i), again = recall_of(&v, &i);
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    assert_int_equal(world_apply(w, &again.op), ERR_CONFLICT);
+    assert_string_equal(again.op.error.field, "idempotency-key");
+    struct task after = get(w, t.id);
+    assert_same_task(&after, &row);
+}
+
 static const struct CMUnitTest tests[] = {
     store_test(a_final_verdict_ends_a_task),
     store_test(a_retry_schedules_a_task_for_its_new_due_time),
@@ -279,5 +362,9 @@ static const struct CMUnitTest tests[] = {
     store_test(a_recalled_task_becomes_the_row_in_its_place),
     store_test(a_replacement_is_guarded_by_the_fence_too),
     store_test(a_replacement_brings_the_verdicts_execution_along),
+    store_test(a_recalled_task_and_the_record_of_its_request_come_together),
+    store_test(a_stale_recall_keeps_no_record),
+    store_test(a_recall_under_a_key_that_has_a_record_changes_nothing),
+    store_test(a_repeated_recall_fails_by_its_key),
 };
 const struct test_list settle_tests = { tests, array_count(tests) };

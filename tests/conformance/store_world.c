@@ -141,7 +141,30 @@ struct execution some_execution(struct world *w, const struct task *t)
     };
 }
 
+struct idempotency some_idempotency(void)
+{
+    return (struct idempotency){ .tenant = TENANT,
+                                 .key = "key",
+                                 .payload = "payload",
+                                 .status = 201,
+                                 .answer = S("{\"id\":1}"),
+                                 .created_ms = NOW };
+}
+
+struct op_insert insert_of(const struct task *tasks, size_t n)
+{
+    return (struct op_insert){ .op.kind = OP_INSERT, .tasks = tasks, .count = n };
+}
+
 /* ---- doing things ---- */
+
+void add_calendar(struct world *w, struct str name)
+{
+    struct catalog_change c = { .entry = { .tenant = TENANT, .kind = CATALOG_CALENDAR, .name = name, .doc = S("{}") },
+                                .version = -1 };
+    struct op_catalog op = { .op.kind = OP_CATALOG, .v = &c, .n = 1, .now_ms = NOW };
+    assert_int_equal(world_apply(w, &op.op), ERR_OK);
+}
 
 void insert(struct world *w, const struct task *tasks, size_t n)
 {
@@ -166,7 +189,7 @@ struct task get(struct world *w, struct uuid id)
     return t;
 }
 
-struct op_claim claim_of(struct world *w, const struct lane_quota *lanes, size_t n)
+struct op_claim claim_of(struct world *w, struct lane_quota *lanes, size_t n)
 {
     return (struct op_claim){
         .op.kind = OP_CLAIM,

@@ -27,7 +27,10 @@ struct test_list {
     const struct CMUnitTest *v;
     size_t n;
 };
-extern const struct test_list insert_tests, claim_tests, settle_tests, recurring_tests, put_tests, read_tests;
+extern const struct test_list insert_tests, claim_tests, settle_tests, recurring_tests, missed_tests, put_tests,
+    read_tests;
+extern const struct test_list slot_tests, line_tests, overlap_tests, suspect_tests;
+extern const struct test_list dedupe_tests, catalog_tests, forget_tests, causes_tests, growth_tests, limits_tests;
 
 /* Runs one operation, or several as one transaction; results live as long as the world. */
 enum err world_apply(struct world *w, struct op *op);
@@ -39,13 +42,15 @@ struct task some_recurring(struct world *w); /* cursor NOW + 1000 */
 struct task some_occurrence(struct world *w, const struct task *parent, int64_t at_ms);
 struct lane some_lane(void);
 struct execution some_execution(struct world *w, const struct task *t);
+struct idempotency some_idempotency(void);
+struct op_insert insert_of(const struct task *tasks, size_t n);
 
+void add_calendar(struct world *w, struct str name);              /* of TENANT; tasks go by what is there */
 void insert(struct world *w, const struct task *tasks, size_t n); /* and expects that it works */
 struct task get(struct world *w, struct uuid id);                 /* it is there, of its TENANT */
 bool is_there(struct world *w, int32_t tenant, struct uuid id);
 
-struct op_claim claim_of(struct world *w, const struct lane_quota *lanes,
-                         size_t n);                                             /* until NOW, plenty of everything */
+struct op_claim claim_of(struct world *w, struct lane_quota *lanes, size_t n);  /* until NOW, plenty of everything */
 struct task claim_one(struct world *w, const struct task *t, struct uuid node); /* t is inserted and claimed, alone */
 struct settlement settlement_of(const struct task *t, enum task_state next);
 bool settle_with(struct world *w, struct settlement *v); /* true: applied, false: stale */

@@ -42,11 +42,11 @@ def read_terminal(master, chunks):
         chunks.append(chunk)
 
 
-def run(*args, stdin=None, tty=False, env=None, cwd=None):
+def run(*args, stdin=None, tty=False, env=None, cwd=None, timeout_s=TIMEOUT_S):
     """Runs belfry; with tty its stdout is a terminal. Arguments may be bytes."""
     command = [BUILD / "belfry", *args]
     environment = {**os.environ, **(env or {})}
-    common = {"input": stdin.encode() if stdin is not None else b"", "stderr": subprocess.PIPE, "timeout": TIMEOUT_S,
+    common = {"input": stdin.encode() if stdin is not None else b"", "stderr": subprocess.PIPE, "timeout": timeout_s,
               "env": environment, "cwd": cwd, "check": False}
     if not tty:
         done = subprocess.run(command, stdout=subprocess.PIPE, **common)

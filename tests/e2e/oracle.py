@@ -63,6 +63,27 @@ class Report:
                 f"p99 {self.quantile(0.99):.0f} max {self.quantile(1):.0f} ms")
 
 
+def ends_ms(call, calls, faults_ms):
+    """When a call was no more Belfry's: it was answered, or its caller died, which leaves an orphan. One that is written down after the
+    fault is known by its repeat, under a higher fence."""
+    died = [ms for ms in faults_ms if call.received_ms <= ms <= call.answered_ms]
+    if died:
+        return min(died)
+    repeated = any(c.id == call.id and c.attempt == call.attempt and c.fence > call.fence for c in calls)
+    late = any(call.received_ms - LAG_MS <= ms <= call.received_ms for ms in faults_ms)
+    return call.received_ms if repeated and late else call.answered_ms
+
+
+def most_at_once(calls, faults_ms=()):
+    """How many of the calls were under way at the same moment. One that ends as another begins is not beside it."""
+    moments = sorted([(c.received_ms, 1) for c in calls] + [(ends_ms(c, calls, faults_ms), -1) for c in calls])
+    most = now = 0
+    for _, step in moments:
+        now += step
+        most = max(most, now)
+    return most
+
+
 def check_order(report, calls, faults_ms, finals_seen):
     """The calls of one webhook-id."""
     calls = sorted(calls, key=lambda c: c.fence)

@@ -249,6 +249,7 @@ class Call:
     headers: dict
     body: bytes
     status: int = 0  # what was answered; 0: nothing yet
+    answered_ms: float = float("inf")  # when; whoever follows because of it comes later
 
     @property
     def id(self):
@@ -273,12 +274,13 @@ class Call:
 
 @dataclasses.dataclass
 class Reply:
-    """What to answer. hold: an event to wait for first. drop: close without a word."""
+    """What to answer. hold: an event to wait for first; takes_s: how long the work behind it takes. drop: close without a word."""
 
     status: int = 200
     headers: dict = dataclasses.field(default_factory=dict)
     body: bytes = b"ok"
     hold: threading.Event = None
+    takes_s: float = 0
     drop: bool = False
 
 
@@ -374,10 +376,11 @@ class Receiver:
             self.changed.notify_all()
         if reply.hold:
             reply.hold.wait(TIMEOUT_S)
+        time.sleep(reply.takes_s)
         if reply.drop:
             return False
         head = "".join(f"{k}: {v}\r\n" for k, v in reply.headers.items())
         text = b"" if method == "HEAD" else reply.body
-        call.status = reply.status
+        call.status, call.answered_ms = reply.status, now_ms()
         connection.sendall(f"HTTP/1.1 {reply.status} x\r\ncontent-length: {len(text)}\r\n{head}\r\n".encode() + text)
         return True

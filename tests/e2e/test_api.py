@@ -22,6 +22,12 @@ WRITES = [("POST", "/v1/tasks"), ("POST", "/v1/tasks/batch"), ("POST", "/v1/task
           ("PATCH", f"/v1/tasks/{NOBODY}"), ("DELETE", f"/v1/tasks/{NOBODY}"), ("PATCH", f"/v1/recurring-tasks/{NOBODY}"),
           ("DELETE", f"/v1/recurring-tasks/{NOBODY}"), *(("POST", f"/v1/tasks/{NOBODY}/{a}") for a in ONE_TASK),
           *(("POST", f"/v1/recurring-tasks/{NOBODY}/{a}") for a in ("pause", "resume", "trigger-now"))]
+RESOURCES = {"/v1/queues": "PUT PATCH DELETE", "/v1/calendars": "PUT DELETE", "/v1/tenants": "PATCH", "/v1/api-keys": "DELETE"}
+READS += [*RESOURCES, *(f"{r}/nobody" for r in RESOURCES if r != "/v1/api-keys")]
+WRITES += [("POST", "/v1/tenants"), ("POST", "/v1/api-keys"), *((m, f"{r}/nobody") for r, methods in RESOURCES.items() for m in methods.split())]
+READS += [f"/v1/tasks/{NOBODY}/upcoming", f"/v1/tasks/{NOBODY}/explain", "/v1/upcoming", f"/v1/dlq/{NOBODY}", "/v1/jobs", f"/v1/jobs/{NOBODY}"]
+WRITES += [("POST", "/v1/tasks/bulk"), ("POST", "/v1/dlq/retry"), ("POST", f"/v1/dlq/{NOBODY}/retry"), ("POST", f"/v1/dlq/{NOBODY}/archive"),
+           ("POST", f"/v1/jobs/{NOBODY}/cancel"), ("POST", "/v1/preview")]
 PUBLIC = ["/health", "/ready", "/openapi.json"]
 
 
@@ -99,7 +105,7 @@ def test_metrics_are_what_prometheus_expects(client, receiver):
 
 def test_openapi_describes_every_route_and_nothing_else(client):
     paths = client.get("/openapi.json").json["paths"]
-    described = {(m.upper(), p.replace("{id}", NOBODY)) for p, item in paths.items() for m in item if m in
+    described = {(m.upper(), p.replace("{id}", NOBODY).replace("{name}", "nobody")) for p, item in paths.items() for m in item if m in
                  ("get", "post", "patch", "delete", "put")}
     assert described == {*WRITES, *(("GET", p) for p in READS + PUBLIC)}
     for method, path in described:

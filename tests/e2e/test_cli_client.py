@@ -267,8 +267,9 @@ def test_strange_but_valid_answers_do_no_harm(ask, stub):
         stub.on("POST", ".*", body)
         stub.on("PATCH", ".*", body)
         for args in (["list"], ["list", "--json"], ["show", ID], ["history", ID], ["history", "--occurrences", ID],
-                     ["add", "--noop"], ["edit", ID, "-X", "GET"], ["pause", ID], ["run", "--filter", "queue=q"]):
+                     ["add", "--noop"], ["edit", ID, "-X", "GET"], ["pause", ID]):
             assert ask(*args).code == 0, (body, args)
+        assert ask("run", "--filter", "queue=q").code == 1, body  # a job that does not say it is done
 
 
 # ---- refusals ----
@@ -328,6 +329,13 @@ URL = "https://example.com/x"
       "--max-attempts", "3", "--expires", "10m", "--delivery", "at-most-once", "--noop"],
      {**NOOP, "name": "Täglich \"x\"", "queue": "mail", "priority": 9, "task_type": "report.daily", "timeout_ms": 2000,
       "retry": {"max_attempts": 3}, "expires_after_seconds": 600, "delivery": "AT_MOST_ONCE"}),
+    (["--cron", "@hourly", "--calendar", "de-holidays", "--calendar-policy", "next-day", "--overlap", "cancel-previous", "--noop"],
+     {**NOOP, "cron_expression": "@hourly", "calendar": "de-holidays", "calendar_policy": "NEXT_DAY",
+      "overlap_policy": "CANCEL_PREVIOUS"}),
+    (["--concurrency-key", "customer 42", "--concurrency-limit", "3", "--dedupe-key", "order-1", "--dedupe-window", "1d",
+      "--dedupe-action", "reschedule", "--noop"],
+     {**NOOP, "concurrency_key": "customer 42", "concurrency_limit": 3, "dedupe_key": "order-1", "dedupe_window_seconds": 86400,
+      "dedupe_action": "RESCHEDULE"}),
     ([URL, "-X", "PUT", "-H", "X-Team: a", "-H", "X-Empty:", "-H", "X-Colon:a:b"],
      {**HTTP, "target_config": {"url": URL, "method": "PUT", "headers": {"X-Team": "a", "X-Empty": "", "X-Colon": "a:b"}}}),
     ([URL, "-d", '{"a": [1, 2.50]}'], {**HTTP, "target_config": {"url": URL, "body": {"a": [1, 2.5]}}}),
@@ -340,7 +348,7 @@ def test_add_sends(ask, stub, args, body):
     stub.on("POST", "/v1/tasks", (201, task()))
     done = ask("add", *args)
     assert (done.code, done.err) == (0, "")
-    assert [r.body for r in stub.requests] == [body]
+    assert [r.body for r in stub.requests if r.method == "POST"] == [body]
 
 
 @pytest.mark.parametrize("given, content, body", [
@@ -625,7 +633,7 @@ def test_edit_sends_what_is_named(ask, stub):
     assert (done.code, done.err) == (0, "")
     assert done.out == f"{ID} is now version 4\nFires in 2h: {shown(at)}\n"
     [r] = stub.requests
-    assert r.body == {"cron_expression": "0 9 * * *", "name": "", "priority": 0}
+    assert r.body == {"cron_expression": "0 9 * * *", "name": None, "priority": 0}
     assert "If-Match" not in r.headers and "Idempotency-Key" in r.headers
     ask("edit", ID.upper(), "--in", "5m", "--if-version", "3")
     assert stub.requests[-1].headers["If-Match"] == '"3"' and stub.requests[-1].body == {"delay": "5m"}
@@ -688,21 +696,32 @@ def test_an_action_on_several_goes_on_after_a_refusal(ask, stub, command):
     assert done.err == f"belfry {command}: {OTHER}: can not be done\n"
 
 
-def test_an_action_by_filter_reads_all_pages_first(ask, stub):
-    stub.on("GET", "/v1/tasks", paged(1100))
-    stub.on("POST", "/v1/tasks/.*/pause", task())
-    done = ask("pause", "--filter", "status=scheduled,queue=mail")
-    assert (done.code, done.out, done.err) == (0, "1100 paused\n", "")
-    assert stub.requests[0].query == {"status": "SCHEDULED", "queue": "mail", "limit": "1000"}
-    assert [r.method for r in stub.requests] == ["GET"] * 2 + ["POST"] * 1100
-    acted = [r.path.split("/")[3] for r in stub.requests[2:]]
-    assert acted == [t["id"] for t in numbered(0, 1100)]
+def job(state, done, **more):
+    return {"id": ID, "state": state, "reason": None, "done": done, "failed": 0, "failures": [], "total": 45, "total_exact": True, **more}
+
+
+def test_an_action_by_filter_is_a_job_that_is_followed(ask, stub):
+    answers = iter([job("RUNNING", 20), job("DONE", 45)])
+    stub.on("POST", "/v1/tasks/bulk", (202, job("RUNNING", 0)))
+    stub.on("GET", f"/v1/jobs/{ID}", lambda request: next(answers))
+    done = ask("pause", "--filter", "status=scheduled,queue=mail", "--filter", "due_before=2026-02-10T08:00:00Z")
+    assert (done.code, done.out, done.err) == (0, "45 paused\n", "")
+    assert stub.requests[0].body == {"action": "pause", "filter": {"status": "SCHEDULED", "queue": "mail",
+                                                                   "due_before": "2026-02-10T08:00:00.000Z"}}
+    assert [r.method for r in stub.requests] == ["POST", "GET", "GET"]
+
+
+def test_what_a_job_could_not_do_is_listed(ask, stub):
+    failures = [{"task_id": OTHER, "error": "is COMPLETED and can not be cancelled"}]
+    stub.on("POST", "/v1/tasks/bulk", (202, job("DONE", 3, failed=2, failures=failures)))
+    done = ask("cancel", "--filter", "name=x")
+    assert (done.code, done.lines) == (1, ["3 cancelled, 2 refused:", f"  {OTHER}: is COMPLETED and can not be cancelled", "  and 1 more"])
 
 
 def test_long_work_shows_how_far_it_is(build, stub):
     """Progress goes to stderr, and only where a person sees it."""
-    stub.on("GET", "/v1/tasks", paged(45))
-    stub.on("POST", "/v1/tasks/.*/pause", task())
+    stub.on("POST", "/v1/tasks/bulk", (202, job("RUNNING", 20)))
+    stub.on("GET", f"/v1/jobs/{ID}", job("DONE", 45))
     master, slave = pty.openpty()
     done = subprocess.run([build / "belfry", "pause", "--filter", "queue=q", "--server", stub.url, "--key", KEY],
                           stdout=subprocess.PIPE, stderr=slave, timeout=20, check=False)
@@ -710,14 +729,13 @@ def test_long_work_shows_how_far_it_is(build, stub):
     told = os.read(master, 4096)
     os.close(master)
     assert (done.returncode, done.stdout) == (0, b"45 paused\n")
-    assert told == b"\r20 of 45\r40 of 45\r\x1b[K"
+    assert told == b"\r20 of 45\r\x1b[K"
 
 
 def test_a_filter_that_finds_nothing_is_no_failure(ask, stub):
-    stub.on("GET", "/v1/tasks", page([]))
-    done = ask("cancel", "--filter", "name=x", "--filter", "due_before=2026-02-10T08:00:00Z")
+    stub.on("POST", "/v1/tasks/bulk", (202, job("DONE", 0)))
+    done = ask("cancel", "--filter", "name=x")
     assert (done.code, done.out) == (0, "0 cancelled\n")
-    assert stub.requests[0].query == {"name": "x", "due_before": "2026-02-10T08:00:00.000Z", "limit": "1000"}
 
 
 def test_an_action_stops_when_the_server_goes_away(ask, stub):

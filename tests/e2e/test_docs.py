@@ -133,10 +133,10 @@ def test_metrics_are_those_of_the_code():
 def test_log_events_are_those_of_the_code():
     found = set()
     for path in (ROOT / "src").glob("*/*.c"):
-        for level, event in re.findall(r'\blog_(info|warn|error)\(\s*"(\w+)"', path.read_text()):
+        for level, event in re.findall(r'\blog_(debug|info|warn|error)\(\s*"(\w+)"', path.read_text()):
             found.add((event, level))
     told = set()
-    for events, level in re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| (info|warn|error) \| ", read("docs/OPERATIONS.md"), re.M):
+    for events, level in re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| (debug|info|warn|error) \| ", read("docs/OPERATIONS.md"), re.M):
         told |= {(event, level) for event in re.findall(r"`(\w+)`", events)}
     assert told == found
 

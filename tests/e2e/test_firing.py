@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import email.utils
+import pathlib
 import random
 import re
 import socket
@@ -501,6 +502,31 @@ def test_a_recurring_task_survives_restarts_without_a_gap(server, receiver):
     client.act(task["id"], "pause")
     times = [c.scheduled_ms for c in receiver.to("/beat")]
     assert times == list(range(times[0], times[0] + 1000 * len(times), 1000))
+
+
+def test_tasks_whose_time_zone_is_gone_do_not_hold_up_the_others(make_server, receiver, tmp_path):
+    """More of them than the scheduler looks at in one go, and all of them before the one that can fire."""
+    zones = tmp_path / "zones"
+    (zones / "Old").mkdir(parents=True)
+    for name in ("UTC", "Old/Town"):
+        (zones / name).write_bytes(pathlib.Path("/usr/share/zoneinfo/UTC").read_bytes())
+    server = make_server(env={"TZDIR": str(zones)})
+    client = server.client()
+    old = {"name": "old", "interval_seconds": 1, "time_zone": "Old/Town", "target_type": "NOOP"}
+    answer = client.post("/v1/tasks/batch", [{**old, **receiver.target("/old")} if i == 0 else old for i in range(150)])
+    assert answer.json["created"] == 150, answer
+    receiver.wait("/old")
+    server.stop()
+    (zones / "Old/Town").unlink()
+    server.start()
+    until(lambda: server.log().count("spawn_impossible") >= 150, why="the zone is not missed")
+    client = server.client()
+    client.create(name="good", interval_seconds=1, **receiver.target("/good"))
+    receiver.wait("/good", 2)
+    seen = len(receiver.to("/old"))
+    (zones / "Old/Town").write_bytes((zones / "UTC").read_bytes())
+    receiver.wait("/old", seen + 1)  # and they go on by themselves when it is back
+    server.stop()
 
 
 # ----------------------------------------------------------------------------------------------------------------------

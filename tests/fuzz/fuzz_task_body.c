@@ -40,6 +40,11 @@ static void check_task(const struct task *t)
     check(t->retry.max_attempts >= 1 && t->retry.max_attempts <= 100 &&
           t->retry.base_delay_ms <= t->retry.max_delay_ms);
     check(t->target == TARGET_HTTP || t->target == TARGET_NOOP);
+    check(t->concurrency_key.n <= 200 && t->concurrency_limit <= 10000 &&
+          (t->concurrency_limit > 0) == (t->concurrency_key.n > 0));
+    check(t->dedupe_key.n <= 200 && (t->dedupe_window_ms > 0) == (t->dedupe_key.n > 0));
+    check(t->dedupe == DEDUPE_RETURN || (t->dedupe_key.n && t->kind != TASK_RECURRING));
+    check(t->expires_after_ms >= 0 && t->expires_after_ms <= 366 * 86400000LL && !t->schedule.calendar.n);
     check((t->kind == TASK_RECURRING) == (t->schedule.cron.n || t->schedule.interval_ms));
     check(t->kind != TASK_RECURRING || (t->cursor_ms >= NOW_MS && t->cursor_ms <= t->schedule.end_ms));
 }
@@ -55,9 +60,9 @@ static void show(const struct task *t, struct buf *out)
 /* The view, less what users may not give, as a body again. */
 static void check_round_trip(const struct task *t, struct arena *a)
 {
-    static const char *const ours[] = { "id",          "status",     "next_execution", "version",  "created_at",
-                                        "updated_at",  "started_at", "completed_at",   "attempts", "last_error",
-                                        "last_run_at", "runs_count", "skipped_count" };
+    static const char *const ours[] = { "id",          "status",     "next_execution", "version",   "created_at",
+                                        "updated_at",  "started_at", "completed_at",   "attempts",  "last_error",
+                                        "last_run_at", "runs_count", "skipped_count",  "expires_at" };
     struct task_context c = context();
     struct buf first;
     buf_init(&first, 1 << 22);
@@ -76,6 +81,9 @@ static void check_round_trip(const struct task *t, struct arena *a)
     check(rc == ERR_OK || rc == ERR_LIMIT || strcmp(e.field, "metadata") == 0); /* printed it may be longer */
     if (rc == ERR_OK) {
         check(again.cursor_ms == t->cursor_ms && again.due_ms == t->due_ms && again.timeout_ms == t->timeout_ms);
+        check(str_eq(again.concurrency_key, t->concurrency_key) && again.concurrency_limit == t->concurrency_limit);
+        check(str_eq(again.dedupe_key, t->dedupe_key) && again.dedupe_window_ms == t->dedupe_window_ms &&
+              again.dedupe == t->dedupe && again.expires_after_ms == t->expires_after_ms);
         check(str_eq(again.name, t->name) && again.kind == t->kind && again.schedule.overlap == t->schedule.overlap);
     }
     json_doc_release(&body);

@@ -1,8 +1,11 @@
-/* What comes from users and from targets on the way out and back: a target's JSON, an address, a range, Retry-After. What is
+/* What comes from users and from targets on the way out and back: a target's JSON and where it goes, an address, a range, Retry-After. What is
  * accepted keeps the promises of its header; what is refused has a sentence. */
 #include <stdlib.h>
 
+#include "base/json.h"
 #include "core/address.h"
+#include "core/fingerprint.h"
+#include "core/target_url.h"
 #include "core/webhook.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -34,6 +37,27 @@ static void try_target(struct str text)
     arena_release(&a);
 }
 
+/* These two look only at what is JSON; what they see of it never grows beyond its room. */
+static void try_place(struct str text)
+{
+    struct json_doc doc = { 0 };
+    struct error e;
+    struct arena a;
+    char host[TARGET_HOST_MAX];
+    if (json_parse(text, &doc, &e))
+        return;
+    arena_init(&a, 1 << 20);
+    for (int target = TARGET_HTTP; target <= TARGET_NOOP; target++) {
+        struct task t = { .target = (enum target_kind)target, .target_config = text, .queue = text };
+        require(target_host(&t, host).n <= TARGET_HOST_MAX);
+        struct str place = fingerprint_place(&t, &a);
+        require(place.n <= PLACE_MAX);
+        require(strlen(fingerprint_of(t.target, place, 500, text).text) == FINGERPRINT_TEXT);
+    }
+    arena_release(&a);
+    json_doc_release(&doc);
+}
+
 static void try_address(struct str text)
 {
     static const struct address_policy nothing;
@@ -54,6 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct str text = { (const char *)data, size };
     try_target(text);
+    try_place(text);
     try_address(text);
     int64_t ms = retry_after_ms(text, 1767225600000);
     require(ms >= -1 && ms <= DAY_MS);

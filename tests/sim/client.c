@@ -10,7 +10,6 @@
 #include "request.h"
 
 enum {
-    TENANT = 1,
     TRIES_MAX = 8,
     RECALL_US = 500000,
     LOOK_AGAIN_US = 20000,
@@ -118,7 +117,8 @@ static void key_was_used(struct request *r)
     struct idempotency record;
     struct error e;
     struct uuid id;
-    if (reader_idempotency(s->reader, TENANT, r->key.key, &r->arena, &record, &e) || record.answer.n != sizeof id.b) {
+    if (reader_idempotency(s->reader, r->key.tenant, r->key.key, &r->arena, &record, &e) ||
+        record.answer.n != sizeof id.b) {
         breach(s, BREACH_TWICE_MADE, "a key was used and has no record");
         refuse(r, "no record");
         return;
@@ -169,7 +169,7 @@ static void submit_create(struct request *r)
                             .tasks = r->tasks,
                             .count = r->count };
     if (r->has_key) {
-        r->key.tenant = TENANT;
+        r->key.tenant = r->tasks[0].tenant;
         r->key.created_ms = wall_ms(r->sim);
         r->key.answer = (struct str){ (const char *)r->tasks[0].id.b, sizeof r->tasks[0].id.b };
         r->write.insert.idempotency = &r->key;
@@ -190,6 +190,8 @@ static void put_done(struct op *op)
         return;
     }
     if (op->rc == ERR_OK || op->rc == ERR_UNAVAILABLE) {
+        if (s->node)
+            node_woke(s->node, op->rc ? UINT64_MAX : r->write.put.ret_woke);
         r->plan.task.cursor_ms = op->rc ? wall_ms(s) : r->write.put.ret_cursor_ms; /* withdrawn ones set it back */
         nudge(r, &r->plan.task);
         if (r->plan.has_also)
@@ -237,9 +239,7 @@ static void start_recall(struct request *r, const struct task *of, const struct 
                          void (*done)(struct recall *))
 {
     r->replace = *replace;
-    r->recall = (struct recall){
-        .id = of->id, .fence = of->fence, .replace = &r->replace, .abort = abort, .done = done, .context = r
-    };
+    r->recall = (struct recall){ .running = of, .replace = &r->replace, .abort = abort, .done = done, .context = r };
     r->timer = after_us(r->sim, RECALL_US, recall_took_too_long, r);
     r->sim->poked = true;
     node_recall(r->sim->node, &r->recall); /* may be done, and r gone, before it returns */
@@ -272,10 +272,11 @@ static void recalled(struct recall *recall)
         acknowledge(r);
         break;
     case RECALL_ABORTING:
-        r->aborting_fence = recall->fence;
+        r->aborting_fence = recall->running->fence;
         try_again(r, LOOK_AGAIN_US * 4);
         break;
-    case RECALL_RUNNING: refuse(r, "it runs"); break;
+    case RECALL_RUNNING:
+    case RECALL_ANSWERED: refuse(r, "it runs"); break;
     }
 }
 
@@ -323,7 +324,7 @@ static void stop_children(struct request *r)
     struct error e;
     struct task_page page;
     struct task_filter f = {
-        .tenant = TENANT, .states = 1u << TASK_RUNNING, .parent = r->subject->id, .limit = CHILDREN_MAX
+        .tenant = r->subject->tenant, .states = 1u << TASK_RUNNING, .parent = r->subject->id, .limit = CHILDREN_MAX
     };
     r->children_recalled = false;
     r->child = 0;
@@ -385,7 +386,7 @@ static void attempt_change(struct request *r)
     struct sim *s = r->sim;
     struct error e;
     arena_reset(&r->arena);
-    if (reader_get(s->reader, TENANT, r->subject->id, &r->arena, &r->current, &e) || make_plan(r, &e)) {
+    if (reader_get(s->reader, r->subject->tenant, r->subject->id, &r->arena, &r->current, &e) || make_plan(r, &e)) {
         refuse(r, e.text);
         return;
     }

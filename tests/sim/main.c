@@ -7,7 +7,7 @@
 #include "adapter/zoneinfo_system.h"
 #include "sim.h"
 
-enum { PLANT_SEEDS = 60, TAP_STEP = 100, TOLD_MAX = 12 };
+enum { PLANT_SEEDS = 250, TAP_STEP = 100, TOLD_MAX = 12 };
 
 struct options {
     uint64_t first, last;
@@ -37,6 +37,11 @@ static void print_stats(struct stats *st)
     printf("# faults:");
     for (int i = 0; i < FAULT_COUNT; i++)
         printf(" %s %lld%s", fault_text((enum fault)i), (long long)st->faults[i], i + 1 < FAULT_COUNT ? "," : "\n");
+    printf("# gates: rules set %lld", (long long)st->rules);
+#define X(metric, text) printf(", %s %lld", text, (long long)st->passed_##metric);
+    PASS_MAP(X)
+#undef X
+    printf(", poisoned %lld\n", (long long)st->poisoned);
     if (st->late_count)
         qsort(st->late_ms, st->late_count, sizeof *st->late_ms, by_size);
     size_t n = st->late_count;

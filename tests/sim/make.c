@@ -5,21 +5,36 @@
 #include "port/zoneinfo.h"
 #include "request.h"
 
-enum { SECOND = 1000, TENANT = 1 };
+enum { SECOND = 1000 };
 
 static struct str some_queue(struct sim *s)
 {
-    static const char *const names[] = { "default", "mail", "reports" };
-    return str_from(names[between(s, 0, 2)]);
+    return gates_queue_name((int)between(s, 0, QUEUES - 1));
+}
+
+/* What may stand in its way. */
+static void add_gates(struct sim *s, struct task *t)
+{
+    static const char *const keys[] = { "one", "two" };
+    if (t->target == TARGET_HTTP)
+        t->target_config = gates_target((int)between(s, 0, HOSTS - 1));
+    if (!s->profile.keys)
+        return;
+    if (chance(s, 25)) {
+        t->concurrency_key = str_from(keys[between(s, 0, 1)]);
+        t->concurrency_limit = (int)between(s, 1, 2);
+    }
+    if (chance(s, 15))
+        t->expires_after_ms = between(s, 1, 20 * SECOND);
 }
 
 static struct task some_task(struct sim *s, enum task_kind kind)
 {
     int64_t now_ms = wall_ms(s);
     int64_t base_ms = between(s, 100, 2000);
-    return (struct task){
+    struct task t = {
         .id = uuid_next(&s->ids, now_ms),
-        .tenant = TENANT,
+        .tenant = (int32_t)between(s, 1, s->profile.tenants),
         .kind = kind,
         .state = TASK_SCHEDULED,
         .due_ms = now_ms,
@@ -41,6 +56,8 @@ static struct task some_task(struct sim *s, enum task_kind kind)
         .created_ms = now_ms,
         .updated_ms = now_ms,
     };
+    add_gates(s, &t);
+    return t;
 }
 
 static int64_t some_time(struct sim *s)
@@ -63,8 +80,15 @@ void make_one_time(struct request *r)
     r->has_key = r->count == 1 && chance(s, 40);
     r->tasks = arena_array(&r->arena, struct task, r->count);
     int64_t at_ms = some_time(s);
+    bool alike = chance(s, 50);
     for (size_t i = 0; i < r->count; i++) {
         struct task t = some_task(s, TASK_ONE_TIME);
+        if (i && alike) { /* a crowd at one door */
+            t.queue = r->tasks[0].queue;
+            t.concurrency_key = r->tasks[0].concurrency_key;
+            t.concurrency_limit = r->tasks[0].concurrency_limit;
+        }
+        t.tenant = i ? r->tasks[0].tenant : t.tenant;
         t.scheduled_ms = at_ms;
         t.due_ms = max_of(at_ms, wall_ms(s));
         r->tasks[i] = t;
@@ -93,9 +117,10 @@ static struct schedule some_schedule(struct sim *s)
         .time_zone = chance(s, 50) ? S("UTC") : S("Europe/Berlin"),
         .end_ms = chance(s, 30) ? now_ms + between(s, 0, 120 * SECOND) : INT64_MAX,
         .max_runs = chance(s, 30) ? between(s, 1, 8) : 0,
-        .spread_ms = chance(s, 30) ? between(s, 1, 2 * SECOND) : 0,
+        .spread_ms = chance(s, 30) ? between(s, 1, (chance(s, 50) ? 2 : 60) * SECOND) : 0,
         .catch_up = (enum catch_up)between(s, 0, 2),
         .catch_up_window_ms = windows_ms[between(s, 0, 2)],
+        .overlap = s->profile.keys ? (enum overlap)between(s, 0, OVERLAP_CANCEL_PREVIOUS) : OVERLAP_ALLOW,
     };
     if (chance(s, 40))
         x.cron = str_from(crons[between(s, 0, array_count(crons) - 1)]);

@@ -1,11 +1,12 @@
 /* What the receiver was sent is judged as it comes; what users were promised is judged when all has drained. */
 #include <assert.h>
+#include <limits.h>
 #include <stdlib.h>
 
 #include "core/spawn.h"
 #include "sim.h"
 
-enum { LATE_CALM_MS = 1000, HEALING_MS = 15000, ROOM_FOR_ALL = 1000, TENANT = 1 };
+enum { LATE_CALM_MS = 1000, HEALING_MS = 15000, TURN_MS = 3000 };
 
 static struct str key_of(const struct uuid *id)
 {
@@ -43,7 +44,11 @@ struct subject *oracle_add(struct sim *s, const struct task *t)
     *x = (struct subject){
         .id = t->id,
         .parent = t->parent,
+        .tenant = t->tenant,
         .kind = t->kind,
+        .overlap = t->kind == TASK_RECURRING ? t->schedule.overlap : t->overlap,
+        .key_limit = t->concurrency_limit,
+        .expires_after_ms = t->expires_after_ms,
         .max_attempts = t->retry.max_attempts,
         .max_delay_ms = t->retry.max_delay_ms,
         .delivery = t->delivery,
@@ -172,8 +177,51 @@ static void judge_time(struct sim *s, const struct subject *x, const struct task
         st->late_ms = xrealloc(st->late_ms, st->late_cap * sizeof *st->late_ms);
     }
     st->late_ms[st->late_count++] = (int32_t)min_of(max_of(late_ms, (int64_t)0), (int64_t)INT32_MAX);
-    if (s->profile.slots >= ROOM_FOR_ALL && (s->profile.calm || s->healed))
+    bool waits_its_turn = t->concurrency_limit || (t->kind == TASK_OCCURRENCE && t->overlap != OVERLAP_ALLOW);
+    bool in_the_open = !gates_were_ever_closed(s) && !waits_its_turn && !task_is_suspect(t);
+    if (s->profile.slots >= ROOM_FOR_ALL && in_the_open && (s->profile.calm || s->healed))
         judge_lateness(s, t, s->profile.calm ? late_ms : min_of(late_ms, now_ms - s->healed_ms - HEALING_MS));
+}
+
+/* A task that has ended decides on nothing any more: what it left behind runs, however late. */
+static bool has_ended(struct sim *s, const struct subject *parent)
+{
+    cleanup_with(arena_release) struct arena a;
+    struct task t;
+    struct error e;
+    arena_init(&a, 1 << 20);
+    return reader_get(s->reader, parent->tenant, parent->id, &a, &t, &e) || task_is_final(t.state);
+}
+
+/* One that has stood in line runs when its turn comes, however late, and so does what was due before it. */
+static bool may_have_queued(const struct subject *parent, const struct task *t)
+{
+    bool queues = t->overlap != OVERLAP_ALLOW && t->overlap != OVERLAP_SKIP;
+    return queues || t->concurrency_limit || parent->key_limit || t->overlap != parent->overlap;
+}
+
+/* After an outage of any length an occurrence that was due before its end runs only as its catch-up mode says: none of them, or one
+ * for all, or all, and none that is older than its window. What a claim before the crash had in hand is no late run but one that
+ * was under way: it comes with a loss. */
+static void judge_catch_up(struct sim *s, const struct subject *x, const struct task *t)
+{
+    struct subject *parent = oracle_find(s, t->parent);
+    bool gated = t->fence > 1 || gates_were_ever_closed(s); /* by a breaker, a pause or a limit: no outage */
+    if (!parent || x->manual || x->call_count || t->losses || may_have_queued(parent, t) || gated)
+        return;
+    int64_t at_ms = t->scheduled_ms + schedule_spread(&parent->schedule, parent->id);
+    bool put_off = t->due_ms > at_ms; /* it was started in time, and a host asked to be left alone */
+    if (s->born_ms == INT64_MIN || at_ms >= s->born_ms - SPAWN_GRACE_MS || put_off)
+        return;
+    if (uuid_time_ms(t->claim) < s->born_ms || has_ended(s, parent))
+        return;
+    parent->late_runs = parent->late_after == s->outages ? parent->late_runs + 1 : 1;
+    parent->late_after = s->outages;
+    static const int allowed[] = { [CATCH_UP_ONE] = 1, [CATCH_UP_ALL] = INT_MAX, [CATCH_UP_NONE] = 0 };
+    bool too_old = at_ms < s->born_ms - SPAWN_GRACE_MS - parent->schedule.catch_up_window_ms;
+    if (too_old || parent->late_runs > allowed[parent->schedule.catch_up])
+        breach(s, BREACH_CATCH_UP, "%s runs %lld ms late, the %dth of %s that was due before the node was there",
+               short_id(t->id), (long long)(wall_ms(s) - at_ms), parent->late_runs, short_id(parent->id));
 }
 
 struct known_call *oracle_started(struct sim *s, const struct task *t)
@@ -184,6 +232,8 @@ struct known_call *oracle_started(struct sim *s, const struct task *t)
           (long long)t->due_ms);
     s->stats->calls++;
     judge_time(s, x, t);
+    limits_judge_start(s, t);
+    judge_catch_up(s, x, t);
     if (x->quiet_us < s->steady_us)
         breach(s, BREACH_AFTER_STOP, "%s started %lld ms after its stop was acknowledged", short_id(t->id),
                (long long)(s->steady_us - x->quiet_us) / 1000);
@@ -227,6 +277,8 @@ void oracle_ended(struct sim *s, const struct task *t, const struct outcome *o)
     c->outcome = o->kind;
     c->failure = o->failure;
     c->retry_after_ms = o->retry_after_ms;
+    s->ended_late = s->ended_late || s->stopped_ms;
+    limits_ended(s, t, o);
 }
 
 static void judge_result(struct sim *s, const struct subject *x, const struct known_call *c, const struct settlement *v)
@@ -286,17 +338,44 @@ static bool ended_with(const struct subject *x, enum outcome_kind kind)
 }
 
 /* Whether the row's state can be, after what the users asked for and the receiver got. */
-static bool is_explained(const struct sim *s, const struct subject *x, const struct task *t)
+static bool is_explained(struct sim *s, const struct subject *x, const struct task *t)
 {
     bool crash_ate_it = x->delivery == DELIVER_AT_MOST_ONCE && s->lives > 1;
+    bool convicted = t->losses > SUSPECT_LOSSES && s->lives > SUSPECT_LOSSES;
+    bool is_run = x->kind == TASK_OCCURRENCE && !x->manual;
+    const struct subject *parent = oracle_find(s, x->parent);
+    enum overlap policy =
+        parent ? parent->overlap : x->overlap; /* who was missed waits, and may be replaced all the same */
+    int64_t queue_ms =
+        s->profile.slots < ROOM_FOR_ALL ? TURN_MS : 0; /* a burst at the very end: not all had a slot yet */
     switch (t->state) {
     case TASK_COMPLETED: return x->force_sent || ended_with(x, OUTCOME_OK);
-    case TASK_FAILED: return crash_ate_it || ended_with(x, OUTCOME_FAILED);
-    case TASK_CANCELLED: return x->stop_sent;
+    case TASK_FAILED: return crash_ate_it || convicted || ended_with(x, OUTCOME_FAILED);
+    case TASK_CANCELLED: return x->stop_sent || (is_run && policy == OVERLAP_CANCEL_PREVIOUS);
     case TASK_PAUSED: return x->pause_sent;
-    case TASK_SCHEDULED: return t->due_ms >= s->stopped_ms;
+    case TASK_SCHEDULED:
+        /* What ended while the node was asked to stop may have given its slot to one that nobody claims any more. */
+        return t->due_ms >= s->stopped_ms - queue_ms || (s->ended_late && limits_is_in_line(s, t)) ||
+               (s->profile.poison && task_is_suspect(t)); /* those have their turn one by one, and it struck late */
+    case TASK_BLOCKED: return limits_is_in_line(s, t);
+    case TASK_SKIPPED: return is_run && (policy == OVERLAP_SKIP || policy == OVERLAP_QUEUE_ONE);
+    case TASK_EXPIRED: return x->expires_after_ms > 0;
     default: return false;
     }
+}
+
+/* Where nothing but the poison task takes the node down, it alone is dead-lettered for that. */
+static void check_poison(struct sim *s, const struct subject *x, const struct task *t)
+{
+    if (!s->profile.poison)
+        return;
+    bool poison = uuid_eq(x->id, s->gates.poison);
+    bool blamed = t->state == TASK_FAILED && !ended_with(x, OUTCOME_FAILED) && x->delivery != DELIVER_AT_MOST_ONCE;
+    bool called_off = x->stop_sent || x->force_sent || x->pause_sent;
+    if (poison && x->call_count && !blamed && !called_off)
+        breach(s, BREACH_INNOCENT, "the poison task %s is %s", short_id(x->id), task_state_name(t->state));
+    if (!poison && blamed)
+        breach(s, BREACH_INNOCENT, "%s was blamed, lost %d times", short_id(x->id), t->losses);
 }
 
 static void check_one(struct sim *s, struct subject *x)
@@ -309,7 +388,7 @@ static void check_one(struct sim *s, struct subject *x)
     bool promised = x->acked || (!x->manual && parent && parent->acked);
     /* What was in flight at a crash may look as if it had never fired, if the clock was set back too. */
     bool withdrawn = parent && parent->withdrawn && (!x->call_count || x->calls[x->call_count - 1].at_crash);
-    if (reader_get(s->reader, TENANT, x->id, &a, &t, &e)) {
+    if (reader_get(s->reader, x->tenant, x->id, &a, &t, &e)) {
         if (promised && !x->stop_sent && !withdrawn)
             breach(s, BREACH_LOST, "%s is gone: %s", short_id(x->id), e.text);
         return;
@@ -317,25 +396,88 @@ static void check_one(struct sim *s, struct subject *x)
     if (promised && !withdrawn && !is_explained(s, x, &t))
         breach(s, BREACH_LOST, "%s is %s, due %lld, %zu calls", short_id(x->id), task_state_name(t.state),
                (long long)t.due_ms, x->call_count);
+    check_poison(s, x, &t);
+    limits_check(s, &t);
     for (const struct subject *rival = x->rival; rival; rival = rival->rival)
-        if (reader_get(s->reader, TENANT, rival->id, &a, &t, &e) == ERR_OK)
+        if (reader_get(s->reader, rival->tenant, rival->id, &a, &t, &e) == ERR_OK)
             breach(s, BREACH_TWICE_MADE, "%s and %s", short_id(x->id), short_id(rival->id));
 }
 
-/* Runs that a user asked for by hand do not count. */
+static bool has_expired(struct sim *s, const struct subject *x)
+{
+    cleanup_with(arena_release) struct arena a;
+    struct task t;
+    struct error e;
+    arena_init(&a, 1 << 20);
+    return x->expires_after_ms && reader_get(s->reader, x->tenant, x->id, &a, &t, &e) == ERR_OK &&
+           t.state == TASK_EXPIRED;
+}
+
+/* Runs that a user asked for by hand do not count, nor those that expired before they came to an end. */
 static void check_max_runs(struct sim *s, const struct subject *x)
 {
     int64_t ran = 0;
     for (size_t i = 0; x->schedule.max_runs && i < s->oracle->n; i++) {
         const struct subject *one = s->oracle->v[i];
-        ran += one->call_count && !one->manual && uuid_eq(one->parent, x->id);
+        ran += one->call_count && !one->manual && uuid_eq(one->parent, x->id) && !has_expired(s, one);
     }
     if (ran > x->schedule.max_runs)
         breach(s, BREACH_OCCURRENCE, "%s ran %lld times, %lld allowed", short_id(x->id), (long long)ran,
                (long long)x->schedule.max_runs);
 }
 
+/* What became of the occurrences of a rule until its cursor. */
+struct tally {
+    int64_t ran, called_off, skipped, waiting;
+};
+
+/* One that has a row is what its row says; one that has none was left out when its time had come. */
+static void count_occurrence(struct sim *s, const struct subject *x, const struct occurrence *o, struct tally *n)
+{
+    cleanup_with(arena_release) struct arena a;
+    struct uuid id = occurrence_id(x->id, o->scheduled_ms);
+    const struct subject *one = oracle_find(s, id);
+    struct task t;
+    struct error e;
+    arena_init(&a, 1 << 20);
+    bool has_row = reader_get(s->reader, x->tenant, id, &a, &t, &e) == ERR_OK;
+    if (!has_row || t.state == TASK_SKIPPED || t.state == TASK_EXPIRED)
+        n->skipped++;
+    else if (one && one->call_count)
+        n->ran++;
+    else if (t.state == TASK_CANCELLED && x->overlap == OVERLAP_CANCEL_PREVIOUS)
+        n->called_off++;
+    else if (o->at_ms >= s->stopped_ms - 20000 || limits_is_in_line(s, &t))
+        n->waiting++;
+    else if (!(x->delivery == DELIVER_AT_MOST_ONCE && s->lives > 1))
+        breach(s, BREACH_OCCURRENCE, "%s of %s neither ran nor was counted as skipped: it is %s", short_id(id),
+               short_id(x->id), task_state_name(t.state));
+}
+
 /* Walks what the rule has said so far: each occurrence has run or is among those counted as skipped. */
+static void check_occurrences(struct sim *s, const struct subject *x, const struct task *t)
+{
+    struct tally n = { 0 };
+    struct occurrence o;
+    int64_t end_ms = t->state == TASK_COMPLETED ? INT64_MAX : t->cursor_ms; /* one that has ended spawns no more */
+    for (int64_t from_ms = x->cursor_ms; recurrence_next(&x->rules[0], from_ms, &o); from_ms = o.at_ms + 1) {
+        if (o.at_ms >= min_of(end_ms, s->stopped_ms) || (x->schedule.max_runs && n.ran >= x->schedule.max_runs))
+            break;
+        count_occurrence(s, x, &o, &n);
+    }
+    bool may_skip = x->overlap == OVERLAP_SKIP || x->overlap == OVERLAP_QUEUE_ONE || x->expires_after_ms;
+    /* A run that is skipped at its due time comes back to max_runs when the cursor has gone on; and a change that withdraws one that
+     * waited has those decided on anew that were skipped for it. */
+    bool exact = !may_skip || !(x->schedule.max_runs || x->withdrawn);
+    if (exact && n.skipped != t->skipped_count && t->state != TASK_COMPLETED)
+        breach(s, BREACH_OCCURRENCE, "%s: %lld ran, %lld did not, %lld were counted as skipped", short_id(x->id),
+               (long long)n.ran, (long long)n.skipped, (long long)t->skipped_count);
+    if (x->schedule.catch_up == CATCH_UP_ALL && x->schedule.catch_up_window_ms > 3600000 && t->skipped_count &&
+        !may_skip)
+        breach(s, BREACH_OCCURRENCE, "%s skipped %lld though it runs all that was missed", short_id(x->id),
+               (long long)t->skipped_count);
+}
+
 static void check_recurring(struct sim *s, struct subject *x)
 {
     cleanup_with(arena_release) struct arena a;
@@ -344,7 +486,7 @@ static void check_recurring(struct sim *s, struct subject *x)
     arena_init(&a, 1 << 20);
     if (x->stop_sent || x->force_sent || !x->acked)
         return;
-    if (reader_get(s->reader, TENANT, x->id, &a, &t, &e)) {
+    if (reader_get(s->reader, x->tenant, x->id, &a, &t, &e)) {
         breach(s, BREACH_LOST, "%s is gone: %s", short_id(x->id), e.text);
         return;
     }
@@ -352,22 +494,10 @@ static void check_recurring(struct sim *s, struct subject *x)
         return;
     if (t.state != TASK_SCHEDULED && t.state != TASK_COMPLETED)
         breach(s, BREACH_LOST, "recurring %s is %s", short_id(x->id), task_state_name(t.state));
-    int64_t ran = 0, missing = 0, from_ms = x->cursor_ms, until_ms = s->stopped_ms - 20000;
-    struct occurrence o;
-    while (!x->schedule_edited && recurrence_next(&x->rules[0], from_ms, &o) && o.at_ms < until_ms &&
-           (x->schedule.max_runs == 0 || ran < x->schedule.max_runs)) {
-        struct subject *one = oracle_find(s, occurrence_id(x->id, o.scheduled_ms));
-        ran += one && one->call_count;
-        missing += !one || !one->call_count;
-        from_ms = o.at_ms + 1;
-    }
-    bool eaten = x->delivery == DELIVER_AT_MOST_ONCE && s->lives > 1;
-    if (!x->schedule_edited && !eaten && missing != t.skipped_count)
-        breach(s, BREACH_OCCURRENCE, "%s: %lld ran, %lld did not, %lld were counted as skipped", short_id(x->id),
-               (long long)ran, (long long)missing, (long long)t.skipped_count);
-    if (x->schedule.catch_up == CATCH_UP_ALL && x->schedule.catch_up_window_ms > 3600000 && t.skipped_count)
-        breach(s, BREACH_OCCURRENCE, "%s skipped %lld though it runs all that was missed", short_id(x->id),
-               (long long)t.skipped_count);
+    if (t.state == TASK_SCHEDULED && t.cursor_ms < s->stopped_ms - 20000)
+        breach(s, BREACH_OCCURRENCE, "%s has spawned nothing since %lld", short_id(x->id), (long long)t.cursor_ms);
+    if (!x->schedule_edited)
+        check_occurrences(s, x, &t);
     check_max_runs(s, x);
 }
 

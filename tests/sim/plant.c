@@ -17,7 +17,8 @@ static enum err settle_any_fence(struct sim *s, struct op_settle *op, struct err
         struct task t;
         arena_init(&a, 1 << 20);
         fences[i] = op->v[i].fence;
-        if (reader_get(s->reader, 1, op->v[i].id, &a, &t, e) == ERR_OK && t.state == TASK_RUNNING)
+        const struct subject *x = oracle_find(s, op->v[i].id);
+        if (x && reader_get(s->reader, x->tenant, op->v[i].id, &a, &t, e) == ERR_OK && t.state == TASK_RUNNING)
             op->v[i].fence = t.fence;
     }
     enum err rc = apply_one(s, &op->op, e);
@@ -82,6 +83,80 @@ static enum err insert_without_key(struct sim *s, struct op_insert *op, struct e
     return rc;
 }
 
+/* As its user wished it, but for one thing. */
+static enum err insert_changed(struct sim *s, struct op_insert *op, struct error *e)
+{
+    const struct task *tasks = op->tasks;
+    struct task *changed = xcalloc(op->count, sizeof *changed);
+    for (size_t i = 0; i < op->count; i++) {
+        changed[i] = tasks[i];
+        if (s->plant == PLANT_UNDYING)
+            changed[i].expires_after_ms = 0;
+        else if (changed[i].concurrency_limit)
+            changed[i].concurrency_limit++;
+    }
+    op->tasks = changed;
+    enum err rc = apply_one(s, &op->op, e);
+    op->tasks = tasks;
+    free(changed);
+    return rc;
+}
+
+static enum err settle_as_poison(struct sim *s, struct op_settle *op, struct error *e)
+{
+    for (size_t i = 0; i < op->n; i++) {
+        struct verdict *v = &op->v[i].verdict;
+        if (v->has_execution && v->execution.status == EXECUTION_LOST && v->losses > SUSPECT_LOSSES - 1)
+            v->next = TASK_FAILED;
+    }
+    return apply_one(s, &op->op, e);
+}
+
+static enum err wake_unheard(struct sim *s, struct op *op, struct error *e)
+{
+    enum err rc = apply_one(s, op, e);
+    if (op->kind == OP_CLAIM)
+        ((struct op_claim *)op)->ret_woke = 0;
+    else if (op->kind == OP_SETTLE)
+        ((struct op_settle *)op)->ret_woke = 0;
+    else if (op->kind == OP_PUT)
+        ((struct op_put *)op)->ret_woke = 0;
+    return rc;
+}
+
+/* Changes the parent's row behind everybody's back. */
+static void uncount(struct sim *s, const struct task *t)
+{
+    cleanup_with(arena_release) struct arena a;
+    struct task next;
+    struct error e;
+    arena_init(&a, 1 << 20);
+    if (reader_get(s->reader, t->tenant, t->parent, &a, &next, &e))
+        return;
+    struct op_put put = { .op = { .kind = OP_PUT },
+                          .task = &next,
+                          .version = next.version,
+                          .fence = next.fence,
+                          .state = next.state,
+                          .cursor_ms = next.cursor_ms };
+    next.skipped_count = max_of(next.skipped_count - 1, (int64_t)0);
+    arena_init(&put.op.arena, 4096);
+    if (apply_one(s, &put.op, &e))
+        abort();
+    arena_release(&put.op.arena);
+}
+
+static enum err claim_uncounted(struct sim *s, struct op_claim *op, struct error *e)
+{
+    enum err rc = apply_one(s, &op->op, e);
+    for (size_t i = 0; !rc && !op->op.rc && i < op->ret_gated.n; i++) {
+        const struct task *t = &op->ret_gated.v[i];
+        if (t->state == TASK_SKIPPED)
+            uncount(s, t);
+    }
+    return rc;
+}
+
 /* Confirmed and not done. */
 static enum err skip(struct op *op)
 {
@@ -104,7 +179,14 @@ static enum err apply_planted(struct sim *s, struct op *op, struct error *e)
         return op->kind == OP_PUT && task_is_final(((struct op_put *)op)->task->state) ? skip(op) : apply_one(s, op, e);
     case PLANT_DOUBLE_SPAWN: return spawn ? spawn_twice(s, (struct op_spawn *)op, e) : apply_one(s, op, e);
     case PLANT_LOST_SPAWN: return spawn ? spawn_less(s, (struct op_spawn *)op, e) : apply_one(s, op, e);
+    case PLANT_LOST_MISSED: return op->kind == OP_MISSED ? skip(op) : apply_one(s, op, e);
     case PLANT_DOUBLE_KEY: return insert ? insert_without_key(s, (struct op_insert *)op, e) : apply_one(s, op, e);
+    case PLANT_CROWDED:
+    case PLANT_UNDYING: return insert ? insert_changed(s, (struct op_insert *)op, e) : apply_one(s, op, e);
+    case PLANT_HANGING_JUDGE: return settle ? settle_as_poison(s, (struct op_settle *)op, e) : apply_one(s, op, e);
+    case PLANT_LOST_WAKE: return wake_unheard(s, op, e);
+    case PLANT_UNCOUNTED:
+        return op->kind == OP_CLAIM ? claim_uncounted(s, (struct op_claim *)op, e) : apply_one(s, op, e);
     default: return apply_one(s, op, e);
     }
 }

@@ -170,14 +170,24 @@ void sim_ports_close(struct sim *s)
     s->events_inner = NULL;
 }
 
-/* ---- the receiver ---- */
+/* ---- time zones ---- */
 
-struct call {
-    struct list link;
-    struct run *run;
-    struct timer *timer;
-    struct outcome outcome;
-};
+/* tzdata is being replaced: the ones of this zone can not be planned, all others must go on. */
+static enum err z_get(struct zoneinfo *z, struct str name, struct tz **ret, struct error *e)
+{
+    struct sim *s = container_of(z, struct sim, node_zones);
+    if (s->steady_us < s->no_zone_until_us && !str_eq(name, S("UTC")))
+        return error_set(e, ERR_INVALID, "the time zone is gone");
+    return zoneinfo_get(s->zones, name, ret, e);
+}
+
+void sim_zones_init(struct sim *s)
+{
+    static const struct zoneinfo_ops ops = { .get = z_get };
+    s->node_zones.ops = &ops;
+}
+
+/* ---- the receiver ---- */
 
 static struct sim *sim_of_runner(struct runner *r)
 {
@@ -194,6 +204,8 @@ static void end_call(struct sim *s, struct call *c)
     if (!s->ghost)
         oracle_ended(s, run->task, &o);
     s->poked = true;
+    if (s->plant == PLANT_RUDE)
+        o.retry_after_ms = -1;
     run->done(run, &o);
 }
 
@@ -218,10 +230,13 @@ static const struct answer {
     { 4, { .kind = OUTCOME_FAILED, .failure = FAILURE_NETWORK, .retry_after_ms = -1 } },
 };
 
-static struct outcome choose_outcome(struct sim *s)
+static struct outcome choose_outcome(struct sim *s, const struct task *t)
 {
     struct outcome o = { .kind = OUTCOME_OK, .http_status = 200, .retry_after_ms = -1 };
     int64_t roll = between(s, 0, 99);
+    int host = gates_host(t);
+    if (host >= 0 && s->gates.failing[host])
+        roll %= 20; /* 503 and 429 */
     for (size_t i = 0; i < array_count(answers) && !s->healed; i++) {
         if (roll >= 0 && roll < answers[i].percent)
             o = answers[i].outcome;
@@ -238,7 +253,7 @@ static void start(struct runner *r, struct run *run)
     struct sim *s = sim_of_runner(r);
     struct call *c = xnew(*c);
     c->run = run;
-    c->outcome = choose_outcome(s);
+    c->outcome = choose_outcome(s, run->task);
     c->outcome.started_us = wall_us(s);
     run->handle = c;
     list_push(&s->runner.calls, &c->link);
@@ -246,6 +261,8 @@ static void start(struct runner *r, struct run *run)
         return;
     struct known_call *known = oracle_started(s, run->task);
     known->sent = c->outcome.sent;
+    if (gates_strike(s, run->task))
+        return;
     if (chance(s, 10)) {
         end_call(s, c);
         return;

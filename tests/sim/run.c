@@ -9,7 +9,18 @@
 
 #define EPOCH_US 1767225600000000LL /* 2026-01-01T00:00:00Z */
 
-enum { SECOND_US = 1000000, SPINS_MAX = 200, HEAL_US = 60 * SECOND_US, REST_US = 30 * SECOND_US };
+enum {
+    SECOND_US = 1000000,
+    SPINS_MAX = 200,
+    HEAL_US = 60 * SECOND_US,
+    REST_US = 30 * SECOND_US,
+    LEAP_US = 4 * SECOND_US
+};
+
+static int64_t healing_us(const struct sim *s) /* breakers have seen failures for minutes */
+{
+    return s->profile.hosts ? 8LL * HEAL_US : HEAL_US;
+}
 
 /* ---- words ---- */
 
@@ -169,7 +180,8 @@ static void start_node(struct sim *s, void *context)
         .writer = &s->writer.base,
         .queue = &s->queue,
         .events = &s->events,
-        .zones = s->zones,
+        .zones = &s->node_zones,
+        .book = gates_book(s),
         .metrics = s->metrics,
         .name = S("simulated"),
         .seed = s->seed * 1000 + ++s->lives,
@@ -184,7 +196,10 @@ static void start_node(struct sim *s, void *context)
     sim_ports_open(s);
     trace(s, "node starts, life %llu", (unsigned long long)s->lives);
     s->node = node_new(&setup, wall_ms(s));
+    gates_node_starts(s);
     know_lanes(s);
+    s->born_ms = wall_ms(s);
+    s->outages++;
     s->healed_ms = wall_ms(s); /* whatever was missed meanwhile is late */
     s->poked = true;
 }
@@ -241,6 +256,17 @@ void sim_crash(struct sim *s)
     s->wake_ms = INT64_MAX;
 }
 
+void sim_come_back_soon(struct sim *s)
+{
+    after_us(s, between(s, 1000, 3 * SECOND_US), start_node, NULL);
+}
+
+void sim_come_back(struct sim *s)
+{
+    after_us(s, chance(s, 70) ? between(s, 1000, 3 * SECOND_US) : between(s, SECOND_US, 30 * SECOND_US), start_node,
+             NULL);
+}
+
 /* ---- faults ---- */
 
 static void crash_and_come_back(struct sim *s, void *context)
@@ -249,8 +275,7 @@ static void crash_and_come_back(struct sim *s, void *context)
     if (!s->node || s->healed)
         return;
     sim_crash(s);
-    after_us(s, chance(s, 70) ? between(s, 1000, 3 * SECOND_US) : between(s, SECOND_US, 30 * SECOND_US), start_node,
-             NULL);
+    sim_come_back(s);
 }
 
 static void store_goes_down(struct sim *s, void *context)
@@ -259,6 +284,16 @@ static void store_goes_down(struct sim *s, void *context)
     s->stats->faults[FAULT_DOWN]++;
     s->writer.down_until_us = s->steady_us + between(s, SECOND_US / 10, 8 * SECOND_US);
     trace(s, "fault: the store is down for %lld ms", (long long)(s->writer.down_until_us - s->steady_us) / 1000);
+}
+
+static void a_zone_is_lost(struct sim *s, void *context)
+{
+    (void)context;
+    if (s->healed)
+        return;
+    s->stats->faults[FAULT_NO_ZONES]++;
+    s->no_zone_until_us = s->steady_us + between(s, SECOND_US, 30 * SECOND_US);
+    trace(s, "fault: a time zone is gone for %lld ms", (long long)(s->no_zone_until_us - s->steady_us) / 1000);
 }
 
 static void clock_jumps(struct sim *s, void *context)
@@ -274,6 +309,12 @@ static void clock_jumps(struct sim *s, void *context)
     s->jumped++;
     s->wall_max_us = max_of(s->wall_max_us, wall_us(s));
     s->offset_us += back ? -by_us : by_us;
+    if (back)
+        s->born_ms = INT64_MIN;
+    else if (by_us > LEAP_US && s->profile.slots >= ROOM_FOR_ALL && s->born_ms != INT64_MIN) {
+        s->born_ms = wall_ms(s);
+        s->outages++;
+    }
     s->poked = s->poked || s->node; /* a timerfd tells when the clock was set */
     trace(s, "fault: the clock jumps by %lld ms", (long long)(back ? -by_us : by_us) / 1000);
 }
@@ -290,8 +331,9 @@ static void heal(struct sim *s, void *context)
     trace(s, "everything heals");
     s->healed = true;
     s->healed_ms = wall_ms(s);
-    s->writer.down_until_us = 0;
+    s->writer.down_until_us = s->no_zone_until_us = 0;
     s->wall_max_us = max_of(s->wall_max_us, wall_us(s));
+    gates_heal(s);
 }
 
 static void plan_faults(struct sim *s)
@@ -305,8 +347,27 @@ static void plan_faults(struct sim *s)
         after_us(s, between(s, 0, p->length_us), store_goes_down, NULL);
     for (int i = 0; i < p->jumps; i++)
         after_us(s, between(s, 0, p->length_us), clock_jumps, NULL);
+    for (int i = 0; i < p->zone_losses; i++)
+        after_us(s, between(s, 0, p->length_us), a_zone_is_lost, NULL);
+    gates_plan(s);
     after_us(s, p->length_us, heal, NULL);
     after_us(s, 0, start_node, NULL);
+}
+
+/* In half of the seeds nothing stands in a task's way but trouble. */
+static void choose_gates(struct sim *s, struct profile *p)
+{
+    p->tenants = chance(s, 40) ? (int)between(s, 2, TENANTS_MAX) : 1;
+    if (chance(s, 50))
+        return;
+    p->keys = chance(s, 60);
+    p->rules = chance(s, 40);
+    p->limits = chance(s, 25);
+    p->hosts = chance(s, 25);
+    if (!p->calm && chance(s, 15)) {
+        p->poison = true;
+        p->crashes = 0;
+    }
 }
 
 static struct profile choose_profile(struct sim *s)
@@ -330,6 +391,7 @@ static struct profile choose_profile(struct sim *s)
         p.slots = 1000;
         p.latency_us = min_of(p.latency_us, (int64_t)50000);
         p.poll_ms = 0;
+        choose_gates(s, &p);
         return p;
     }
     int worst = p.sparse ? 30 : 10;
@@ -338,6 +400,8 @@ static struct profile choose_profile(struct sim *s)
     p.crashes = chance(s, 60) ? (int)between(s, 1, 4) : 0;
     p.downs = chance(s, 40) ? (int)between(s, 1, 3) : 0;
     p.jumps = chance(s, 40) ? (int)between(s, 1, 3) : 0;
+    p.zone_losses = chance(s, 20) ? (int)between(s, 1, 2) : 0;
+    choose_gates(s, &p);
     return p;
 }
 
@@ -407,9 +471,11 @@ static void sim_init(struct sim *s, uint64_t seed, struct zoneinfo *zones, struc
     s->oracle = oracle_new();
     sim_writer_init(s);
     sim_runner_init(s);
+    sim_zones_init(s);
     if (store_reader(s->store, &s->reader, &e))
         abort();
     s->profile = choose_profile(s);
+    gates_init(s);
 }
 
 static void sim_release(struct sim *s)
@@ -424,6 +490,7 @@ static void sim_release(struct sim *s)
     reader_free(s->reader);
     store_free(s->store);
     metrics_free(s->metrics);
+    gates_release(s);
     oracle_free(s->oracle);
 }
 
@@ -433,7 +500,7 @@ void sim_run(uint64_t seed, enum plant plant, bool verbose, struct zoneinfo *zon
     struct sim s = { .verbose = verbose, .plant = plant };
     sim_init(&s, seed, zones, stats);
     plan_faults(&s);
-    run_until(&s, s.profile.length_us + HEAL_US);
+    run_until(&s, s.profile.length_us + healing_us(&s));
     int64_t behind_us = s.wall_max_us + HEAL_US / 2 - wall_us(&s); /* the clock was set back: its time comes again */
     run_until(&s, s.steady_us + max_of(behind_us, (int64_t)0));
     if (!s.node)
@@ -442,6 +509,9 @@ void sim_run(uint64_t seed, enum plant plant, bool verbose, struct zoneinfo *zon
         drain_node(&s);
     oracle_check(&s);
     stats->seeds++;
+#define X(metric, text) stats->passed_##metric += metric_count(s.metrics, METRIC_##metric);
+    PASS_MAP(X)
+#undef X
     memcpy(first_breach, s.first_breach, sizeof s.first_breach);
     sim_release(&s);
 }

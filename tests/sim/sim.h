@@ -26,7 +26,14 @@ struct sim;
     X(TWO_RESULTS, "two results accepted for one attempt, or a wrong one")                                             \
     X(TOO_OFTEN, "more attempts than max_attempts, or a retry out of its bounds")                                      \
     X(OCCURRENCE, "an occurrence that neither ran nor was counted as skipped")                                         \
+    X(CATCH_UP, "more late runs after an outage than catch_up_mode allows")                                            \
     X(TWICE_MADE, "one idempotency key, two tasks")                                                                    \
+    X(LIMIT, "more at once than a limit allows, or something that is closed")                                          \
+    X(RATE, "more dispatches than the rate of a queue allows")                                                         \
+    X(HELD, "a call to a host that had asked to be left alone")                                                        \
+    X(EXPIRED, "a start after it expired")                                                                             \
+    X(INNOCENT, "a task dead-lettered for another's fault, or a poison task that is not")                              \
+    X(SLOT, "a slot that nobody lets go, or a wait for nobody")                                                        \
     X(LATE, "late although nothing was wrong")                                                                         \
     X(STUCK, "something does not come to rest: slots, queue, events, a spinning loop")
 
@@ -47,11 +54,20 @@ enum breach {
     X(LOST_PUT, BREACH_AFTER_STOP, "lost-put")          /* a cancel or pause is confirmed and not done */              \
     X(DOUBLE_SPAWN, BREACH_UNASKED, "double-spawn")     /* each occurrence is put in twice */                          \
     X(LOST_SPAWN, BREACH_OCCURRENCE, "lost-spawn")      /* the cursor moves, an occurrence is left out */              \
+    X(LOST_MISSED, BREACH_CATCH_UP, "lost-missed")      /* what was missed is not taken back */                        \
     X(FORGETFUL, BREACH_TOO_OFTEN, "forgetful")         /* attempts are not counted */                                 \
     X(AMO_AGAIN, BREACH_REPEATED, "at-most-once-again") /* a lost AT_MOST_ONCE task runs again */                      \
     X(SWALLOWED, BREACH_STUCK, "swallowed")             /* a completion never comes */                                 \
     X(DOUBLE_KEY, BREACH_TWICE_MADE, "double-key")      /* idempotency keys are not looked at */                       \
-    X(SLEEPY, BREACH_LATE, "sleepy")                    /* nobody nudges */
+    X(SLEEPY, BREACH_LATE, "sleepy")                    /* nobody nudges */                                            \
+    X(DEAF, BREACH_LIMIT, "deaf")                       /* the node never hears of rules */                            \
+    X(CROWDED, BREACH_LIMIT, "crowded")                 /* a concurrency key lets one more in */                       \
+    X(HASTY, BREACH_RATE, "hasty")                      /* queues have twice their rate and burst */                   \
+    X(RUDE, BREACH_HELD, "rude")                        /* nobody tells what the target asked for */                   \
+    X(UNDYING, BREACH_EXPIRED, "undying")               /* nothing expires */                                          \
+    X(HANGING_JUDGE, BREACH_INNOCENT, "hanging-judge")  /* every suspect that is lost is dead-lettered */              \
+    X(LOST_WAKE, BREACH_LOST, "lost-wake")              /* nobody is told who goes on */                               \
+    X(UNCOUNTED, BREACH_OCCURRENCE, "uncounted")        /* what is skipped at its due time is not counted */
 
 enum plant {
 #define X(name, breach, text) PLANT_##name,
@@ -72,7 +88,8 @@ enum plant {
     X(EVENT_TWICE, "event duplicated")                                                                                 \
     X(EVENT_ORDER, "events reordered")                                                                                 \
     X(EVENT_FAIL, "events failed")                                                                                     \
-    X(QUEUE_FAIL, "queue failed")
+    X(QUEUE_FAIL, "queue failed")                                                                                      \
+    X(NO_ZONES, "time zones gone")
 
 enum fault {
 #define X(name, text) FAULT_##name,
@@ -81,11 +98,23 @@ enum fault {
         FAULT_COUNT
 };
 
+/* What came to pass, by the node's own metrics: a run in which nothing was gated proves nothing of gates. */
+#define PASS_MAP(X)                                                                                                    \
+    X(TASKS_BLOCKED, "blocked")                                                                                        \
+    X(RUNS_SKIPPED, "skipped")                                                                                         \
+    X(TASKS_REPLACED, "replaced")                                                                                      \
+    X(TASKS_EXPIRED, "expired")                                                                                        \
+    X(TASKS_HELD, "held")
+
 struct stats {
     int64_t seeds, tasks, acknowledged, calls, steps, refused;
     int64_t faults[FAULT_COUNT];
     int64_t breaches[BREACH_COUNT];
     int64_t duplicated; /* allowed: what was in flight at a crash */
+    int64_t rules, poisoned;
+#define X(metric, text) int64_t passed_##metric;
+    PASS_MAP(X)
+#undef X
     int32_t *late_ms;
     size_t late_count, late_cap;
 };
@@ -99,7 +128,7 @@ struct timer {
     void *context;
 };
 
-enum { SLOW_US_MAX = 400000, CALLS_MAX = 20000 };
+enum { SLOW_US_MAX = 400000, CALLS_MAX = 20000, ROOM_FOR_ALL = 1000 };
 
 /* How wild this seed is. */
 struct profile {
@@ -108,9 +137,15 @@ struct profile {
     int64_t latency_us; /* of the writer, at most; each way */
     int fail_percent;   /* of batches, before; as many after */
     int ports_percent;  /* of calls of queue and events */
-    int crashes, downs, jumps;
+    int crashes, downs, jumps, zone_losses;
     int impatient_percent; /* of users: act on the same task again at once */
     size_t slots;
+    int tenants;
+    bool rules;  /* queues have limits, rates and pauses, which change */
+    bool limits; /* so do tenants */
+    bool hosts;  /* hosts fail for a while */
+    bool keys;   /* tasks have concurrency keys and overlap policies, and expire */
+    bool poison; /* one task takes the node down whenever it runs; nothing else does */
     int requests;
     int64_t poll_ms;
     int64_t length_us; /* until everything heals */
@@ -124,9 +159,40 @@ struct sim_writer {
     int64_t down_until_us, deliver_us;
 };
 
+struct call {
+    struct list link;
+    struct run *run;
+    struct timer *timer;
+    struct outcome outcome;
+};
+
 struct sim_runner {
     struct runner base;
     struct list calls;
+};
+
+/* What a queue or tenant is held to, as its user set it up, and since when. */
+enum { TENANTS_MAX = 3, QUEUES = 3, HOSTS = 3 };
+
+struct sim_queue {
+    struct queue_rules rules;
+    int64_t changed_us; /* steady; of limits, for who started under the old ones */
+    double level;       /* a bucket of our own */
+    int64_t level_us, level_wall_us;
+};
+
+struct sim_tenant {
+    struct tenant_rules rules;
+    int64_t changed_us;
+    struct sim_queue queues[QUEUES];
+    int64_t left_alone_ms[HOSTS]; /* until then, by the wall clock: it asked for it */
+};
+
+struct gates {
+    struct book *book, *deaf; /* the deaf one stays empty */
+    struct sim_tenant tenants[TENANTS_MAX];
+    bool failing[HOSTS];
+    struct uuid poison;
 };
 
 struct sim {
@@ -143,10 +209,13 @@ struct sim {
     bool healed;
     int64_t healed_ms;  /* by the wall clock */
     int64_t stopped_ms; /* by the wall clock: when the node was asked to drain, in the end */
+    bool ended_late;    /* a call, after that */
 
     struct store *store;
     struct reader *reader;
     struct zoneinfo *zones;
+    struct zoneinfo node_zones; /* the same, as the node sees them: with one that is gone at times */
+    int64_t no_zone_until_us;
     struct metrics *metrics;
     struct uuid_gen ids;
 
@@ -159,11 +228,15 @@ struct sim {
 
     struct node *node; /* NULL: down */
     uint64_t lives;
+    int64_t
+        born_ms; /* by the wall clock: the end of the latest outage; INT64_MIN: the clock was set back since, who can say */
+    int64_t outages;
     int64_t wake_ms;
     bool poked; /* something happened that a loop would step for */
     bool ghost; /* the node is dead and only being taken apart: nothing it does counts */
     int spins;
 
+    struct gates gates;
     struct oracle *oracle;
     struct list requests;
     char first_breach[512]; /* "" while all is well */
@@ -193,11 +266,34 @@ void sim_writer_answer_ghosts(struct sim *s);
 enum err plant_apply(struct sim *s, struct op *const *ops, size_t n, struct error *e);
 bool plant_swallows(struct sim *s, struct op *op);
 
-/* ports.c: queue and events that fail, repeat and reorder; the receiver behind the runner. */
+/* ports.c: queue and events that fail, repeat and reorder; time zones that are gone; the receiver behind the runner. */
 void sim_ports_open(struct sim *s);
 void sim_ports_close(struct sim *s);
+void sim_zones_init(struct sim *s);
 void sim_runner_init(struct sim *s);
 void sim_runner_crash(struct sim *s);
+
+/* gates.c: queues, tenants and hosts, and what becomes of them. */
+void gates_init(struct sim *s);
+void gates_release(struct sim *s);
+void gates_plan(struct sim *s); /* what will happen until everything heals */
+void gates_heal(struct sim *s);
+void gates_node_starts(struct sim *s);  /* with buckets that are full, and no memory of hosts */
+struct book *gates_book(struct sim *s); /* the node's */
+struct sim_tenant *gates_tenant(struct sim *s, const struct task *t);
+struct sim_queue *gates_queue(struct sim *s, const struct task *t);
+int gates_host(const struct task *t); /* -1: it calls none */
+struct str gates_queue_name(int number);
+struct str gates_target(int host);
+bool gates_were_ever_closed(const struct sim *s);       /* something may be late, and it is nobody's fault */
+bool gates_strike(struct sim *s, const struct task *t); /* a poison task started: the node is about to die */
+
+/* limits.c: what must hold at each start. */
+void limits_judge_start(struct sim *s, const struct task *t);
+void limits_ended(struct sim *s, const struct task *t, const struct outcome *o);
+void limits_check(struct sim *s, const struct task *t); /* all has drained: its slots are not left behind */
+bool limits_is_in_line(struct sim *s,
+                       const struct task *t); /* for a slot that others hold, or that it was just given */
 
 /* client.c: users and what an API does for them. */
 void client_act(struct sim *s); /* one random request */
@@ -216,7 +312,11 @@ struct known_call {
 
 struct subject {
     struct uuid id, parent;
+    int32_t tenant;
     enum task_kind kind;
+    enum overlap overlap;     /* as its user wished, like the next two */
+    int key_limit;            /* 0: no key */
+    int64_t expires_after_ms; /* 0: never */
     bool acked, busy, manual;
     int max_attempts;
     int64_t max_delay_ms;
@@ -234,6 +334,8 @@ struct subject {
     struct tz *zone;
     struct schedule schedule;
     int64_t cursor_ms;
+    int64_t late_after; /* which outage: so many of its occurrences ran then that were due before its end */
+    int late_runs;
 
     struct known_call *calls;
     size_t call_count, call_cap;
@@ -263,6 +365,8 @@ void oracle_check(struct sim *s); /* all has drained */
 void sim_run(uint64_t seed, enum plant plant, bool verbose, struct zoneinfo *zones, struct stats *stats,
              char first_breach[512]);
 void sim_crash(struct sim *s);
+void sim_come_back(struct sim *s); /* the node, after a while */
+void sim_come_back_soon(struct sim *s);
 const char *breach_text(enum breach b);
 const char *fault_text(enum fault f);
 const char *plant_name(enum plant p);

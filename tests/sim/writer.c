@@ -37,7 +37,8 @@ static size_t gather(struct sim *s, struct op *batch[BATCH_MAX])
     for (int urgent = 1; urgent >= 0; urgent--) {
         list_each (&s->writer.pending, link) {
             struct op *op = container_of(link, struct op, link);
-            bool is_urgent = op->kind == OP_CLAIM || op->kind == OP_SETTLE || op->kind == OP_CLAIMED;
+            bool is_urgent =
+                op->kind == OP_CLAIM || op->kind == OP_SETTLE || op->kind == OP_CLAIMED || op->kind == OP_MISSED;
             if (n < BATCH_MAX && is_urgent == urgent) {
                 list_remove(link);
                 batch[n++] = op;
@@ -54,8 +55,9 @@ static void fail(struct op *const *batch, size_t n, const char *why)
 }
 
 static const char *const op_names[] = {
-    [OP_INSERT] = "insert", [OP_CLAIM] = "claim",         [OP_CLAIMED] = "claimed", [OP_HELD] = "held",
-    [OP_SETTLE] = "settle", [OP_RECURRING] = "recurring", [OP_SPAWN] = "spawn",     [OP_PUT] = "put",
+    [OP_INSERT] = "insert", [OP_CLAIM] = "claim",   [OP_CLAIMED] = "claimed",
+    [OP_HELD] = "held",     [OP_SETTLE] = "settle", [OP_RECURRING] = "recurring",
+    [OP_SPAWN] = "spawn",   [OP_PUT] = "put",       [OP_MISSED] = "missed",
 };
 
 static void trace_op(const struct sim *s, const struct op *op, const char *how)
@@ -95,6 +97,8 @@ static void trace_op(const struct sim *s, const struct op *op, const char *how)
               (long long)x->ret_cursor_ms, x->ret_withdrawn);
         if (x->also)
             trace(s, "    and %s due %lld", short_id(x->also->id), (long long)x->also->due_ms);
+    } else if (op->kind == OP_MISSED) {
+        trace(s, "  withdrawn %zu", ((const struct op_missed *)op)->ret_withdrawn);
     } else if (op->kind == OP_INSERT) {
         const struct op_insert *x = (const struct op_insert *)op;
         for (size_t i = 0; i < x->count; i++)

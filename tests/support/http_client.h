@@ -34,18 +34,21 @@ struct harness {
     char key[AUTH_KEY_TEXT + 1];
     pthread_mutex_t lock;
     _Atomic int broken;    /* every operation fails with this enum err */
+    _Atomic bool lost;     /* every operation is done, and its answer lost */
     _Atomic int conflicts; /* so many puts are told that the state has changed */
     _Atomic bool hold;     /* operations wait in `held` */
     struct op *held[16];
     size_t held_count;
     _Atomic size_t nudged;
+    _Atomic int64_t nudged_ms; /* the latest one's due time, or its cursor */
 
     _Atomic bool recall_silent; /* no answer at all until the test gives one */
     _Atomic int recall_result;  /* enum recall_result */
     struct recall_answer *_Atomic recall_waiting;
     _Atomic int recalls;
     _Atomic bool recall_abort;
-    _Atomic bool recall_known; /* what runs is known to run */
+    _Atomic bool recall_known;  /* what runs is known to run */
+    _Atomic bool recall_breaks; /* right behind a recall the store breaks */
     _Atomic bool not_ready;
     _Atomic int reads_before_broken; /* INT_MAX: reads go through; n: all behind the next n fail */
 };
@@ -95,6 +98,22 @@ SICK_READ(idempotency,
           r, t, key, a, ret, e)
 SICK_READ(key, (struct reader * r, struct str id, struct arena *a, struct api_key *ret, struct error *e), r, id, a, ret,
           e)
+SICK_READ(dedupe, (struct reader * r, int32_t t, struct str key, int64_t now_ms, struct uuid *ret, struct error *e), r,
+          t, key, now_ms, ret, e)
+SICK_READ(keys, (struct reader * r, int32_t t, struct arena *a, struct key_list *ret, struct error *e), r, t, a, ret, e)
+SICK_READ(slots, (struct reader * r, struct str key, struct arena *a, struct slot_holders *ret, struct error *e), r,
+          key, a, ret, e)
+SICK_READ(causes,
+          (struct reader * r, int32_t t, size_t max, struct arena *a, struct cause_groups *ret, struct error *e), r, t,
+          max, a, ret, e)
+SICK_READ(catalog_get,
+          (struct reader * r, int32_t t, enum catalog_kind k, struct str name, struct arena *a,
+           struct catalog_entry *ret, struct error *e),
+          r, t, k, name, a, ret, e)
+SICK_READ(catalog_list,
+          (struct reader * r, const struct catalog_filter *f, struct arena *a, struct catalog_page *ret,
+           struct error *e),
+          r, f, a, ret, e)
 SICK_READ(counts, (struct reader * r, int64_t now_ms, struct store_counts *ret, struct error *e), r, now_ms, ret, e)
 
 static inline void sick_reader_free(struct reader *r)
@@ -112,6 +131,12 @@ static inline enum err sick_reader(struct store *store, struct reader **ret, str
                                            .executions = sick_executions,
                                            .idempotency = sick_idempotency,
                                            .key = sick_key,
+                                           .dedupe = sick_dedupe,
+                                           .keys = sick_keys,
+                                           .slots = sick_slots,
+                                           .causes = sick_causes,
+                                           .catalog_get = sick_catalog_get,
+                                           .catalog_list = sick_catalog_list,
                                            .counts = sick_counts,
                                            .free = sick_reader_free };
     struct harness *h = container_of(store, struct sick_store, base)->harness;
@@ -140,6 +165,8 @@ static inline void harness_apply(struct harness *h, struct op *op)
         enum err rc = store_apply(h->store, ops, 1, &op->error);
         op->rc = rc ? rc : op->rc;
     }
+    if (h->lost)
+        op->rc = error_set(&op->error, ERR_UNAVAILABLE, "the answer was lost");
     pthread_mutex_unlock(&h->lock);
 }
 
@@ -181,28 +208,30 @@ static inline void harness_release_held(struct harness *h)
 static inline void harness_nudge(void *context, const struct task *tasks, size_t n)
 {
     struct harness *h = context;
-    (void)tasks;
     h->nudged += n;
+    h->nudged_ms = tasks[n - 1].kind == TASK_RECURRING ? tasks[n - 1].cursor_ms : tasks[n - 1].due_ms;
 }
 
-static inline void harness_recall(void *context, const struct task *running, const struct task *replace, bool abort_it,
-                                  struct recall_answer *answer)
+static inline void harness_recall(void *context, const struct recall_wish *wish, struct recall_answer *answer)
 {
     struct harness *h = context;
-    h->recall_abort = abort_it;
+    h->recall_abort = wish->abort;
     h->recalls++;
     if (h->recall_silent) {
         h->recall_waiting = answer;
         return;
     }
     if (h->recall_result == RECALL_DONE) {
-        struct settlement v = { .id = running->id, .fence = running->fence, .replace = replace };
-        struct op_settle op = { .op = { .kind = OP_SETTLE }, .v = &v, .n = 1, .now_ms = 1 };
+        struct settlement v = { .id = wish->running->id, .fence = wish->running->fence, .replace = wish->replace };
+        struct op_settle op = {
+            .op = { .kind = OP_SETTLE }, .v = &v, .n = 1, .now_ms = 1, .idempotency = wish->record
+        };
         arena_init(&op.op.arena, 1 << 20);
         harness_apply(h, &op.op);
         assert_int_equal(op.op.rc, ERR_OK);
         assert_false(v.stale);
         arena_release(&op.op.arena);
+        h->broken = h->recall_breaks ? ERR_UNAVAILABLE : h->broken;
     }
     answer->result = (enum recall_result)h->recall_result;
     answer->known = h->recall_known;

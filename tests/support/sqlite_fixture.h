@@ -121,7 +121,7 @@ static inline enum err try_insert(struct fixture *f, const struct task *t, struc
     return try_apply(f, &op.op, e);
 }
 
-static inline struct op_claim claim_op(struct fixture *f, const struct lane_quota *lane)
+static inline struct op_claim claim_op(struct fixture *f, struct lane_quota *lane)
 {
     struct op_claim op = { .op.kind = OP_CLAIM,
                            .claim = uuid_next(&f->ids, NOW_MS),
@@ -136,7 +136,7 @@ static inline struct op_claim claim_op(struct fixture *f, const struct lane_quot
     return op;
 }
 
-static const struct lane_quota usual_lane = { { 1, { "default", 7 }, CLASS_NORMAL }, CLAIM_MAX };
+static struct lane_quota usual_lane = { { 1, { "default", 7 }, CLASS_NORMAL }, CLAIM_MAX };
 
 static inline struct tasks claim(struct fixture *f)
 {

@@ -213,6 +213,105 @@ static void retry_starts_again_at_the_first_attempt(void **state)
     assert_str(p.task.last_error, "it broke");
 }
 
+static void what_is_tried_by_hand_is_not_too_late_for_it(void **state)
+{
+    (void)state;
+    struct task t = sample(TASK_OCCURRENCE, TASK_FAILED);
+    t.scheduled_ms = NOW_MS - 86400000;
+    t.runs_count = 1;
+    struct action_plan p = must_act(&t, ACTION_RETRY);
+    assert_int_equal(p.task.scheduled_ms, t.scheduled_ms); /* it says which day this is about */
+    t.expires_after_ms = 60000;
+    p = must_act(&t, ACTION_RETRY);
+    assert_int_equal(p.task.scheduled_ms, NOW_MS);
+    assert_int_equal(task_expires_ms(&p.task), NOW_MS + 60000);
+    assert_int_equal(p.task.overlap, OVERLAP_ALLOW);
+    assert_int_equal(p.task.runs_count, 0);
+    t = sample(TASK_ONE_TIME, TASK_PAUSED);
+    t.scheduled_ms = NOW_MS - 86400000;
+    t.expires_after_ms = 60000;
+    p = must_act(&t, ACTION_RUN_NOW);
+    assert_int_equal(task_expires_ms(&p.task), NOW_MS + 60000);
+    p = must_act(&t, ACTION_RESUME);
+    assert_true(task_expires_ms(&p.task) < NOW_MS);
+}
+
+static void what_becomes_of_a_failure_forgets_its_cause(void **state)
+{
+    (void)state;
+    struct task t = sample(TASK_ONE_TIME, TASK_FAILED);
+    t.cause = S("0011223344556677");
+    t.resolved_ms = NOW_MS - 1;
+    t.resolution = S("{}");
+    struct action_plan p = must_act(&t, ACTION_RETRY);
+    assert_int_equal(p.task.cause.n + p.task.resolution.n, 0);
+    assert_int_equal(p.task.resolved_ms, 0);
+    p = must_act(&t, ACTION_DELETE); /* stays FAILED */
+    assert_str(p.task.cause, "0011223344556677");
+}
+
+/* ---- those that wait for a slot ---- */
+
+static void force_goes_beside_the_previous_run_but_not_past_a_limit(void **state)
+{
+    (void)state;
+    struct action_plan p;
+    struct error e = { 0 };
+    struct task t = sample(TASK_OCCURRENCE, TASK_BLOCKED);
+    t.overlap = OVERLAP_QUEUE_ALL;
+    t.waits_for = S("o:0198f000-0000-7000-8000-000000000001");
+    assert_int_equal(act(&t, ACTION_RUN_NOW, false, &p, &e), ERR_CONFLICT);
+    assert_ok(act(&t, ACTION_RUN_NOW, true, &p, &e), &e);
+    assert_int_equal(p.task.state, TASK_SCHEDULED);
+    assert_int_equal(p.task.overlap, OVERLAP_ALLOW);
+    assert_int_equal(p.task.waits_for.n, 0);
+    t.waits_for = S("c:4:key");
+    assert_int_equal(act(&t, ACTION_RUN_NOW, true, &p, &e), ERR_CONFLICT);
+    assert_says(&e, "it waits for a free slot");
+    assert_int_equal(act(&t, ACTION_RESUME, false, &p, &e), ERR_CONFLICT);
+    p = must_act(&t, ACTION_PAUSE);
+    assert_int_equal(p.task.waits_for.n, 0);
+    assert_int_equal(p.task.overlap, OVERLAP_QUEUE_ALL);
+}
+
+static void a_retry_by_hand_is_neither_too_late_nor_in_the_way(void **state)
+{
+    (void)state;
+    struct task t = sample(TASK_OCCURRENCE, TASK_FAILED);
+    t.expires_after_ms = 1000;
+    t.overlap = OVERLAP_SKIP;
+    t.cause = S("0123");
+    t.resolved_ms = 5;
+    t.resolution = S("{}");
+    struct action_plan p = must_act(&t, ACTION_RETRY);
+    assert_int_equal(p.task.scheduled_ms, NOW_MS);
+    assert_int_equal(p.task.overlap, OVERLAP_ALLOW);
+    assert_int_equal(p.task.cause.n + p.task.resolution.n, 0);
+    assert_int_equal(p.task.resolved_ms, 0);
+    t = sample(TASK_ONE_TIME, TASK_FAILED);
+    t.cause = S("0123");
+    p = must_act(&t, ACTION_DELETE); /* stays what it was */
+    assert_str(p.task.cause, "0123");
+}
+
+static void a_task_that_waits_for_a_slot_is_not_forced_past_it(void **state)
+{
+    (void)state;
+    static const enum action refused[] = { ACTION_RUN_NOW, ACTION_RESUME, ACTION_RETRY };
+    struct task t = sample(TASK_ONE_TIME, TASK_BLOCKED);
+    t.waits_for = S("c:4:db");
+    for (size_t i = 0; i < array_count(refused); i++) {
+        struct action_plan p;
+        struct error e = { 0 };
+        assert_int_equal(act(&t, refused[i], true, &p, &e), ERR_CONFLICT);
+        assert_says(&e,
+                    "it waits for a free slot and starts by itself; for it to be sooner, cancel what holds the slot");
+    }
+    assert_int_equal(must_act(&t, ACTION_PAUSE).task.waits_for.n, 0);
+    assert_int_equal(must_act(&t, ACTION_CANCEL).task.waits_for.n, 0);
+    assert_int_equal(must_act(&t, ACTION_FORCE_COMPLETE).task.waits_for.n, 0);
+}
+
 static void a_claimed_task_that_has_not_fired_is_treated_as_scheduled(void **state)
 {
     (void)state;
@@ -278,6 +377,10 @@ static void run_now_of_a_recurring_task_spawns_one_more(void **state)
     static const enum task_state from[] = { TASK_SCHEDULED, TASK_PAUSED };
     for (size_t i = 0; i < array_count(from); i++) {
         struct task t = sample(TASK_RECURRING, from[i]);
+        t.concurrency_key = S("db");
+        t.concurrency_limit = 2;
+        t.dedupe_key = S("once");
+        t.dedupe_window_ms = 9;
         struct action_plan p = must_act(&t, ACTION_RUN_NOW);
         assert_true(p.changes && p.has_also);
         assert_false(p.withdraw);
@@ -305,6 +408,11 @@ static void run_now_of_a_recurring_task_spawns_one_more(void **state)
         assert_str(o->payload, "[1]");
         assert_str(o->extra, "{\"metadata\":{}}");
         assert_int_equal(o->last_error.n, 0);
+        assert_int_equal(o->overlap, OVERLAP_ALLOW); /* it waits for no other run, but for its key like any other */
+        assert_str(o->concurrency_key, "db");
+        assert_int_equal(o->concurrency_limit, 2);
+        assert_int_equal(o->dedupe_key.n, 0);
+        assert_int_equal(o->dedupe_window_ms, 0);
     }
 }
 
@@ -364,6 +472,11 @@ int main(void)
         cmocka_unit_test(run_now_is_due_now_and_keeps_its_attempts),
         cmocka_unit_test(resume_keeps_the_time_unless_it_has_gone_by),
         cmocka_unit_test(retry_starts_again_at_the_first_attempt),
+        cmocka_unit_test(what_is_tried_by_hand_is_not_too_late_for_it),
+        cmocka_unit_test(what_becomes_of_a_failure_forgets_its_cause),
+        cmocka_unit_test(force_goes_beside_the_previous_run_but_not_past_a_limit),
+        cmocka_unit_test(a_retry_by_hand_is_neither_too_late_nor_in_the_way),
+        cmocka_unit_test(a_task_that_waits_for_a_slot_is_not_forced_past_it),
         cmocka_unit_test(a_claimed_task_that_has_not_fired_is_treated_as_scheduled),
         cmocka_unit_test(a_recurring_task_withdraws_what_it_has_spawned),
         cmocka_unit_test(a_resumed_recurring_task_is_caught_up_from_where_it_was),

@@ -200,6 +200,92 @@ static void the_first_start_makes_one_admin_key(void **state)
     auth_free(a);
 }
 
+static void a_start_makes_a_key_when_none_that_works_is_left(void **state)
+{
+    (void)state;
+    struct error e = { 0 };
+    struct store *s = store_memory_new();
+    char mine[AUTH_KEY_TEXT + 1], made[AUTH_KEY_TEXT + 1] = "?";
+    store_key(s, S("0123456789"), S("tasks:read admin"), 100, mine);
+    assert_ok(auth_bootstrap(s, PEPPER, 99, made, &e), &e);
+    assert_string_equal(made, "");
+    assert_ok(auth_bootstrap(s, PEPPER, 100, made, &e), &e); /* by now it has expired */
+    assert_true(auth_key_is_well_formed(str_from(made)));
+    store_free(s);
+}
+
+static void a_key_that_was_forgotten_is_asked_for_again(void **state)
+{
+    (void)state;
+    struct error e = { 0 };
+    struct store *s = store_memory_new();
+    struct reader *r = NULL;
+    struct test_clock c = clock_at(5);
+    struct auth *a = auth_new(PEPPER, &c.base);
+    char key[AUTH_KEY_TEXT + 1], header[128];
+    struct identity who;
+    store_key(s, S("0123456789"), S("tasks:read"), 0, key);
+    assert_ok(store_reader(s, &r, &e), &e);
+    assert_int_equal(asked(a, r, key, &who), AUTH_OK);
+    assert_int_equal(auth_check(a, bearer(key, header), &who), AUTH_OK);
+    auth_forget(a, S("9876543210"));
+    assert_int_equal(auth_check(a, bearer(key, header), &who), AUTH_OK);
+    auth_forget(a, S("0123456789"));
+    assert_int_equal(auth_check(a, bearer(key, header), &who), AUTH_ASK);
+    reader_free(r);
+    store_free(s);
+    auth_free(a);
+}
+
+/* The key is revoked while somebody reads it. */
+static struct auth *revoked_from;
+static const struct reader_ops *honest;
+
+static enum err read_key_late(struct reader *r, struct str id, struct arena *arena, struct api_key *ret,
+                              struct error *e)
+{
+    enum err rc = honest->key(r, id, arena, ret, e);
+    auth_forget(revoked_from, id);
+    return rc;
+}
+
+static void a_key_that_is_revoked_while_it_is_read_is_not_remembered(void **state)
+{
+    (void)state;
+    struct error e = { 0 };
+    struct store *s = store_memory_new();
+    struct reader *r = NULL;
+    struct test_clock c = clock_at(5);
+    struct auth *a = auth_new(PEPPER, &c.base);
+    char key[AUTH_KEY_TEXT + 1], header[128];
+    struct identity who;
+    store_key(s, S("0123456789"), S("tasks:read"), 0, key);
+    assert_ok(store_reader(s, &r, &e), &e);
+    struct reader_ops late = *r->ops;
+    honest = r->ops;
+    late.key = read_key_late;
+    r->ops = &late;
+    revoked_from = a;
+    assert_int_equal(asked(a, r, key, &who), AUTH_OK); /* it came first */
+    assert_int_equal(auth_check(a, bearer(key, header), &who), AUTH_ASK);
+    r->ops = honest;
+    reader_free(r);
+    store_free(s);
+    auth_free(a);
+}
+
+static void new_ids_are_letters_and_digits(void **state)
+{
+    (void)state;
+    char id[AUTH_ID + 1], other[AUTH_ID + 1];
+    auth_id_make(id);
+    auth_id_make(other);
+    assert_int_equal(strlen(id), AUTH_ID);
+    assert_string_not_equal(id, other);
+    for (size_t i = 0; i < AUTH_ID; i++)
+        assert_true(is_digit(id[i]) || (ascii_lower(id[i]) >= 'a' && ascii_lower(id[i]) <= 'z'));
+}
+
 static void scopes_have_names(void **state)
 {
     (void)state;
@@ -218,6 +304,10 @@ int main(void)
         cmocka_unit_test(the_store_is_asked_once_and_again_when_it_was_long_ago),
         cmocka_unit_test(the_cache_is_bounded),
         cmocka_unit_test(the_first_start_makes_one_admin_key),
+        cmocka_unit_test(a_start_makes_a_key_when_none_that_works_is_left),
+        cmocka_unit_test(a_key_that_was_forgotten_is_asked_for_again),
+        cmocka_unit_test(a_key_that_is_revoked_while_it_is_read_is_not_remembered),
+        cmocka_unit_test(new_ids_are_letters_and_digits),
         cmocka_unit_test(scopes_have_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -43,8 +43,10 @@ struct probe {
         struct op_settle settle;
         struct op_recurring recurring;
         struct op_spawn spawn;
+        struct op_missed missed;
         struct op_put put;
         struct op_key_put key_put;
+        struct op_catalog catalog;
         struct op_lease lease;
         struct op_forget forget;
     };
@@ -154,10 +156,13 @@ static void note_done(struct op *op)
     pthread_mutex_unlock(&w->stub.lock);
 }
 
+static struct task blank[30000];
+
 static void submit(struct world *w, struct probe *p, enum op_kind kind, int id)
 {
-    static const struct lane_quota lanes[1];
-    static const struct spawn_plan plan = { .occurrences.n = 3 };
+    static struct lane_quota lanes[1];
+    static const struct spawn_plan plan = { .occurrences = { blank, 3 } };
+    static struct catalog_change changes[] = { { .entry.name = { "a", 1 } }, { .entry.name = { "b", 1 } } };
     p->op.kind = kind;
     p->op.done = note_done;
     p->id = id;
@@ -169,11 +174,19 @@ static void submit(struct world *w, struct probe *p, enum op_kind kind, int id)
     }
     if (kind == OP_SPAWN)
         p->spawn.plan = &plan;
+    if (kind == OP_FORGET)
+        p->forget.max = max_of(p->forget.max, (size_t)1);
+    if (kind == OP_CATALOG) {
+        p->catalog.v = changes;
+        p->catalog.n = array_count(changes);
+    }
     writer_submit(batcher_writer(w->batcher), &p->op);
 }
 
 static void insert(struct world *w, struct probe *p, int id, size_t tasks, const struct idempotency *key)
 {
+    assert_true(tasks <= array_count(blank));
+    p->insert.tasks = blank;
     p->insert.count = tasks;
     p->insert.idempotency = key;
     submit(w, p, OP_INSERT, id);
@@ -268,15 +281,17 @@ static void what_arrives_during_a_commit_shares_the_next(void **state)
 static void claims_and_settles_go_before_the_rest_each_in_order(void **state)
 {
     struct world *w = *state;
-    static const enum op_kind kinds[] = { OP_INSERT, OP_SETTLE, OP_PUT,     OP_CLAIM,  OP_RECURRING, OP_CLAIMED,
-                                          OP_SPAWN,  OP_HELD,   OP_KEY_PUT, OP_SETTLE, OP_FORGET,    OP_LEASE };
+    static const enum op_kind kinds[] = { OP_INSERT,  OP_SETTLE, OP_PUT,     OP_CLAIM,   OP_RECURRING,
+                                          OP_CLAIMED, OP_SPAWN,  OP_HELD,    OP_KEY_PUT, OP_SETTLE,
+                                          OP_FORGET,  OP_LEASE,  OP_CATALOG, OP_MISSED };
     struct probe p[array_count(kinds)] = { 0 };
     hold_up(w);
+    p[array_count(kinds) - 1].missed.max = 1;
     for (size_t i = 0; i < array_count(kinds); i++)
         submit(w, &p[i], kinds[i], (int)i + 1);
     let_go(w);
     assert_int_equal(w->stub.calls, 2);
-    assert_batch(w, 2, 2, 4, 6, 8, 10, 12, 1, 3, 5, 7, 9, 11);
+    assert_batch(w, 2, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13);
 }
 
 static void batch_holds_no_more_operations_than_the_store_takes(void **state)
@@ -313,7 +328,7 @@ static void batch_is_bounded_in_tasks(void **state)
 static void every_kind_counts_its_tasks(void **state)
 {
     struct world *w = *state;
-    struct probe p[9] = { [0].held.max = 14998, [4].recurring.max = 9000, [5].forget.max = 19994 };
+    struct probe p[10] = { [0].held.max = 14998, [4].recurring.max = 9000, [5].forget.max = 19993 };
     hold_up(w);
     submit(w, &p[0], OP_HELD, 1);
     submit(w, &p[1], OP_CLAIMED, 2);
@@ -323,10 +338,12 @@ static void every_kind_counts_its_tasks(void **state)
     submit(w, &p[5], OP_FORGET, 6);
     submit(w, &p[6], OP_SPAWN, 7); /* of three */
     submit(w, &p[7], OP_KEY_PUT, 8);
-    submit(w, &p[8], OP_PUT, 9); /* 20,000 */
+    submit(w, &p[8], OP_PUT, 9);
+    submit(w, &p[9], OP_CATALOG, 10); /* of two: 20,001 */
     let_go(w);
     assert_batch(w, 2, 1, 2, 3, 5);
     assert_batch(w, 3, 4, 6, 7, 8, 9);
+    assert_batch(w, 4, 10);
 }
 
 static void flood_of_settles_leaves_room_for_creates(void **state)
@@ -372,7 +389,7 @@ static void second_of_two_equal_idempotency_keys_waits(void **state)
     struct idempotency same = a, other_tenant = a;
     same.payload[0] = 1; /* also when it asks for something else: the store tells them apart */
     other_tenant.tenant = 2;
-    struct probe p[7] = { 0 };
+    struct probe p[9] = { 0 };
     hold_up(w);
     insert(w, &p[0], 1, 1, &a);
     insert(w, &p[1], 2, 1, &same);
@@ -382,11 +399,19 @@ static void second_of_two_equal_idempotency_keys_waits(void **state)
     insert(w, &p[4], 5, 1, &other_tenant);
     insert(w, &p[5], 6, 1, NULL);
     insert(w, &p[6], 7, 1, NULL);
+    p[7].catalog.idempotency = &same;
+    submit(w, &p[7], OP_CATALOG, 8);
+    struct settlement one = { .fence = 1, .verdict.next = TASK_COMPLETED };
+    p[8].settle.v = &one;
+    p[8].settle.n = 1;
+    p[8].settle.idempotency = &b;
+    submit(w, &p[8], OP_SETTLE, 9); /* in front of all others, so the other one waits */
     let_go(w);
-    assert_batch(w, 2, 1, 3, 5, 6, 7);
-    assert_batch(w, 3, 2);
+    assert_batch(w, 2, 9, 1, 5, 6, 7);
+    assert_batch(w, 3, 2, 3);
     assert_batch(w, 4, 4);
-    assert_int_equal(w->stub.calls, 4);
+    assert_batch(w, 5, 8);
+    assert_int_equal(w->stub.calls, 5);
 }
 
 static void what_is_left_over_waits_for_no_arrival(void **state)

@@ -43,6 +43,16 @@ static void create_answers_with_the_whole_task(void **state)
     answer_release(&again);
 }
 
+static void a_create_whose_answer_was_lost_is_looked_after(void **state)
+{
+    (void)state;
+    size_t nudged = h->nudged;
+    h->lost = true;
+    assert_problem(ask(h, "POST", "/v1/tasks", NOOP_FAR), 503, "unavailable", "");
+    h->lost = false;
+    assert_int_equal(h->nudged, nudged + 1);
+}
+
 static void create_names_the_field_at_fault(void **state)
 {
     (void)state;
@@ -424,6 +434,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(create_answers_with_the_whole_task),
+        cmocka_unit_test(a_create_whose_answer_was_lost_is_looked_after),
         cmocka_unit_test(create_names_the_field_at_fault),
         cmocka_unit_test(a_request_sent_twice_is_done_once),
         cmocka_unit_test(a_key_in_the_body_counts_like_the_header),

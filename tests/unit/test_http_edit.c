@@ -18,6 +18,13 @@ static int stop(void **state)
     return 0;
 }
 
+static void assert_changed(const char *method, const char *path, const char *body, int status)
+{
+    struct answer a = ask(h, method, path, body);
+    assert_status(&a, status);
+    answer_release(&a);
+}
+
 static void an_edit_changes_what_it_names_and_counts(void **state)
 {
     (void)state;
@@ -155,6 +162,40 @@ static void an_edit_that_meets_another_is_done_again(void **state)
     h->broken = ERR_OK;
 }
 
+/* Whoever changed something and does not know it, has the scheduler look: else it looks at its next safety poll. */
+static void a_change_whose_answer_was_lost_is_looked_after(void **state)
+{
+    (void)state;
+    char id[UUID_TEXT + 1], yearly[UUID_TEXT + 1];
+    client_create(h, NOOP_FAR, id);
+    client_create(h, "{\"target_type\":\"NOOP\",\"cron_expression\":\"0 0 1 1 *\"}", yearly);
+    static const struct {
+        const char *method, *tail, *body;
+        size_t nudges; /* run-now of a recurring task: itself, and what it made */
+    } rows[] = {
+        { "POST", "/run-now", NULL, 1 },
+        { "PATCH", "", "{\"priority\":1}", 1 },
+        { "PATCH", "", "{\"priority\":2}", 1 },
+        { "POST", "/run-now", NULL, 2 },
+    };
+    for (size_t i = 0; i < array_count(rows); i++) {
+        const char *path = path_of(i < 2 ? id : yearly, rows[i].tail);
+        int64_t before_ms = clock_wall_ms(clock_system());
+        size_t nudged = h->nudged;
+        h->lost = true;
+        assert_problem(ask(h, rows[i].method, path, rows[i].body), 503, "unavailable", "");
+        h->lost = false;
+        assert_int_equal(h->nudged, nudged + rows[i].nudges);
+        int64_t now_ms = clock_wall_ms(clock_system()); /* what a withdrawal set back, may be due now */
+        assert_true(h->nudged_ms <= now_ms && h->nudged_ms >= before_ms - 60000);
+    }
+    h->broken = ERR_LIMIT; /* it was not made, that is known */
+    size_t nudged = h->nudged;
+    assert_changed("PATCH", path_of(id, ""), "{\"priority\":3}", 400);
+    h->broken = ERR_OK;
+    assert_int_equal(h->nudged, nudged);
+}
+
 static void a_claimed_task_is_asked_back_from_its_owner(void **state)
 {
     (void)state;
@@ -179,6 +220,40 @@ static void a_claimed_task_is_asked_back_from_its_owner(void **state)
     answer_release(&a);
     answer_release(&b);
     answer_release(&now);
+}
+
+static void a_recalled_edit_and_the_record_of_its_key_are_one_transaction(void **state)
+{
+    (void)state;
+    char id[UUID_TEXT + 1];
+    client_create(h, NOOP_FAR, id);
+    harness_claim_until(h, INT64_MAX / 2);
+    h->recall_result = RECALL_DONE;
+    h->recall_breaks = true; /* nothing more is written behind the recall */
+    const char *head = "Idempotency-Key: together\r\nIf-Match: \"1\"\r\n";
+    struct answer a = ask_with(h, h->key, "PATCH", path_of(id, ""), head, "{\"priority\":9}");
+    h->recall_breaks = false;
+    h->broken = ERR_OK;
+    assert_status(&a, 200);
+    struct answer b = ask_with(h, h->key, "PATCH", path_of(id, ""), head, "{\"priority\":9}");
+    assert_status(&b, 200); /* and not 412: it was done before */
+    assert_string_equal(header_of(&b, "Idempotency-Replayed"), "true");
+    assert_string_equal(buf_cstr(&a.body), buf_cstr(&b.body));
+    answer_release(&a);
+    answer_release(&b);
+}
+
+static void a_recall_whose_key_has_a_record_is_answered_by_that(void **state)
+{
+    (void)state;
+    char id[UUID_TEXT + 1];
+    client_create(h, NOOP_FAR, id);
+    harness_claim_until(h, INT64_MAX / 2);
+    h->recall_result = RECALL_ANSWERED; /* but there is none to be found */
+    const char *head = "Idempotency-Key: elsewhere\r\n";
+    assert_problem(ask_with(h, h->key, "POST", path_of(id, "/pause"), head, NULL), 409, "request-in-flight",
+                   "send it again");
+    h->recall_result = RECALL_DONE;
 }
 
 static void a_running_task_stays_when_its_owner_says_so(void **state)
@@ -370,13 +445,6 @@ static void assert_occurrence(const char *id, const char *state, int64_t priorit
     answer_release(&a);
 }
 
-static void assert_changed(const char *method, const char *path, const char *body, int status)
-{
-    struct answer a = ask(h, method, path, body);
-    assert_status(&a, status);
-    answer_release(&a);
-}
-
 static void a_changed_recurring_task_takes_back_what_is_claimed_of_it(void **state)
 {
     (void)state;
@@ -427,7 +495,10 @@ int main(void)
         cmocka_unit_test(actions_move_a_task_through_its_states),
         cmocka_unit_test(an_action_without_effect_still_keeps_its_key),
         cmocka_unit_test(an_edit_that_meets_another_is_done_again),
+        cmocka_unit_test(a_change_whose_answer_was_lost_is_looked_after),
         cmocka_unit_test(a_claimed_task_is_asked_back_from_its_owner),
+        cmocka_unit_test(a_recalled_edit_and_the_record_of_its_key_are_one_transaction),
+        cmocka_unit_test(a_recall_whose_key_has_a_record_is_answered_by_that),
         cmocka_unit_test(a_running_task_stays_when_its_owner_says_so),
         cmocka_unit_test(an_owner_that_does_not_answer_is_not_waited_for),
         cmocka_unit_test(a_cancelled_call_is_waited_for_until_it_ends),

@@ -251,6 +251,34 @@ static void contradictions_are_refused(void **state)
     }
 }
 
+/* One answer, and then the end: nothing behind the headers is taken for a request. */
+static void a_request_has_one_reading(void **state)
+{
+    (void)state;
+    static const char *const framings[] = {
+        "Host: x\r\nContent-Length : 29\r\n", "Host: x\r\nTransfer-Encoding: gzip\r\n",
+        "Host: x\r\nTransfer-Encoding: gzip, chunked\r\n", "Accept: text/plain\r\n", /* no Host */
+    };
+    for (size_t i = 0; i < array_count(framings); i++) {
+        char text[256];
+        snprintf(text, sizeof text, "POST /health HTTP/1.1\r\n%s\r\nGET /health HTTP/1.1\r\nHost: x\r\n\r\n",
+                 framings[i]);
+        int fd = client_connect(h);
+        client_send(fd, str_from(text));
+        struct answer a = client_read(fd, false), next = client_read(fd, false);
+        if (a.status != 400 && a.status != 501)
+            fail_msg("%s: status %d, %s", framings[i], a.status, a.head);
+        assert_string_equal(header_of(&a, "Connection"), "close");
+        assert_int_equal(next.status, 0);
+        answer_release(&a);
+        answer_release(&next);
+        close(fd);
+    }
+    struct answer old = say("GET /health HTTP/1.0\r\n\r\n"); /* which knew no Host */
+    assert_status(&old, 200);
+    answer_release(&old);
+}
+
 static void bad_bytes_are_refused_at_the_door(void **state)
 {
     (void)state;
@@ -454,6 +482,7 @@ int main(void)
         cmocka_unit_test(too_much_is_refused),
         cmocka_unit_test(chunks_are_counted_too),
         cmocka_unit_test(contradictions_are_refused),
+        cmocka_unit_test(a_request_has_one_reading),
         cmocka_unit_test(bad_bytes_are_refused_at_the_door),
         cmocka_unit_test(slow_clients_are_cut_off),
         cmocka_unit_test(a_connection_serves_many_requests_and_is_closed_when_idle),

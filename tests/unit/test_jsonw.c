@@ -55,12 +55,17 @@ static void commas_and_nesting_are_the_writers_job(void **state)
     jw_kv_cstr(&o->w, "none", NULL);
     jw_kv_i64(&o->w, "n", -5);
     jw_kv_time(&o->w, "at", 0);
+    jw_kv_i64_or_null(&o->w, "limit", 3);
+    jw_kv_i64_or_null(&o->w, "no_limit", 0);
+    jw_kv_time_or_null(&o->w, "since", 1);
+    jw_kv_time_or_null(&o->w, "until", 0);
     jw_key(&o->w, "raw");
     jw_raw(&o->w, S("{ \"a\": 1 }"));
     jw_object_end(&o->w);
     assert_str(buf_str(&o->b),
                "{\"name\":\"x\",\"empty\":[],\"list\":[1,{},[null,null],{\"yes\":true,\"no\":false}],\"text\":\"t\","
-               "\"none\":null,\"n\":-5,\"at\":\"1970-01-01T00:00:00.000Z\",\"raw\":{ \"a\": 1 }}");
+               "\"none\":null,\"n\":-5,\"at\":\"1970-01-01T00:00:00.000Z\",\"limit\":3,\"no_limit\":null,"
+               "\"since\":\"1970-01-01T00:00:00.001Z\",\"until\":null,\"raw\":{ \"a\": 1 }}");
 }
 
 static void numbers_keep_every_digit(void **state)

@@ -28,7 +28,7 @@ static void problems_have_the_shape_of_rfc_9457(void **state)
                         "\"status\":404,\"detail\":\"no such \\\"thing\\\"\"}");
     e = (struct error){ .code = ERR_CONFLICT };
     respond_field(&r, PROBLEM_CONFLICT, &e);
-    assert_non_null(strstr(buf_cstr(&r.body), "\"detail\":\"The task is not in a state for this\""));
+    assert_non_null(strstr(buf_cstr(&r.body), "\"detail\":\"It is not in a state for this\""));
     response_release(&r);
 }
 

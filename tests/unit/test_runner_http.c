@@ -2,111 +2,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "adapter/clock_system.h"
-#include "adapter/runner_http_impl.h"
 #include "adapter/runner_noop.h"
-#include "check.h"
-#include "target.h"
-
-/* A loop, a target and a runner; one run's outcome, copied out of its done. */
-struct fixture {
-    uv_loop_t loop;
-    struct target target;
-    struct runner *runner;
-    struct runner_http_setup setup;
-};
-
-struct probe {
-    struct run run;
-    struct task task;
-    char config[512];
-    int done;
-    struct outcome outcome;
-    char error[256], output[20000], trace_id[40];
-    size_t output_n;
-};
-
-static char name_servers[64];
-
-static int setup_fixture(void **state)
-{
-    struct fixture *f = xnew(*f);
-    uv_loop_init(&f->loop);
-    target_open(&f->target, &f->loop);
-    f->setup = RUNNER_HTTP_SETUP;
-    f->setup.allow_loopback = true;
-    snprintf(name_servers, sizeof name_servers, "127.0.0.1:%d", f->target.names_port);
-    f->setup.name_servers = name_servers;
-    *state = f;
-    return 0;
-}
-
-static int teardown_fixture(void **state)
-{
-    struct fixture *f = *state;
-    runner_free(f->runner);
-    target_close(&f->target);
-    int rc = uv_loop_close(&f->loop);
-    free(f);
-    return rc;
-}
-
-static struct runner *runner(struct fixture *f)
-{
-    struct error e;
-    if (!f->runner) {
-        f->runner = runner_http_new(&f->loop, clock_system(), &f->setup, &e);
-        if (!f->runner)
-            fail_msg("%s", e.text);
-    }
-    return f->runner;
-}
-
-static void keep_outcome(struct run *run, const struct outcome *o)
-{
-    struct probe *p = run->context;
-    p->done++;
-    p->outcome = *o;
-    snprintf(p->error, sizeof p->error, STR_FMT, STR_ARG(o->error));
-    snprintf(p->trace_id, sizeof p->trace_id, STR_FMT, STR_ARG(o->trace_id));
-    p->output_n = o->output.n;
-    memcpy(p->output, o->output.p ? o->output.p : "", min_of(o->output.n, sizeof p->output));
-}
-
-/* more: further members of the target, with a comma in front. */
-static void prepare(struct fixture *f, struct probe *p, const char *host, const char *path, const char *more)
-{
-    memset(p, 0, sizeof *p);
-    snprintf(p->config, sizeof p->config, "{\"url\": \"http://%s:%d%s\"%s}", host, f->target.port, path, more);
-    p->task = (struct task){ .state = TASK_RUNNING,
-                             .timeout_ms = 5000,
-                             .fence = 3,
-                             .target_config = str_from(p->config),
-                             .payload = S("{\"n\": 1}") };
-    (void)uuid_parse(S("01890a5d-ac96-774b-bcce-b302099a8057"), &p->task.id);
-    p->run = (struct run){ .task = &p->task, .worker = S("w1"), .done = keep_outcome, .context = p };
-}
-
-static void finish(struct fixture *f, struct probe *p)
-{
-    for (int i = 0; !p->done && i < 100000; i++)
-        uv_run(&f->loop, UV_RUN_ONCE);
-    assert_int_equal(p->done, 1);
-    assert_true(p->outcome.started_us > 0 && p->outcome.completed_us >= p->outcome.started_us);
-    assert_str(p->outcome.worker, "w1");
-}
-
-static void call(struct fixture *f, struct probe *p)
-{
-    runner_start(runner(f), &p->run);
-    finish(f, p);
-}
-
-static void call_path(struct fixture *f, struct probe *p, const char *path)
-{
-    prepare(f, p, "127.0.0.1", path, "");
-    call(f, p);
-}
+#include "runner_fixture.h"
 
 static void assert_failed(const struct probe *p, enum failure failure, bool sent, const char *error)
 {
@@ -608,105 +505,6 @@ static void names_that_are_not_there_fail_and_are_remembered(void **state)
     assert_failed(&p[0], FAILURE_CONNECT, false, "host name could not be looked up");
 }
 
-/* ---- many ---- */
-
-static void run_many(struct fixture *f, size_t count, const char *const *hosts, size_t host_count, const char *path)
-{
-    struct probe *p = xcalloc(count, sizeof *p);
-    for (size_t i = 0; i < count; i++) {
-        prepare(f, &p[i], hosts[i % host_count], path, "");
-        runner_start(runner(f), &p[i].run);
-    }
-    for (size_t i = 0; i < count; i++) {
-        finish(f, &p[i]);
-        assert_int_equal(p[i].outcome.kind, OUTCOME_OK);
-    }
-    free(p);
-}
-
-static void a_host_gets_no_more_connections_than_its_share(void **state)
-{
-    struct fixture *f = *state;
-    f->setup.host_connections_max = 16;
-    run_many(f, 300, (const char *const[]){ "127.0.0.1" }, 1, "/hold");
-    assert_int_equal(f->target.requests, 300);
-    assert_int_equal(f->target.open_max, 16);
-}
-
-static void all_hosts_together_stay_below_the_limit(void **state)
-{
-    struct fixture *f = *state;
-    f->setup.in_flight_max = 10;
-    f->setup.host_connections_max = 8;
-    run_many(f, 120, (const char *const[]){ "127.0.0.1", "ok.test", "mixed.test" }, 3, "/hold");
-    assert_int_equal(f->target.requests, 120);
-    assert_in_range(f->target.open_max, 8, 24); /* idle ones of the other hosts stay open */
-}
-
-static void more_calls_than_spare_handles_are_fine(void **state)
-{
-    struct fixture *f = *state;
-    f->setup.host_connections_max = 40;
-    run_many(f, 700, (const char *const[]){ "127.0.0.1" }, 1, "/ok");
-    assert_int_equal(f->target.requests, 700);
-}
-
-/* A done may start the next run from within. */
-struct chain {
-    struct fixture *f;
-    int left;
-};
-
-static void start_next(struct run *run, const struct outcome *o)
-{
-    struct chain *c = run->context;
-    assert_int_equal(o->kind, OUTCOME_OK);
-    if (--c->left > 0)
-        runner_start(c->f->runner, run);
-}
-
-static void a_done_may_start_another(void **state)
-{
-    struct fixture *f = *state;
-    struct chain c = { .f = f, .left = 50 };
-    struct probe p;
-    prepare(f, &p, "127.0.0.1", "/ok", "");
-    p.run.done = start_next;
-    p.run.context = &c;
-    runner_start(runner(f), &p.run);
-    uv_run(&f->loop, UV_RUN_DEFAULT); /* ends by itself: an idle runner does not hold the loop */
-    assert_int_equal(c.left, 0);
-    assert_int_equal(f->target.requests, 50);
-}
-
-static void set_over(uv_timer_t *t)
-{
-    *(bool *)t->data = true;
-}
-
-static void hosts_nobody_calls_are_forgotten(void **state)
-{
-    struct fixture *f = *state;
-    struct probe p;
-    call_path(f, &p, "/ok");
-    struct runner_http *r = container_of(runner(f), struct runner_http, base);
-    assert_int_equal(r->hosts.n, 1);
-    uv_timer_t patience; /* the sweep alone does not hold the loop */
-    bool over = false;
-    uv_timer_init(&f->loop, &patience);
-    patience.data = &over;
-    uv_timer_start(&patience, set_over, 4000, 0);
-    while (r->hosts.n && !over)
-        uv_run(&f->loop, UV_RUN_ONCE);
-    uv_close((uv_handle_t *)&patience, NULL);
-    uv_run(&f->loop, UV_RUN_NOWAIT);
-    assert_int_equal(r->hosts.n, 0);
-    assert_false(uv_is_active((uv_handle_t *)r->sweep_timer));
-    call_path(f, &p, "/ok");
-    assert_int_equal(p.outcome.kind, OUTCOME_OK);
-    assert_int_equal(f->target.connections, 1);
-}
-
 static void a_bad_name_server_is_told(void **state)
 {
     struct fixture *f = *state;
@@ -733,8 +531,6 @@ static void noop_is_done_at_once(void **state)
     assert_int_equal(p.done, 1);
     runner_free(noop);
 }
-
-#define WITH_FIXTURE(name) cmocka_unit_test_setup_teardown(name, setup_fixture, teardown_fixture)
 
 int main(void)
 {
@@ -763,11 +559,6 @@ int main(void)
         WITH_FIXTURE(localhost_is_found_without_a_server),
         WITH_FIXTURE(only_allowed_addresses_of_a_name_are_called),
         WITH_FIXTURE(names_that_are_not_there_fail_and_are_remembered),
-        WITH_FIXTURE(a_host_gets_no_more_connections_than_its_share),
-        WITH_FIXTURE(all_hosts_together_stay_below_the_limit),
-        WITH_FIXTURE(more_calls_than_spare_handles_are_fine),
-        WITH_FIXTURE(a_done_may_start_another),
-        WITH_FIXTURE(hosts_nobody_calls_are_forgotten),
         WITH_FIXTURE(a_bad_name_server_is_told),
         WITH_FIXTURE(noop_is_done_at_once),
     };

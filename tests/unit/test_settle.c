@@ -7,11 +7,20 @@
 enum { NOW = 1700000000 };
 
 static struct prng random_stream;
+static struct arena arena;
 
 static int setup(void **state)
 {
     (void)state;
     prng_init(&random_stream, 1);
+    arena_init(&arena, 1 << 20);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    arena_release(&arena);
     return 0;
 }
 
@@ -26,6 +35,9 @@ static struct settle_facts one_time(void)
         .due_ms = NOW - 1000,
         .attempts = 1,
         .losses = 2,
+        .expires_ms = INT64_MAX,
+        .target = TARGET_HTTP,
+        .place = S("https://a.example/x"),
         .retry = { .max_attempts = 5, .base_delay_ms = 100, .max_delay_ms = 10000, .jitter = JITTER_NONE },
     };
 }
@@ -53,7 +65,7 @@ static struct outcome http(int status)
 
 static struct verdict settled(const struct settle_facts *t, const struct outcome *o)
 {
-    return settle(t, o, NOW, &random_stream);
+    return settle(t, o, NOW, &random_stream, &arena);
 }
 
 /* ---- facts ---- */
@@ -71,8 +83,12 @@ static void facts_are_what_settling_needs_of_a_task(void **state)
                       .attempts = 7,
                       .losses = 8,
                       .delivery = DELIVER_AT_MOST_ONCE,
+                      .expires_after_ms = 9,
+                      .target = TARGET_HTTP,
+                      .target_config = S("{\"url\": \"https://a.example/x\"}"),
                       .retry = RETRY_DEFAULT };
-    struct settle_facts f = settle_facts_of(&t);
+    struct outcome o = http(500);
+    struct settle_facts f = settle_facts_of(&t, &o, &arena);
     assert_true(uuid_eq(f.id, t.id) && uuid_eq(f.parent, t.parent));
     assert_int_equal(f.tenant, 3);
     assert_int_equal(f.kind, TASK_OCCURRENCE);
@@ -81,6 +97,25 @@ static void facts_are_what_settling_needs_of_a_task(void **state)
     assert_int_equal(f.losses, 8);
     assert_int_equal(f.delivery, DELIVER_AT_MOST_ONCE);
     assert_int_equal(f.retry.max_attempts, 5);
+    assert_true(f.expires_ms == 14);
+    assert_int_equal(f.target, TARGET_HTTP);
+    assert_str(f.place, "https://a.example/x");
+    t.expires_after_ms = 0;
+    assert_true(settle_facts_of(&t, &o, &arena).expires_ms == INT64_MAX);
+}
+
+static void only_what_may_fail_pays_for_its_place(void **state)
+{
+    (void)state;
+    struct task t = { .target = TARGET_HTTP, .target_config = S("{\"url\": \"https://a.example/x\"}") };
+    for (int kind = OUTCOME_OK; kind <= OUTCOME_EXPIRED; kind++) {
+        struct outcome o = outcome_of((enum outcome_kind)kind);
+        bool may_fail = kind == OUTCOME_FAILED || kind == OUTCOME_LOST;
+        size_t before = arena.total;
+        assert_int_equal(settle_facts_of(&t, &o, &arena).place.n > 0, may_fail);
+        assert_int_equal(arena.total > before, may_fail);
+        assert_int_equal(settle_facts_of(&t, &o, NULL).place.n, 0);
+    }
 }
 
 /* ---- success and its record ---- */
@@ -94,9 +129,10 @@ static void success_completes_and_keeps_one_execution(void **state)
     struct verdict v = settled(&t, &o);
     assert_int_equal(v.next, TASK_COMPLETED);
     assert_int_equal(v.attempts, 2);
-    assert_int_equal(v.losses, 2);
+    assert_int_equal(v.losses, 0);
     assert_true(v.has_execution);
     assert_int_equal(v.last_error.n, 0);
+    assert_str(str_from(v.cause.text), "");
     const struct execution *x = &v.execution;
     assert_int_equal(x->status, EXECUTION_COMPLETED);
     assert_int_equal(x->tenant, 7);
@@ -176,7 +212,7 @@ static void cancelled_while_it_ran_is_cancelled_and_leaves_a_record(void **state
     struct verdict v = settled(&t, &o);
     assert_int_equal(v.next, TASK_CANCELLED);
     assert_int_equal(v.attempts, 2);
-    assert_int_equal(v.losses, 2);
+    assert_int_equal(v.losses, 0);
     assert_true(v.has_execution);
     assert_int_equal(v.execution.status, EXECUTION_FAILED);
     assert_str(v.last_error, "cancelled while it ran");
@@ -187,11 +223,12 @@ static void a_loss_spends_no_attempt_and_runs_again(void **state)
     (void)state;
     struct settle_facts t = one_time();
     struct outcome o = outcome_of(OUTCOME_LOST);
+    t.losses = 1;
     struct verdict v = settled(&t, &o);
     assert_int_equal(v.next, TASK_SCHEDULED);
     assert_true(v.due_ms == NOW);
     assert_int_equal(v.attempts, 1);
-    assert_int_equal(v.losses, 3);
+    assert_int_equal(v.losses, 2);
     assert_true(v.has_execution);
     assert_int_equal(v.execution.status, EXECUTION_LOST);
     assert_int_equal(v.execution.attempt, 2);
@@ -201,18 +238,61 @@ static void a_loss_spends_no_attempt_and_runs_again(void **state)
     assert_true(settled(&t, &o).due_ms == NOW + 10);
 }
 
-static void the_last_loss_fails_it(void **state)
+static void a_suspect_that_is_lost_keeps_its_place(void **state)
 {
     (void)state;
     struct settle_facts t = one_time();
     struct outcome o = outcome_of(OUTCOME_LOST);
-    t.losses = LOSSES_MAX - 2;
-    assert_int_equal(settled(&t, &o).next, TASK_SCHEDULED);
-    t.losses = LOSSES_MAX - 1;
+    t.losses = SUSPECT_LOSSES;
+    t.due_ms = NOW - 5000;
+    struct verdict v = settled(&t, &o);
+    assert_int_equal(v.next, TASK_SCHEDULED);
+    assert_true(v.due_ms == NOW - 5000);
+}
+
+static void one_that_is_called_off_before_it_began_leaves_no_execution(void **state)
+{
+    (void)state;
+    struct settle_facts t = one_time();
+    struct outcome o = outcome_of(OUTCOME_CANCELLED);
+    o.started_us = 0;
+    o.error = S("replaced by the run of 2026-03-03T10:00:00Z");
+    struct verdict v = settled(&t, &o);
+    assert_int_equal(v.next, TASK_CANCELLED);
+    assert_false(v.has_execution);
+    assert_int_equal(v.attempts, 1);
+    assert_str(v.last_error, "replaced by the run of 2026-03-03T10:00:00Z");
+}
+
+static void a_suspect_lost_alone_is_poison(void **state)
+{
+    (void)state;
+    struct settle_facts t = one_time();
+    struct outcome o = outcome_of(OUTCOME_LOST);
+    o.alone = true;
+    t.losses = SUSPECT_LOSSES;
     struct verdict v = settled(&t, &o);
     assert_int_equal(v.next, TASK_FAILED);
-    assert_int_equal(v.losses, LOSSES_MAX);
-    assert_str(v.last_error, "lost too often: whoever runs it dies");
+    assert_int_equal(v.losses, SUSPECT_LOSSES + 1);
+    assert_int_equal(v.execution.status, EXECUTION_LOST);
+    assert_true(str_starts(v.last_error, S("poison: ")));
+    assert_int_equal(strlen(v.cause.text), FINGERPRINT_TEXT);
+}
+
+static void one_that_was_no_suspect_yet_is_not_poison_and_neither_is_one_among_others(void **state)
+{
+    (void)state;
+    struct settle_facts t = one_time();
+    struct outcome o = outcome_of(OUTCOME_LOST);
+    o.alone = true;
+    t.losses = SUSPECT_LOSSES - 1; /* this loss makes it one */
+    assert_int_equal(settled(&t, &o).next, TASK_SCHEDULED);
+    o.alone = false;
+    for (t.losses = 0; t.losses < 1000; t.losses++) {
+        struct verdict v = settled(&t, &o);
+        assert_int_equal(v.next, TASK_SCHEDULED);
+        assert_int_equal(v.losses, t.losses + 1);
+    }
 }
 
 static void at_most_once_does_not_survive_a_loss(void **state)
@@ -228,7 +308,105 @@ static void at_most_once_does_not_survive_a_loss(void **state)
     assert_str(v.last_error, "outcome unknown: whoever ran it died, and it is to run at most once");
 }
 
+/* ---- held, expired ---- */
+
+static void one_that_is_held_comes_back_when_it_was_told_and_has_spent_nothing(void **state)
+{
+    (void)state;
+    struct settle_facts t = one_time();
+    struct outcome o = outcome_of(OUTCOME_HELD);
+    o.retry_after_ms = 30000;
+    o.error = S("held: a.example is left alone");
+    struct verdict v = settled(&t, &o);
+    assert_int_equal(v.next, TASK_SCHEDULED);
+    assert_true(v.due_ms == NOW + 30000);
+    assert_int_equal(v.attempts, 1);
+    assert_int_equal(v.losses, 2);
+    assert_false(v.has_execution);
+    assert_str(v.last_error, "held: a.example is left alone");
+    o.retry_after_ms = -1;
+    assert_true(settled(&t, &o).due_ms == NOW);
+}
+
+static void one_that_is_held_for_too_long_comes_back_when_it_expires(void **state)
+{
+    (void)state;
+    struct settle_facts t = one_time();
+    struct outcome o = outcome_of(OUTCOME_HELD);
+    o.retry_after_ms = 30000;
+    t.expires_ms = NOW + 20000;
+    assert_true(settled(&t, &o).due_ms == NOW + 20000);
+    t.expires_ms = NOW - 20000; /* never before now */
+    assert_true(settled(&t, &o).due_ms == NOW);
+}
+
+static void one_that_expired_before_it_fired_has_spent_nothing(void **state)
+{
+    (void)state;
+    struct settle_facts t = one_time();
+    struct outcome o = outcome_of(OUTCOME_EXPIRED);
+    o.error = S("expired");
+    struct verdict v = settled(&t, &o);
+    assert_int_equal(v.next, TASK_EXPIRED);
+    assert_int_equal(v.attempts, 1);
+    assert_int_equal(v.losses, 2);
+    assert_false(v.has_execution);
+    assert_str(v.last_error, "expired");
+    assert_str(str_from(v.cause.text), "");
+    assert_true(is_expired(NOW, NOW) && !is_expired(NOW + 1, NOW) && !is_expired(INT64_MAX, NOW));
+}
+
+static void a_retry_that_would_come_too_late_expires_it_at_once(void **state)
+{
+    (void)state;
+    struct settle_facts t = one_time();
+    struct outcome o = http(500);
+    t.expires_ms = NOW + 200; /* the delay after its second attempt is 200 ms */
+    struct verdict v = settled(&t, &o);
+    assert_int_equal(v.next, TASK_EXPIRED);
+    assert_int_equal(v.attempts, 2);
+    assert_true(v.has_execution);
+    assert_str(v.execution.error, "it did not work");
+    assert_str(v.last_error, "expired: of use until 1970-01-20T16:13:20.200Z, the next attempt would come at "
+                             "1970-01-20T16:13:20.200Z; it failed with: it did not work");
+    assert_str(str_from(v.cause.text), "");
+    t.expires_ms = NOW + 201;
+    assert_int_equal(settled(&t, &o).next, TASK_SCHEDULED);
+    t.expires_ms = NOW;
+    t.attempts = 4; /* all are spent: it failed, which is what its user has to hear */
+    assert_int_equal(settled(&t, &o).next, TASK_FAILED);
+}
+
+static void without_memory_an_expired_one_still_says_so(void **state)
+{
+    (void)state;
+    struct settle_facts t = one_time();
+    struct outcome o = http(500);
+    t.expires_ms = NOW;
+    struct verdict v = settle(&t, &o, NOW, &random_stream, NULL);
+    assert_str(v.last_error, "expired: the next attempt would come too late");
+    struct arena full;
+    arena_init(&full, 1);
+    assert_str(settle(&t, &o, NOW, &random_stream, &full).last_error, "expired: the next attempt would come too late");
+    arena_release(&full);
+}
+
 /* ---- failures ---- */
+
+static void what_failed_of_the_same_cause_has_the_same_fingerprint(void **state)
+{
+    (void)state;
+    struct settle_facts t = one_time(), u = one_time();
+    struct outcome o = http(404), other = http(410);
+    u.id.b[3] = 9;
+    struct verdict v = settled(&t, &o);
+    assert_int_equal(v.next, TASK_FAILED);
+    assert_int_equal(strlen(v.cause.text), FINGERPRINT_TEXT);
+    assert_string_equal(v.cause.text, settled(&u, &o).cause.text);
+    assert_string_not_equal(v.cause.text, settled(&t, &other).cause.text);
+    u.place = S("https://b.example/x");
+    assert_string_not_equal(v.cause.text, settled(&u, &o).cause.text);
+}
 
 static void failure_is_tried_again_until_max_attempts(void **state)
 {
@@ -239,7 +417,8 @@ static void failure_is_tried_again_until_max_attempts(void **state)
         struct verdict v = settled(&t, &o);
         assert_int_equal(v.next, TASK_SCHEDULED);
         assert_int_equal(v.attempts, t.attempts + 1);
-        assert_int_equal(v.losses, 2);
+        assert_int_equal(v.losses, 0); /* whoever reports did not die of it */
+        assert_str(str_from(v.cause.text), "");
         assert_true(v.due_ms == NOW + (100 << t.attempts));
         assert_int_equal(v.execution.status, EXECUTION_FAILED);
         assert_str(v.last_error, "it did not work");
@@ -440,6 +619,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(facts_are_what_settling_needs_of_a_task),
+        cmocka_unit_test(only_what_may_fail_pays_for_its_place),
         cmocka_unit_test(success_completes_and_keeps_one_execution),
         cmocka_unit_test(execution_of_an_occurrence_names_the_recurring_task),
         cmocka_unit_test(settling_twice_gives_the_same_execution_id_and_another_fence_another),
@@ -447,8 +627,17 @@ int main(void)
         cmocka_unit_test(what_is_handed_back_costs_nothing),
         cmocka_unit_test(cancelled_while_it_ran_is_cancelled_and_leaves_a_record),
         cmocka_unit_test(a_loss_spends_no_attempt_and_runs_again),
-        cmocka_unit_test(the_last_loss_fails_it),
+        cmocka_unit_test(a_suspect_lost_alone_is_poison),
+        cmocka_unit_test(a_suspect_that_is_lost_keeps_its_place),
+        cmocka_unit_test(one_that_is_called_off_before_it_began_leaves_no_execution),
+        cmocka_unit_test(one_that_was_no_suspect_yet_is_not_poison_and_neither_is_one_among_others),
         cmocka_unit_test(at_most_once_does_not_survive_a_loss),
+        cmocka_unit_test(one_that_is_held_comes_back_when_it_was_told_and_has_spent_nothing),
+        cmocka_unit_test(one_that_is_held_for_too_long_comes_back_when_it_expires),
+        cmocka_unit_test(one_that_expired_before_it_fired_has_spent_nothing),
+        cmocka_unit_test(a_retry_that_would_come_too_late_expires_it_at_once),
+        cmocka_unit_test(without_memory_an_expired_one_still_says_so),
+        cmocka_unit_test(what_failed_of_the_same_cause_has_the_same_fingerprint),
         cmocka_unit_test(failure_is_tried_again_until_max_attempts),
         cmocka_unit_test(which_failures_are_final),
         cmocka_unit_test(only_what_we_refuse_to_call_is_final_among_other_failures),
@@ -463,5 +652,5 @@ int main(void)
         cmocka_unit_test(full_jitter_spreads_over_the_whole_delay),
         cmocka_unit_test(any_policy_keeps_its_delay_within_bounds),
     };
-    return cmocka_run_group_tests(tests, setup, NULL);
+    return cmocka_run_group_tests(tests, setup, teardown);
 }

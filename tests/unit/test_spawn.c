@@ -153,7 +153,11 @@ static void an_occurrence_carries_what_its_task_says(void **state)
     b.t.target_config = S("{\"url\": 1}");
     b.t.payload = S("[7]");
     b.t.extra = S("{\"metadata\": {}}");
-    b.t.attempts = 3; /* nothing of where the task itself stands */
+    b.t.concurrency_key = S("db");
+    b.t.concurrency_limit = 4;
+    b.t.schedule.overlap = OVERLAP_QUEUE_ALL;
+    b.t.dedupe_key = S("once"); /* of the task, not of each run */
+    b.t.attempts = 3;           /* nothing of where the task itself stands */
     b.t.losses = 2;
     b.t.runs_count = 4;
     plan_at(&b, NOW);
@@ -176,6 +180,10 @@ static void an_occurrence_carries_what_its_task_says(void **state)
     assert_int_equal(o->target, TARGET_NOOP);
     assert_true(o->timeout_ms == 1234 && o->expires_after_ms == 5678);
     assert_int_equal(o->retry.max_attempts, 5);
+    assert_str(o->concurrency_key, "db");
+    assert_int_equal(o->concurrency_limit, 4);
+    assert_int_equal(o->overlap, OVERLAP_QUEUE_ALL);
+    assert_int_equal(o->dedupe_key.n, 0);
     assert_true(uuid_is_nil(o->claim));
     arena_release(&b.arena);
 }
@@ -228,6 +236,25 @@ static void run_all_missed_runs_all_of_them_now(void **state)
     assert_true(b.plan.runs == 4 && b.plan.skipped == 0);
     assert_true(b.plan.cursor_ms == NOW + HOUR);
     arena_release(&b.arena);
+}
+
+static void runs_that_were_missed_wait_for_each_other(void **state)
+{
+    static const enum overlap policies[] = { OVERLAP_SKIP, OVERLAP_QUEUE_ONE, OVERLAP_CANCEL_PREVIOUS, OVERLAP_ALLOW };
+    (void)state;
+    for (size_t i = 0; i < array_count(policies); i++) {
+        struct bench b;
+        every(&b, HOUR, NOW - 2 * HOUR);
+        b.t.schedule.catch_up = CATCH_UP_ALL;
+        b.t.schedule.overlap = policies[i];
+        plan_at(&b, NOW);
+        enum overlap missed = policies[i] == OVERLAP_ALLOW ? OVERLAP_ALLOW : OVERLAP_QUEUE_ALL;
+        assert_int_equal(b.plan.occurrences.n, 3);
+        assert_int_equal(b.plan.occurrences.v[0].overlap, missed);
+        assert_int_equal(b.plan.occurrences.v[1].overlap, missed);
+        assert_int_equal(b.plan.occurrences.v[2].overlap, policies[i]); /* in time */
+        arena_release(&b.arena);
+    }
 }
 
 static void run_one_now_runs_the_latest_for_all(void **state)
@@ -576,15 +603,114 @@ static void over_many_visits_nothing_is_lost_and_nothing_doubled(void **state)
     free(ran);
 }
 
+/* ---- what exists ---- */
+
+static void what_waits_as_it_was_made_may_be_taken_back(void **state)
+{
+    (void)state;
+    struct bench b;
+    every(&b, SECOND, NOW - 5 * SECOND);
+    plan_at(&b, NOW);
+    const struct task *skipped = occurrence(&b, 0), *made = occurrence(&b, 1);
+    assert_int_equal(spawned_how(skipped, false), SPAWNED_FOR_GOOD);
+    assert_int_equal(spawned_how(made, false), SPAWNED_AHEAD);
+    struct task claimed_and_returned = *made;
+    claimed_and_returned.fence = 3;
+    claimed_and_returned.due_ms += 500;
+    assert_int_equal(spawned_how(&claimed_and_returned, false), SPAWNED_AHEAD);
+    assert_int_equal(spawned_how(&claimed_and_returned, true), SPAWNED_AHEAD); /* by that claim */
+    arena_release(&b.arena);
+}
+
+static void what_fired_or_was_touched_is_there_for_good(void **state)
+{
+    (void)state;
+    struct bench b;
+    every(&b, SECOND, NOW);
+    plan_at(&b, NOW);
+    struct task o[6];
+    for (size_t i = 0; i < array_count(o); i++)
+        o[i] = *occurrence(&b, 0);
+    o[0].attempts = 1;
+    o[1].losses = 1;
+    o[2].started_ms = NOW; /* a retry by hand begins at no attempts again */
+    o[3].version = 2;
+    o[4].state = TASK_RUNNING;
+    o[5].scheduled_ms++; /* moved, but still a run of its schedule */
+    o[5].version = 2;
+    for (size_t i = 0; i < array_count(o); i++)
+        assert_int_equal(spawned_how(&o[i], false), SPAWNED_FOR_GOOD);
+    arena_release(&b.arena);
+}
+
+static void what_stood_in_line_for_a_slot_is_there_for_good(void **state)
+{
+    (void)state;
+    struct bench b;
+    every(&b, SECOND, NOW);
+    plan_at(&b, NOW);
+    struct task o = *occurrence(&b, 0);
+    assert_int_equal(spawned_how(&o, true), SPAWNED_FOR_GOOD); /* its turn has come */
+    o.state = TASK_BLOCKED;
+    assert_int_equal(spawned_how(&o, false), SPAWNED_FOR_GOOD);
+    arena_release(&b.arena);
+}
+
+static void what_a_user_asked_for_is_by_hand_whatever_became_of_it(void **state)
+{
+    (void)state;
+    struct task o = {
+        .id = { { 9 } }, .kind = TASK_OCCURRENCE, .parent = { { 1 } }, .scheduled_ms = NOW, .version = 1
+    };
+    for (int s = TASK_SCHEDULED; s <= TASK_EXPIRED; s++) {
+        o.state = (enum task_state)s;
+        assert_int_equal(spawned_how(&o, false), SPAWNED_BY_HAND);
+    }
+}
+
+static void what_is_late_was_missed_and_of_all_what_is_too_old(void **state)
+{
+    (void)state;
+    struct bench b;
+    every(&b, SECOND, NOW);
+    b.t.schedule.spread_ms = HOUR;
+    b.t.schedule.catch_up_window_ms = 5 * SECOND;
+    int64_t at_ms = NOW + schedule_spread(&b.t.schedule, b.t.id);
+    struct task o = { .kind = TASK_OCCURRENCE,
+                      .parent = b.t.id,
+                      .scheduled_ms = NOW,
+                      .due_ms = at_ms + 2 * SECOND,
+                      .overlap = OVERLAP_ALLOW };
+    static const enum catch_up modes[] = { CATCH_UP_ONE, CATCH_UP_NONE };
+    for (size_t i = 0; i < array_count(modes); i++) {
+        b.t.schedule.catch_up = modes[i];
+        assert_false(spawned_was_missed(&o, &b.t.schedule, o.due_ms));
+        assert_true(spawned_was_missed(&o, &b.t.schedule, o.due_ms + 1));
+    }
+    b.t.schedule.catch_up = CATCH_UP_ALL;
+    assert_false(spawned_was_missed(&o, &b.t.schedule, at_ms + 5 * SECOND));
+    assert_true(spawned_was_missed(&o, &b.t.schedule, at_ms + 5 * SECOND + 1));
+    o.overlap = OVERLAP_SKIP; /* as it is, it would be skipped for another that is late */
+    assert_false(spawned_was_missed(&o, &b.t.schedule, o.due_ms));
+    assert_true(spawned_was_missed(&o, &b.t.schedule, o.due_ms + 1));
+    arena_release(&b.arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_late_was_missed_and_of_all_what_is_too_old),
+        cmocka_unit_test(what_waits_as_it_was_made_may_be_taken_back),
+        cmocka_unit_test(what_fired_or_was_touched_is_there_for_good),
+        cmocka_unit_test(what_stood_in_line_for_a_slot_is_there_for_good),
+        cmocka_unit_test(what_a_user_asked_for_is_by_hand_whatever_became_of_it),
         cmocka_unit_test(what_comes_before_the_horizon_is_made),
         cmocka_unit_test(what_lies_beyond_the_horizon_waits),
         cmocka_unit_test(an_occurrence_carries_what_its_task_says),
         cmocka_unit_test(spread_moves_the_due_time_and_not_the_occurrence),
         cmocka_unit_test(a_second_late_is_not_missed),
         cmocka_unit_test(run_all_missed_runs_all_of_them_now),
+        cmocka_unit_test(runs_that_were_missed_wait_for_each_other),
         cmocka_unit_test(run_one_now_runs_the_latest_for_all),
         cmocka_unit_test(run_one_now_of_one_skips_nothing),
         cmocka_unit_test(skip_missed_skips_and_goes_on_with_what_is_ahead),

@@ -75,7 +75,8 @@ enum { TRIES_MAX = 400 };
 /* One of every kind of operation, on tasks that wait, run, recur and are over. */
 struct everything {
     struct task waiting, running, parent, occurrence, spawned, put, also, fresh[2];
-    struct idempotency record;
+    struct task other_parent, late; /* in a lane of its own, which nobody claims from */
+    struct idempotency record, settle_record;
     struct api_key key;
     struct spawn_plan plan;
     struct settlement settlement;
@@ -86,11 +87,14 @@ struct everything {
     struct op_settle settle;
     struct op_recurring recurring;
     struct op_spawn spawn;
+    struct op_missed missed;
     struct op_put put_op;
     struct op_key_put key_put;
+    struct catalog_change change;
+    struct op_catalog catalog;
     struct op_lease lease;
     struct op_forget forget;
-    struct op *all[11];
+    struct op *all[13];
 };
 
 static void make_tasks(struct fixture *f, struct everything *v)
@@ -113,7 +117,16 @@ static void make_tasks(struct fixture *f, struct everything *v)
         v->fresh[i] = plain_task(f);
         v->fresh[i].queue = i ? S("another") : S("default");
         v->fresh[i].due_ms = NOW_MS + 1;
+        v->fresh[i].dedupe_key = i ? S("one") : S("other");
     }
+    v->other_parent = v->parent;
+    v->other_parent.id = uuid_next(&f->ids, NOW_MS);
+    v->other_parent.cursor_ms = NOW_MS + 9000;
+    v->late = v->occurrence;
+    v->late.parent = v->other_parent.id;
+    v->late.id = occurrence_id(v->late.parent, NOW_MS - 5000);
+    v->late.due_ms = v->late.scheduled_ms = NOW_MS - 5000;
+    v->late.queue = S("late");
     v->put = v->parent;
     v->put.version++;
     v->put.cursor_ms = NOW_MS + 9000;
@@ -122,6 +135,7 @@ static void make_tasks(struct fixture *f, struct everything *v)
 static void make_operations(struct fixture *f, struct everything *v)
 {
     v->record = (struct idempotency){ .tenant = 1, .status = 201, .answer = S("{}"), .created_ms = NOW_MS };
+    v->settle_record = (struct idempotency){ .tenant = 1, .key = { 1 }, .status = 200, .created_ms = NOW_MS };
     v->key = (struct api_key){ .id = S("k"), .tenant = 1, .scopes = S("all") };
     v->plan = (struct spawn_plan){ .occurrences = { &v->spawned, 1 }, .cursor_ms = NOW_MS + 1000, .runs = 1 };
     v->settlement = (struct settlement){ .id = v->running.id,
@@ -135,11 +149,14 @@ static void make_operations(struct fixture *f, struct everything *v)
     v->claim = claim_op(f, &usual_lane);
     v->claimed = (struct op_claimed){ .op.kind = OP_CLAIMED, .claim = v->running.claim };
     v->held = (struct op_held){ .op.kind = OP_HELD, .not_node = { { 1 } }, .max = 10 };
-    v->settle = (struct op_settle){ .op.kind = OP_SETTLE, .v = &v->settlement, .n = 1, .now_ms = NOW_MS };
+    v->settle = (struct op_settle){
+        .op.kind = OP_SETTLE, .v = &v->settlement, .n = 1, .now_ms = NOW_MS, .idempotency = &v->settle_record
+    };
     v->recurring = (struct op_recurring){ .op.kind = OP_RECURRING, .until_ms = NOW_MS + 1, .max = 10 };
     v->spawn = (struct op_spawn){
         .op.kind = OP_SPAWN, .id = v->parent.id, .version = 1, .cursor_ms = NOW_MS, .plan = &v->plan, .now_ms = NOW_MS
     };
+    v->missed = (struct op_missed){ .op.kind = OP_MISSED, .before_ms = NOW_MS - 1000, .max = 10 };
     v->put_op = (struct op_put){ .op.kind = OP_PUT,
                                  .task = &v->put,
                                  .version = 1,
@@ -148,11 +165,19 @@ static void make_operations(struct fixture *f, struct everything *v)
                                  .withdraw = true,
                                  .also = &v->also };
     v->key_put = (struct op_key_put){ .op.kind = OP_KEY_PUT, .key = &v->key };
+    v->change =
+        (struct catalog_change){ .entry = { .kind = CATALOG_JOB, .name = S("j"), .doc = S("{\"state\":\"DONE\"}") } };
+    v->catalog = (struct op_catalog){ .op.kind = OP_CATALOG, .v = &v->change, .n = 1, .now_ms = NOW_MS };
     v->lease = (struct op_lease){ .op.kind = OP_LEASE, .name = S("x"), .holder = { { 1 } }, .now_ms = 1, .ttl_ms = 1 };
-    v->forget = (struct op_forget){ .op.kind = OP_FORGET, .tasks_before_ms = NOW_MS + 1, .max = 10 };
-    struct op *const all[] = { &v->insert.op,  &v->claim.op,     &v->claimed.op, &v->held.op,
-                               &v->settle.op,  &v->recurring.op, &v->spawn.op,   &v->put_op.op,
-                               &v->key_put.op, &v->lease.op,     &v->forget.op };
+    v->forget = (struct op_forget){ .op.kind = OP_FORGET,
+                                    .now_ms = NOW_MS + 1,
+                                    .tasks_before_ms = NOW_MS + 1,
+                                    .executions_before_ms = NOW_MS + 1,
+                                    .jobs_before_ms = NOW_MS + 1,
+                                    .max = 10 };
+    struct op *const all[] = { &v->insert.op,    &v->claim.op, &v->claimed.op, &v->held.op,   &v->settle.op,
+                               &v->recurring.op, &v->spawn.op, &v->missed.op,  &v->put_op.op, &v->key_put.op,
+                               &v->catalog.op,   &v->lease.op, &v->forget.op };
     memcpy(v->all, all, sizeof all);
     for (size_t i = 0; i < array_count(all); i++)
         arena_init(&v->all[i]->arena, 1 << 20);
@@ -172,7 +197,7 @@ static void prepare(struct fixture *f, struct everything *v)
     struct tasks claimed = claim(f);
     assert_int_equal(claimed.n, 1);
     v->running.claim = claimed.v[0].claim;
-    struct task rest[] = { v->waiting, v->parent, v->occurrence };
+    struct task rest[] = { v->waiting, v->parent, v->occurrence, v->other_parent, v->late };
     insert(f, rest, array_count(rest));
     make_operations(f, v);
 }
@@ -181,8 +206,11 @@ static void assert_nothing_happened(struct fixture *f, const struct everything *
 {
     struct task t;
     struct store_counts c = counts(f);
-    assert_int_equal(c.by_state[TASK_SCHEDULED], 3);
+    assert_int_equal(c.by_state[TASK_SCHEDULED], 5);
     assert_int_equal(c.by_state[TASK_RUNNING], 1);
+    assert_int_equal(get(f, v->late.id, &t), ERR_OK);
+    assert_int_equal(get(f, v->other_parent.id, &t), ERR_OK);
+    assert_int_equal(t.cursor_ms, NOW_MS + 9000);
     assert_int_equal(get(f, v->fresh[0].id, &t), ERR_NOT_FOUND);
     assert_int_equal(get(f, v->spawned.id, &t), ERR_NOT_FOUND);
     assert_int_equal(get(f, v->occurrence.id, &t), ERR_OK);
@@ -197,16 +225,17 @@ static void assert_all_happened(struct fixture *f, const struct everything *v)
     for (size_t i = 0; i < array_count(v->all); i++)
         assert_ok(v->all[i]->rc, &v->all[i]->error);
     struct store_counts c = counts(f);
-    assert_int_equal(c.by_state[TASK_SCHEDULED], 4); /* two fresh ones, the parent, also */
+    assert_int_equal(c.by_state[TASK_SCHEDULED], 5); /* two fresh ones, the parents, also */
     assert_int_equal(c.by_state[TASK_RUNNING], 1);   /* waiting is claimed */
     assert_int_equal(c.by_state[TASK_COMPLETED], 0); /* running is settled and forgotten */
     assert_int_equal(v->claim.ret.n, 1);
     assert_int_equal(v->claimed.ret.n, 1);
     assert_int_equal(v->held.ret.n, 2);
     assert_int_equal(v->recurring.ret.n, 1);
+    assert_int_equal(v->missed.ret_withdrawn, 1);
     assert_int_equal(v->put_op.ret_withdrawn, 2);
     assert_int_equal(v->put_op.ret_cursor_ms, NOW_MS + 500);
-    assert_int_equal(v->forget.ret_forgotten, 1);
+    assert_int_equal(v->forget.ret_forgotten, 5); /* running, its execution, two keys, a job */
 }
 
 /* With nothing in its cache, each operation has its pages to read; the nth read fails, for every n. */
@@ -299,6 +328,10 @@ static enum err read_everything(struct fixture *f, const struct task *t, struct 
     struct execution_page executions;
     struct idempotency record;
     struct api_key key;
+    struct key_list keys;
+    struct cause_groups causes;
+    struct catalog_page catalog;
+    struct catalog_filter entries = { .kind = CATALOG_JOB, .tenant = 1, .limit = 10 };
     struct lane *lanes;
     struct store_counts c;
     size_t n;
@@ -311,6 +344,8 @@ static enum err read_everything(struct fixture *f, const struct task *t, struct 
     if (!(rc = reader_executions(r, &history, &f->arena, &executions, e)) &&
         !(rc = reader_idempotency(r, 1, used, &f->arena, &record, e)) &&
         !(rc = reader_key(r, S("k"), &f->arena, &key, e)) && !(rc = reader_counts(r, NOW_MS, &c, e)) &&
+        !(rc = reader_keys(r, 1, &f->arena, &keys, e)) && !(rc = reader_causes(r, 1, 10, &f->arena, &causes, e)) &&
+        !(rc = reader_catalog_list(r, &entries, &f->arena, &catalog, e)) &&
         !(rc = reader_lanes(r, &f->arena, &lanes, &n, e)) && !(rc = reader_count(r, &list, 10, &n, e)) &&
         !(rc = reader_list(r, &list, &f->arena, &page, e)))
         rc = reader_get(r, 1, t->id, &f->arena, &one, e);

@@ -13,6 +13,18 @@ static void equality_looks_at_length_and_bytes(void **state)
     assert_true(str_eq(nothing, S("")));
 }
 
+static void texts_are_ordered_by_their_bytes(void **state)
+{
+    (void)state;
+    static const struct str rising[] = { { NULL, 0 }, { "A", 1 }, { "a", 1 },   { "a\0", 2 },
+                                         { "ab", 2 }, { "b", 1 }, { "\xc3", 1 } };
+    for (size_t i = 0; i < array_count(rising); i++)
+        for (size_t j = 0; j < array_count(rising); j++) {
+            int order = str_cmp(rising[i], rising[j]);
+            assert_int_equal((order > 0) - (order < 0), (i > j) - (i < j));
+        }
+}
+
 static void case_is_ignored_for_ascii_letters_only(void **state)
 {
     (void)state;
@@ -231,6 +243,7 @@ static void texts_are_packed_one_behind_the_other(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(texts_are_ordered_by_their_bytes),
         cmocka_unit_test(equality_looks_at_length_and_bytes),
         cmocka_unit_test(case_is_ignored_for_ascii_letters_only),
         cmocka_unit_test(a_prefix_starts_a_text),

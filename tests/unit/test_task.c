@@ -178,13 +178,27 @@ static void priorities_fall_into_three_classes(void **state)
 
 /* ---- copies ---- */
 
-enum { TEXTS = 11 };
+enum { TEXTS = 16 };
 
 static void texts_of(struct task *t, struct str *texts[TEXTS])
 {
     struct str *all[TEXTS] = {
-        &t->queue, &t->name,       &t->task_type,     &t->retry.rules,        &t->target_config,     &t->payload,
-        &t->extra, &t->last_error, &t->schedule.cron, &t->schedule.time_zone, &t->schedule.calendar,
+        &t->queue,
+        &t->name,
+        &t->task_type,
+        &t->retry.rules,
+        &t->target_config,
+        &t->payload,
+        &t->extra,
+        &t->last_error,
+        &t->schedule.cron,
+        &t->schedule.time_zone,
+        &t->schedule.calendar,
+        &t->concurrency_key,
+        &t->waits_for,
+        &t->dedupe_key,
+        &t->cause,
+        &t->resolution,
     };
     memcpy(texts, all, sizeof all);
 }
@@ -228,6 +242,24 @@ static void a_copy_that_does_not_fit_leaves_its_place_alone(void **state)
     arena_release(&a);
 }
 
+static void a_task_lost_twice_is_a_suspect(void **state)
+{
+    (void)state;
+    for (int losses = 0; losses < 4; losses++)
+        assert_int_equal(task_is_suspect(&(struct task){ .losses = losses }), losses >= 2);
+}
+
+static void a_task_expires_so_long_after_the_wish(void **state)
+{
+    (void)state;
+    struct task t = { .scheduled_ms = 1000, .due_ms = 9000 };
+    assert_true(task_expires_ms(&t) == INT64_MAX);
+    t.expires_after_ms = 500;
+    assert_int_equal(task_expires_ms(&t), 1500);
+    t.expires_after_ms = INT64_MAX;
+    assert_true(task_expires_ms(&t) == INT64_MAX);
+}
+
 /* ---- occurrences and rules ---- */
 
 static void an_occurrences_id_is_the_same_whoever_makes_it(void **state)
@@ -267,12 +299,14 @@ static void a_schedule_becomes_its_rule(void **state)
     assert_int_equal(r.calendar_policy, CALENDAR_NEXT_DAY);
     assert_int_equal(r.spread_ms, 5);
     assert_int_equal(r.hash, hash_bytes(HASH_STABLE, (struct str){ (const char *)id.b, 16 }));
+    assert_int_equal(schedule_spread(&s, id), recurrence_spread(&r));
     assert_int_equal(cron_next(&r.cron, 0), 2 * HOUR_S + 30 * MINUTE_S);
     s = (struct schedule){ .interval_ms = 60000, .start_ms = 1000, .end_ms = INT64_MAX };
     assert_ok(schedule_rule(&s, id, tz_utc(), NULL, 7, &r, &e), &e);
     assert_int_equal(r.kind, RECUR_INTERVAL);
     assert_int_equal(r.interval_ms, 60000);
     assert_int_equal(r.start_ms, 1000);
+    assert_int_equal(schedule_spread(&s, id), 0);
 }
 
 static void a_bad_expression_is_told_with_the_part_at_fault(void **state)
@@ -305,6 +339,8 @@ int main(void)
         cmocka_unit_test(priorities_fall_into_three_classes),
         cmocka_unit_test(a_copy_is_deep),
         cmocka_unit_test(a_copy_that_does_not_fit_leaves_its_place_alone),
+        cmocka_unit_test(a_task_lost_twice_is_a_suspect),
+        cmocka_unit_test(a_task_expires_so_long_after_the_wish),
         cmocka_unit_test(an_occurrences_id_is_the_same_whoever_makes_it),
         cmocka_unit_test(a_schedule_becomes_its_rule),
         cmocka_unit_test(a_bad_expression_is_told_with_the_part_at_fault),

@@ -305,17 +305,9 @@ static const struct {
     /* unknown, later, ours */
     { "{'nmae':'x'," H "}", "nmae", "is unknown, did you mean 'name'?" },
     { "{'whatever':1," H "}", "whatever", "is unknown" },
-    { "{'calendar':'de'," H "}", "calendar", "is not supported yet" },
-    { "{'calendar_policy':'SKIP'," H "}", "calendar_policy", "is not supported yet" },
-    { "{'concurrency_key':'k'," H "}", "concurrency_key", "is not supported yet" },
-    { "{'concurrency_limit':1," H "}", "concurrency_limit", "is not supported yet" },
-    { "{'dedupe_key':'k'," H "}", "dedupe_key", "is not supported yet" },
-    { "{'dedupe_window_seconds':1," H "}", "dedupe_window_seconds", "is not supported yet" },
-    { "{'dedupe_action':'RETURN'," H "}", "dedupe_action", "is not supported yet" },
     { "{'depends_on':[]," H "}", "depends_on", "is not supported yet" },
     { "{'requires':[]," H "}", "requires", "is not supported yet" },
     { "{'resources':{}," H "}", "resources", "is not supported yet" },
-    { "{'expires_after_seconds':1," H "}", "expires_after_seconds", "is not supported yet" },
     { "{'id':'x'," H "}", "id", "is set by Belfry and can not be given" },
     { "{'status':'PAUSED'," H "}", "status", "is set by Belfry and can not be given" },
     { "{'version':1," H "}", "version", "is set by Belfry and can not be given" },
@@ -585,13 +577,16 @@ static void nobody_need_ask_why(void **state)
     json_doc_release(&d);
     t = make(state, "{" EVERY HOOK "}");
     struct recurrence rule;
-    struct tz *zone = NULL;
+    struct rule_base base = { 0 };
     t.schedule.time_zone = S("Nowhere");
-    assert_int_equal(task_rule(&t, zones, &rule, &zone, NULL), ERR_INVALID);
+    assert_int_equal(task_rule(&t, zones, NULL, &rule, &base, NULL), ERR_INVALID);
     t.schedule.time_zone = S("UTC");
+    t.schedule.calendar = S("none");
+    assert_int_equal(task_rule(&t, zones, NULL, &rule, &base, NULL), ERR_INVALID);
+    t.schedule.calendar = S("");
     t.schedule.cron = S("x");
-    assert_int_equal(task_rule(&t, zones, &rule, &zone, NULL), ERR_INVALID);
-    assert_null(zone);
+    assert_int_equal(task_rule(&t, zones, NULL, &rule, &base, NULL), ERR_INVALID);
+    assert_null(base.zone);
 }
 
 int main(void)

@@ -192,7 +192,7 @@ static void an_execution_is_shown_whole(void **state)
 
 static const char *const set_by_us[] = { "id",         "status",        "version",      "created_at", "updated_at",
                                          "started_at", "attempts",      "completed_at", "last_error", "next_execution",
-                                         "runs_count", "skipped_count", "last_run_at" };
+                                         "runs_count", "skipped_count", "last_run_at",  "expires_at" };
 
 /* A view, less what a user may not give, is a body that makes the same task. */
 static void check_round_trip(void **state, const char *body)
@@ -241,6 +241,9 @@ static void random_views_make_the_same_task_again(void **state)
                                           "\"retry\":{\"max_attempts\":9,\"jitter\":\"NONE\"}",
                                           "\"payload\":{\"deep\":[{\"a\":[]}]}",
                                           "\"metadata\":{\"é\":\"x\"}",
+                                          "\"concurrency_key\":\"k k\",\"concurrency_limit\":4",
+                                          "\"dedupe_key\":\"d\",\"dedupe_window_seconds\":9",
+                                          "\"expires_after_seconds\":8",
                                           "\"idempotency_key\":\"z\"" };
     static const char *const repeated[] = { "\"time_zone\":\"America/Sao_Paulo\"",
                                             "\"start_time\":\"2026-05-01T00:00:00.250Z\"",
@@ -274,14 +277,14 @@ static void a_rule_owns_a_zone(void **state)
 {
     struct task t = make(state, "{" DAILY HOOK ",\"time_zone\":\"Europe/Berlin\"}");
     struct recurrence rule;
-    struct tz *zone = NULL;
+    struct rule_base base = { 0 };
     struct error e = { 0 };
-    assert_ok(task_rule(&t, zones, &rule, &zone, &e), &e);
-    assert_string_equal(tz_name(zone), "Europe/Berlin");
+    assert_ok(task_rule(&t, zones, NULL, &rule, &base, &e), &e);
+    assert_string_equal(tz_name(base.zone), "Europe/Berlin");
     assert_int_equal(spawn_first(&rule, NOW_MS), t.cursor_ms);
-    tz_unref(zone);
+    rule_base_release(&base);
     t.schedule.time_zone = S("Europe/Berln");
-    assert_int_equal(task_rule(&t, zones, &rule, &zone, &e), ERR_INVALID);
+    assert_int_equal(task_rule(&t, zones, NULL, &rule, &base, &e), ERR_INVALID);
     assert_string_equal(e.field, "time_zone");
 }
 

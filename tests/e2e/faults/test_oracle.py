@@ -2,7 +2,7 @@
 
 import pytest
 
-from oracle import Asked, Beat, judge
+from oracle import Asked, Beat, judge, most_at_once
 from server import Call, at
 
 T0 = 1_800_000_000_000
@@ -142,3 +142,32 @@ def test_a_planted_bug_is_caught(plant):
     plant(run)
     report = judge(**run)
     assert any(text.startswith(PLANTED[plant]) for text in report.wrong), report.wrong
+
+
+# ---- how many at once ----
+
+
+def lasting(task_id, from_ms, to_ms, fence=1):
+    made = call("/k", task_id, T0 + from_ms, fence)
+    made.answered_ms = T0 + to_ms
+    return made
+
+
+def test_calls_one_after_the_other_are_not_beside_each_other():
+    assert most_at_once([]) == 0
+    assert most_at_once([lasting("a", 0, 10), lasting("b", 10, 20), lasting("c", 21, 30)]) == 1
+
+
+def test_calls_beside_each_other_are_counted():
+    calls = [lasting("a", 0, 10), lasting("b", 9, 20), lasting("c", 5, 7), lasting("d", 19, 30)]
+    assert most_at_once(calls) == 2
+    assert most_at_once([*calls, lasting("e", 6, 7)]) == 3
+
+
+def test_an_orphan_ends_with_the_fault_and_nothing_else_does():
+    orphan, repeat, other = lasting("a", 0, 100), lasting("a", 60, 70, fence=2), lasting("b", 71, 80)
+    assert most_at_once([orphan, repeat, other], [T0 + 50]) == 1
+    assert most_at_once([orphan, repeat, other], [T0 + 50, T0 + 90]) == 1, "the first fault is its end"
+    assert most_at_once([orphan, repeat, other], [T0 - 50]) == 1, "written down late"
+    assert most_at_once([orphan, repeat, other]) == 2, "no fault, no orphan"
+    assert most_at_once([orphan, lasting("c", 60, 70)], [T0 - 50]) == 2, "not repeated: it came after the fault"

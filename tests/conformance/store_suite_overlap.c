@@ -1,0 +1,437 @@
+/* The one slot of a recurring task: what a run does that finds the previous one not over. */
+#include "store_slots.h"
+
+/* A recurring task of this policy, in the store. */
+static struct task recurring_with(struct world *w, enum overlap overlap)
+{
+    struct task t = some_recurring(w);
+    t.schedule.overlap = overlap;
+    t.runs_count = 10;
+    t.skipped_count = 2;
+    insert(w, &t, 1);
+    return t;
+}
+
+static struct task run_of(struct world *w, const struct task *parent, int64_t at_ms)
+{
+    struct task t = some_occurrence(w, parent, at_ms);
+    t.overlap = parent->schedule.overlap;
+    return t;
+}
+
+static struct str slot_of(struct world *w, const struct task *parent)
+{
+    char text[UUID_TEXT + 3] = "o:";
+    struct str key;
+    uuid_format(parent->id, text + 2);
+    assert_true(arena_str(&w->arena, str_from(text), &key));
+    return key;
+}
+
+/* The first run, RUNNING; its time is a minute ago. */
+static struct task first_run(struct world *w, const struct task *parent)
+{
+    struct task t = run_of(w, parent, NOW - 60000);
+    t = claim_alone(w, &t);
+    assert_holders(w, slot_of(w, parent), &t.id);
+    return t;
+}
+
+static void assert_counts(struct world *w, const struct task *parent, int64_t runs, int64_t skipped)
+{
+    struct task t = get(w, parent->id);
+    assert_int_equal(t.runs_count, runs);
+    assert_int_equal(t.skipped_count, skipped);
+}
+
+/* ---- policies ---- */
+
+static void a_run_is_skipped_while_the_last_is_not_over(void **state)
+{
+    struct world *w = *state;
+    struct task parent = recurring_with(w, OVERLAP_SKIP), second = run_of(w, &parent, NOW);
+    first_run(w, &parent);
+    struct task skipped = gate_alone(w, &second), expected = second;
+    expected.state = TASK_SKIPPED;
+    expected.updated_ms = expected.completed_ms = NOW;
+    expected.last_error = S("skipped: the run of 2026-02-10T07:59:00.000Z is not over");
+    expected.runs_count = 0;
+    assert_same_task(&skipped, &expected);
+    assert_counts(w, &parent, 9, 3);
+}
+
+static void what_was_not_counted_as_a_run_is_not_counted_as_skipped(void **state)
+{
+    struct world *w = *state;
+    struct task parent = recurring_with(w, OVERLAP_SKIP), second = run_of(w, &parent, NOW);
+    first_run(w, &parent);
+    second.runs_count = 0;
+    gate_alone(w, &second);
+    assert_counts(w, &parent, 10, 2);
+}
+
+static void a_run_is_skipped_at_its_time_and_not_before(void **state)
+{
+    struct world *w = *state;
+    struct task parent = recurring_with(w, OVERLAP_SKIP), first = first_run(w, &parent),
+                second = run_of(w, &parent, NOW + 20);
+    insert(w, &second, 1);
+    struct op_claim op = claim_between(w, NOW, NOW + 50);
+    assert_int_equal(op.ret_gated.n, 0);
+    assert_int_equal(op.ret_next_due_ms, NOW + 20);
+    end_wakes(w, &first, TASK_COMPLETED);
+    op = claim_between(w, NOW, NOW + 50);
+    assert_tasks(&op.ret, &second.id);
+}
+
+static void a_run_is_not_over_before_it_is_final(void **state)
+{
+    struct world *w = *state;
+    static const enum task_state not_over[] = { TASK_SCHEDULED, TASK_PAUSED, TASK_BLOCKED };
+    for (size_t i = 0; i < array_count(not_over); i++) {
+        struct task parent = recurring_with(w, OVERLAP_SKIP), first = first_run(w, &parent);
+        assert_false(end_wakes(w, &first, not_over[i])); /* a retry in five seconds, or held back */
+        assert_holders(w, slot_of(w, &parent), &first.id);
+        struct task second = run_of(w, &parent, NOW);
+        assert_int_equal(gate_alone(w, &second).state, TASK_SKIPPED);
+    }
+}
+
+static void every_final_state_ends_a_run(void **state)
+{
+    struct world *w = *state;
+    static const enum task_state over[] = { TASK_COMPLETED, TASK_FAILED, TASK_CANCELLED, TASK_EXPIRED, TASK_SKIPPED };
+    for (size_t i = 0; i < array_count(over); i++) {
+        struct task parent = recurring_with(w, OVERLAP_QUEUE_ALL), first = first_run(w, &parent),
+                    second = run_of(w, &parent, NOW);
+        gate_alone(w, &second);
+        assert_true(end_wakes(w, &first, over[i]));
+        assert_holders(w, slot_of(w, &parent), &second.id);
+        assert_taken(w, &second.id);
+    }
+}
+
+static void each_recurring_task_has_a_slot_of_its_own(void **state)
+{
+    struct world *w = *state;
+    struct task a = recurring_with(w, OVERLAP_SKIP), b = recurring_with(w, OVERLAP_SKIP);
+    first_run(w, &a);
+    first_run(w, &b);
+}
+
+static void runs_that_may_overlap_do(void **state)
+{
+    struct world *w = *state;
+    struct task parent = recurring_with(w, OVERLAP_ALLOW), a = run_of(w, &parent, NOW - 5), b = run_of(w, &parent, NOW);
+    claim_alone(w, &a);
+    claim_alone(w, &b);
+    assert_free(w, slot_of(w, &parent));
+}
+
+static void one_run_waits_and_those_behind_it_are_skipped(void **state)
+{
+    struct world *w = *state;
+    struct task parent = recurring_with(w, OVERLAP_QUEUE_ONE), first = first_run(w, &parent),
+                second = run_of(w, &parent, NOW - 2), third = run_of(w, &parent, NOW - 1),
+                fourth = run_of(w, &parent, NOW);
+    insert(w, (struct task[]){ second, third }, 2);
+    struct op_claim op = claim_now(w);
+    assert_int_equal(op.ret_gated.n, 2);
+    assert_waits(w, second.id, slot_of(w, &parent));
+    assert_int_equal(get(w, third.id).state, TASK_SKIPPED);
+    assert_counts(w, &parent, 9, 3);
+    assert_true(end_wakes(w, &first, TASK_COMPLETED));
+    assert_taken(w, &second.id);
+    gate_alone(w, &fourth);
+    assert_waits(w, fourth.id, slot_of(w, &parent));
+}
+
+static void all_runs_wait_in_their_order(void **state)
+{
+    struct world *w = *state;
+    struct task parent = recurring_with(w, OVERLAP_QUEUE_ALL), first = first_run(w, &parent),
+                v[] = { run_of(w, &parent, NOW), run_of(w, &parent, NOW - 2), run_of(w, &parent, NOW - 1) };
+    insert(w, v, 3);
+    assert_int_equal(claim_now(w).ret_gated.n, 3);
+    for (size_t i = 1; i <= 3; i++) {
+        assert_true(end_wakes(w, &first, TASK_COMPLETED));
+        struct op_claim op = claim_now(w);
+        assert_tasks(&op.ret, &v[i % 3].id);
+        first = op.ret.v[0];
+    }
+}
+
+/* ---- replacing ---- */
+
+static void a_run_that_runs_is_named_to_be_aborted(void **state)
+{
+    struct world *w = *state;
+    struct task parent = recurring_with(w, OVERLAP_CANCEL_PREVIOUS), first = first_run(w, &parent),
+                second = run_of(w, &parent, NOW);
+    insert(w, &second, 1);
+    struct op_claim op = claim_now(w);
+    assert_int_equal(op.ret.n, 0);
+    assert_tasks(&op.ret_gated, &second.id);
+    assert_int_equal(op.ret_replaced_count, 1);
+    assert_true(uuid_eq(op.ret_replaced[0].id, first.id));
+    assert_int_equal(op.ret_replaced[0].fence, first.fence);
+    assert_waits(w, second.id, slot_of(w, &parent));
+    assert_int_equal(get(w, first.id).state, TASK_RUNNING);
+    assert_true(end_wakes(w, &first, TASK_CANCELLED));
+    assert_taken(w, &second.id);
+}
+
+static void a_run_of_the_same_claim_is_named_too(void **state)
+{
+    struct world *w = *state;
+    struct task parent = recurring_with(w, OVERLAP_CANCEL_PREVIOUS), first = run_of(w, &parent, NOW - 1),
+                second = run_of(w, &parent, NOW);
+    first.fence = 4;
+    insert(w, (struct task[]){ first, second }, 2);
+    struct op_claim op = claim_now(w);
+    assert_tasks(&op.ret, &first.id);
+    assert_int_equal(op.ret_replaced_count, 1);
+    assert_true(uuid_eq(op.ret_replaced[0].id, first.id));
+    assert_int_equal(op.ret_replaced[0].fence, 5);
+    assert_waits(w, second.id, slot_of(w, &parent));
+}
+
+static void a_run_that_waits_for_its_retry_gives_way_at_once(void **state)
+{
+    struct world *w = *state;
+    struct task parent = recurring_with(w, OVERLAP_CANCEL_PREVIOUS), first = first_run(w, &parent),
+                second = run_of(w, &parent, NOW);
+    end_wakes(w, &first, TASK_SCHEDULED);
+    insert(w, &second, 1);
+    struct op_claim op = claim_now(w);
+    assert_int_equal(op.ret_replaced_count, 0);
+    assert_tasks(&op.ret_gated, &first.id); /* the second has its slot */
+    assert_int_equal(op.ret_gated.v[0].state, TASK_CANCELLED);
+    assert_true(str_eq(op.ret_gated.v[0].last_error, S("replaced by the run of 2026-02-10T08:00:00.000Z")));
+    assert_int_equal(op.ret_gated.v[0].completed_ms, NOW);
+    assert_int_equal(op.ret_gated.v[0].updated_ms, NOW);
+    assert_true(op.ret_woke == lane_bit(task_lane(&second)));
+    assert_scheduled(w, second.id);
+    assert_int_equal(op.ret_next_due_ms, NOW);
+    assert_taken(w, &second.id);
+}
+
+static void those_that_wait_are_replaced_by_the_latest(void **state)
+{
+    struct world *w = *state;
+    struct task parent = recurring_with(w, OVERLAP_CANCEL_PREVIOUS), first = first_run(w, &parent),
+                second = run_of(w, &parent, NOW - 1), third = run_of(w, &parent, NOW);
+    insert(w, (struct task[]){ second, third }, 2);
+    struct op_claim op = claim_now(w);
+    assert_int_equal(op.ret_gated.n, 2);
+    assert_int_equal(get(w, second.id).state, TASK_CANCELLED);
+    assert_int_equal(get(w, second.id).waits_for.n, 0);
+    assert_waits(w, third.id, slot_of(w, &parent));
+    assert_true(end_wakes(w, &first, TASK_CANCELLED));
+    assert_holders(w, slot_of(w, &parent), &third.id);
+    assert_counts(w, &parent, 10, 2); /* a run that was cancelled was one */
+}
+
+/* The one that is replaced stands in another line, and that goes on without it. */
+static void who_is_replaced_leaves_its_line(void **state)
+{
+    struct world *w = *state;
+    struct task parent = recurring_with(w, OVERLAP_CANCEL_PREVIOUS), holder = keyed_task(w, 1, NOW),
+                first = run_of(w, &parent, NOW - 5), wide = keyed_task(w, 2, NOW - 1), second = run_of(w, &parent, NOW);
+    claim_alone(w, &holder);
+    first.concurrency_key = holder.concurrency_key;
+    first.concurrency_limit = 1;
+    gate_alone(w, &first);
+    gate_alone(w, &wide);
+    assert_holders(w, slot_of(w, &parent), &first.id);
+    insert(w, &second, 1);
+    struct op_claim op = claim_now(w);
+    assert_tasks(&op.ret_gated, &first.id);
+    assert_true(op.ret_woke == (lane_bit(task_lane(&wide)) | lane_bit(task_lane(&second))));
+    assert_holders(w, KEY, &wide.id, &holder.id);
+    assert_holders(w, slot_of(w, &parent), &second.id);
+}
+
+/* ---- two slots ---- */
+
+static struct task keyed_run(struct world *w, const struct task *parent, int64_t at_ms)
+{
+    struct task t = run_of(w, parent, at_ms);
+    t.concurrency_key = S("db");
+    t.concurrency_limit = 1;
+    return t;
+}
+
+static void a_run_that_waits_for_its_key_is_not_over(void **state)
+{
+    struct world *w = *state;
+    struct task parent = recurring_with(w, OVERLAP_SKIP), holder = keyed_task(w, 1, NOW),
+                first = keyed_run(w, &parent, NOW - 2), second = keyed_run(w, &parent, NOW);
+    holder = claim_alone(w, &holder);
+    gate_alone(w, &first);
+    assert_waits(w, first.id, KEY);
+    assert_holders(w, slot_of(w, &parent), &first.id);
+    assert_int_equal(gate_alone(w, &second).state, TASK_SKIPPED);
+    assert_true(end_wakes(w, &holder, TASK_COMPLETED));
+    struct op_claim op = claim_now(w);
+    assert_tasks(&op.ret, &first.id);
+    assert_holders(w, KEY, &first.id);
+    end_wakes(w, &op.ret.v[0], TASK_SCHEDULED);
+    assert_free(w, KEY); /* until its retry */
+    assert_holders(w, slot_of(w, &parent), &first.id);
+}
+
+static void a_run_without_its_first_slot_does_not_keep_the_second(void **state)
+{
+    struct world *w = *state;
+    struct task parent = recurring_with(w, OVERLAP_QUEUE_ALL), holder = keyed_task(w, 1, NOW),
+                first = first_run(w, &parent), second = keyed_run(w, &parent, NOW - 1), third = keyed_task(w, 1, NOW),
+                edited;
+    holder = claim_alone(w, &holder);
+    second.overlap = OVERLAP_ALLOW;
+    second = gate_alone(w, &second);
+    assert_waits(w, second.id, KEY);
+    edited = second;
+    edited.overlap = OVERLAP_QUEUE_ALL;
+    edited.version++;
+    put_wakes(w, &second, &edited);
+    assert_true(end_wakes(w, &holder, TASK_COMPLETED));
+    assert_holders(w, KEY, &second.id);
+    insert(w, &third, 1);
+    struct op_claim op = claim_now(w);
+    assert_waits(w, second.id, slot_of(w, &parent));
+    assert_tasks(&op.ret, &third.id); /* the key was given on, and its turn was still to come */
+    assert_true(end_wakes(w, &first, TASK_COMPLETED));
+    assert_holders(w, slot_of(w, &parent), &second.id);
+}
+
+/* ---- changes ---- */
+
+static void a_paused_run_keeps_its_slot_and_a_cancelled_one_does_not(void **state)
+{
+    struct world *w = *state;
+    struct task parent = recurring_with(w, OVERLAP_QUEUE_ALL), first = first_run(w, &parent),
+                second = run_of(w, &parent, NOW), next;
+    gate_alone(w, &second);
+    end_wakes(w, &first, TASK_SCHEDULED);
+    next = first = get(w, first.id);
+    next.state = TASK_PAUSED;
+    next.version++;
+    assert_false(put_wakes(w, &first, &next));
+    assert_holders(w, slot_of(w, &parent), &first.id);
+    first = next;
+    next.state = TASK_CANCELLED;
+    assert_true(put_wakes(w, &first, &next));
+    assert_holders(w, slot_of(w, &parent), &second.id);
+}
+
+static void what_is_withdrawn_lets_go(void **state)
+{
+    struct world *w = *state;
+    struct task parent = recurring_with(w, OVERLAP_QUEUE_ALL), first = first_run(w, &parent),
+                second = run_of(w, &parent, NOW - 1), third = run_of(w, &parent, NOW);
+    insert(w, (struct task[]){ second, third }, 2);
+    assert_int_equal(claim_now(w).ret_gated.n, 2);
+    assert_true(end_wakes(w, &first, TASK_COMPLETED));
+    assert_holders(w, slot_of(w, &parent), &second.id); /* it has not fired */
+    struct task next = get(w, parent.id);
+    next.version++;
+    struct op_put op = put_of(&parent, &next);
+    op.withdraw = true;
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    assert_int_equal(op.ret_withdrawn, 2);
+    assert_false(op.ret_woke);
+    assert_free(w, slot_of(w, &parent));
+    assert_false(is_there(w, TENANT, second.id));
+    struct task again = run_of(w, &parent, NOW);
+    claim_alone(w, &again);
+}
+
+static void what_is_withdrawn_hands_over_to_who_stays(void **state)
+{
+    struct world *w = *state;
+    struct task parent = recurring_with(w, OVERLAP_QUEUE_ALL), first = first_run(w, &parent),
+                second = keyed_run(w, &parent, NOW - 1), other = keyed_task(w, 1, NOW);
+    gate_alone(w, &second);
+    assert_true(end_wakes(w, &first, TASK_COMPLETED));
+    struct op_claim op = claim_now(w); /* it runs, and is given back before it fires */
+    assert_tasks(&op.ret, &second.id);
+    gate_alone(w, &other);
+    struct task stuck = keyed_run(w, &parent, NOW), next = get(w, parent.id);
+    stuck.attempts = 1; /* fired once: it stays */
+    gate_alone(w, &stuck);
+    assert_waits(w, stuck.id, slot_of(w, &parent));
+    struct settlement back = settlement_of(&op.ret.v[0], TASK_SCHEDULED);
+    back.verdict.attempts = 0;
+    back.verdict.due_ms = NOW;
+    assert_true(settle_wakes(w, &back));
+    assert_holders(w, KEY, &other.id);
+    next.version++;
+    struct op_put put = put_of(&parent, &next);
+    put.withdraw = true;
+    assert_ok(world_apply(w, &put.op), &put.op.error);
+    assert_int_equal(put.ret_withdrawn, 1);
+    assert_true(put.ret_woke);
+    assert_holders(w, slot_of(w, &parent), &stuck.id);
+}
+
+static void an_occurrence_spawned_again_stays_in_its_line(void **state)
+{
+    struct world *w = *state;
+    struct task parent = recurring_with(w, OVERLAP_QUEUE_ALL), first = first_run(w, &parent),
+                second = run_of(w, &parent, NOW), v[] = { first, second };
+    gate_alone(w, &second);
+    v[0].state = v[1].state = TASK_SCHEDULED;
+    struct spawn_plan plan = { .occurrences = { v, 2 }, .cursor_ms = NOW + 9000 };
+    struct op_spawn op = { .op.kind = OP_SPAWN,
+                           .id = parent.id,
+                           .version = parent.version,
+                           .cursor_ms = parent.cursor_ms,
+                           .plan = &plan,
+                           .now_ms = NOW };
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    assert_holders(w, slot_of(w, &parent), &first.id);
+    assert_waits(w, second.id, slot_of(w, &parent));
+}
+
+static void a_run_that_is_dropped_is_counted_as_skipped(void **state)
+{
+    struct world *w = *state;
+    static const enum task_state dropped[] = { TASK_EXPIRED, TASK_SKIPPED };
+    struct task parent = recurring_with(w, OVERLAP_ALLOW);
+    for (size_t i = 0; i < 2; i++) {
+        struct task t = run_of(w, &parent, NOW - (int64_t)i), by_hand = run_of(w, &parent, NOW - 10 - (int64_t)i);
+        by_hand.runs_count = 0;
+        t = claim_alone(w, &t);
+        by_hand = claim_alone(w, &by_hand);
+        end_wakes(w, &t, dropped[i]);
+        end_wakes(w, &by_hand, dropped[i]);
+        assert_int_equal(get(w, t.id).runs_count, 0);
+        assert_counts(w, &parent, 9 - (int64_t)i, 3 + (int64_t)i);
+    }
+}
+
+static const struct CMUnitTest tests[] = {
+    store_test(a_run_is_skipped_while_the_last_is_not_over),
+    store_test(what_was_not_counted_as_a_run_is_not_counted_as_skipped),
+    store_test(a_run_is_skipped_at_its_time_and_not_before),
+    store_test(a_run_is_not_over_before_it_is_final),
+    store_test(every_final_state_ends_a_run),
+    store_test(each_recurring_task_has_a_slot_of_its_own),
+    store_test(runs_that_may_overlap_do),
+    store_test(one_run_waits_and_those_behind_it_are_skipped),
+    store_test(all_runs_wait_in_their_order),
+    store_test(a_run_that_runs_is_named_to_be_aborted),
+    store_test(a_run_of_the_same_claim_is_named_too),
+    store_test(a_run_that_waits_for_its_retry_gives_way_at_once),
+    store_test(those_that_wait_are_replaced_by_the_latest),
+    store_test(who_is_replaced_leaves_its_line),
+    store_test(a_run_that_waits_for_its_key_is_not_over),
+    store_test(a_run_without_its_first_slot_does_not_keep_the_second),
+    store_test(a_paused_run_keeps_its_slot_and_a_cancelled_one_does_not),
+    store_test(what_is_withdrawn_lets_go),
+    store_test(what_is_withdrawn_hands_over_to_who_stays),
+    store_test(an_occurrence_spawned_again_stays_in_its_line),
+    store_test(a_run_that_is_dropped_is_counted_as_skipped),
+};
+const struct test_list overlap_tests = { tests, array_count(tests) };

@@ -1,0 +1,50 @@
+"""`belfry bench` prints the figures that docs/BENCHMARKS.md speaks of. How large they are is for no test to judge."""
+
+import json
+
+import pytest
+
+SCENARIOS = {
+    "create": ["single, 64 connections (tasks/s)", "single, 64 connections: server CPU (us/task)", "batches of 1000 (tasks/s)"],
+    "noop": ["claim, run and settle (tasks/s)", "claim, run and settle: server CPU (us/task)"],
+    "lag": ["lag p50 (ms)", "lag p99 (ms)", "lag max (ms)", "early (tasks)"],
+    "burst": ["claim, run and settle (tasks/s)", "lag p50 (ms)", "lag p99 (ms)", "lag max (ms)", "early (tasks)"],
+    "webhook": ["claim, call and settle (tasks/s)", "bare libcurl (calls/s)", "bare libcurl: ratio to it (%)", "spread: lag p50 (ms)",
+                "spread: lag p99 (ms)", "spread: early (tasks)", "burst: lag p50 (ms)", "burst: lag p99 (ms)", "burst: lag max (ms)",
+                "burst: early (tasks)"],
+    "pending": ["ready after kill -9 (ms)", "ready after a stop (ms)", "drain of random ones (tasks/s)", "create, few waiting (tasks/s)",
+                "create, all waiting (tasks/s)", "create, all waiting: ratio (%)", "noop, few waiting (tasks/s)",
+                "noop, all waiting (tasks/s)", "noop, all waiting: ratio (%)", "server memory (MiB)"],
+}
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_a_scenario_prints_its_figures_and_leaves_nothing_behind(belfry, tmp_path, scenario):
+    done = belfry("bench", scenario, "--tasks", "300", "--json", "--dir", tmp_path, timeout_s=120)
+    assert done.code == 0, done.err
+    figures = json.loads(done.out, object_pairs_hook=lambda pairs: pairs)
+    names = [name for name, _ in figures]
+    assert figures[0] == ("scenario", scenario) and len(set(names)) == len(names)
+    assert [name for name in SCENARIOS[scenario] if name not in names] == []
+    for name, value in figures[1:]:
+        assert value == 0 if "early" in name else value > 0, name
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_help_names_every_scenario(belfry):
+    text = belfry("bench", "--help").out
+    assert [name for name in SCENARIOS if f"\n  {name} " not in text] == []
+    assert belfry("bench", "nothing").code == 2
+
+
+def test_fairness_lets_others_start_beside_a_backlog_and_long_webhooks(belfry, tmp_path):
+    done = belfry("bench", "fairness", "-n", "5000", "--json", "--dir", tmp_path, timeout_s=180)
+    assert done.code == 0, done.err
+    figures = json.loads(done.out)
+    for who in ("another tenant's", "its own of priority 9", "beside long webhooks"):
+        p50, p99, most = (figures[f"{who}, {which} (ms)"] for which in ("p50", "p99", "max"))
+        assert 0 <= p50 <= p99 <= most
+        assert p50 < 500, f"{who}: {figures}"  # webhooks hold their slots for a second: without room it waits for them
+    assert figures["webhooks at once, of 100 slots (calls)"] <= 80
+    assert figures["priority 0 meanwhile (tasks/s)"] > 0
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,150 @@
+"""What is to come: previews, upcoming fires, the forecast, and why a task has not run yet."""
+
+import threading
+
+import pytest
+
+from server import Reply, at, now_ms
+
+
+def fires(answer):
+    assert answer.status == 200, answer
+    return answer.json["upcoming"]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# previews and upcoming fires
+
+
+def test_a_preview_stores_nothing_and_says_why_a_fire_is_shifted(client):
+    body = {"cron_expression": "30 2 * * *", "time_zone": "Europe/Berlin", "start_time": "2027-03-27T00:00:00Z", "target_type": "NOOP"}
+    found = fires(client.post("/v1/preview?count=3", body))
+    assert [f["at"] for f in found] == ["2027-03-27T01:30:00.000Z", "2027-03-28T01:00:00.000Z", "2027-03-29T00:30:00.000Z"]
+    assert found[0]["note"] is None and "does not exist" in found[1]["note"]
+    assert client.get("/v1/tasks").json["tasks"] == []
+
+
+def test_a_preview_of_a_one_time_task_is_its_time(client):
+    [fire] = fires(client.post("/v1/preview", {"run_at": "2030-01-01T00:00:00Z", "target_type": "NOOP"}))
+    assert fire["at"] == "2030-01-01T00:00:00.000Z"
+
+
+@pytest.mark.parametrize("path, body, field", [
+    ("/v1/preview", {"cron_expression": "61 * * * *", "target_type": "NOOP"}, "cron_expression"),
+    ("/v1/preview?count=0", {"target_type": "NOOP"}, "count"),
+    ("/v1/preview?count=1001", {"target_type": "NOOP"}, "count"),
+    ("/v1/preview?from=yesterday", {"target_type": "NOOP"}, "from"),
+])
+def test_a_preview_of_nonsense_names_the_field(client, path, body, field):
+    answer = client.post(path, body)
+    assert answer.status == 400 and field in answer.json["errors"][0]["field"], answer
+
+
+def test_the_upcoming_fires_of_a_task_end_with_its_runs(client):
+    task = client.create(cron_expression="0 0 1 1 *", max_runs=3, target_type="NOOP")
+    found = fires(client.get(f"/v1/tasks/{task['id']}/upcoming?count=50"))
+    assert len(found) == 3 and found[0]["at"] == task["next_execution"]
+    later = fires(client.get(f"/v1/tasks/{task['id']}/upcoming?from={found[1]['at']}"))
+    assert later[0]["at"] == found[1]["at"]
+    assert fires(client.get(f"/v1/tasks/{task['id']}/upcoming?from={found[0]['at']}&count=1")) == found[:1]
+
+
+def test_what_fires_between_two_times_is_in_order_and_complete(client):
+    start = "2030-06-01T00:00:00.000Z"
+    hourly = client.create(name="hourly", cron_expression="0 * * * *", target_type="NOOP")
+    daily = client.create(name="daily", cron_expression="30 12 * * *", target_type="NOOP")
+    once = client.create(name="once", run_at="2030-06-01T12:15:00Z", target_type="NOOP")
+    client.create(name="later", run_at="2030-06-02T00:00:00Z", target_type="NOOP")
+    paused = client.create(name="paused", cron_expression="* * * * *", target_type="NOOP")
+    client.act(paused["id"], "pause")
+    answer = client.get(f"/v1/upcoming?from={start}&to=2030-06-02T00:00:00Z&limit=1000")
+    found = fires(answer)
+    assert answer.json["complete"] is True and len(found) == 26
+    assert [f["at"] for f in found] == sorted(f["at"] for f in found)
+    assert {f["task_id"] for f in found} == {hourly["id"], daily["id"], once["id"]}
+    cut = client.get(f"/v1/upcoming?from={start}&to=2030-06-02T00:00:00Z&limit=5")
+    assert fires(cut) == found[:5] and cut.json["complete"] is False
+
+
+def test_the_forecast_counts_fires_by_the_minute(client):
+    for _ in range(4):
+        client.create(cron_expression="0 8 * * *", target_type="NOOP")
+    client.create(cron_expression="*/30 * * * *", target_type="NOOP")
+    answer = client.get("/v1/upcoming?from=2030-06-01T07:30:20Z&to=2030-06-01T08:30:00Z&group_by=minute").json
+    assert answer["minutes"] == [{"at": "2030-06-01T07:30:00.000Z", "fires": 1}, {"at": "2030-06-01T08:00:00.000Z", "fires": 5}]
+    assert answer["complete"] is True
+
+
+@pytest.mark.parametrize("query", ["from=2030-01-02T00:00:00Z&to=2030-01-01T00:00:00Z", "to=2999-01-01T00:00:00Z", "limit=0",
+                                   "group_by=hour", "from=2030-01-01T00:00:00Z&to=2030-01-05T00:00:00Z&group_by=minute"])
+def test_an_impossible_span_is_refused(client, query):
+    assert client.get(f"/v1/upcoming?{query}").status == 400
+
+
+def test_a_forecast_of_many_frequent_tasks_is_bounded(client):
+    bodies = [{"interval_seconds": 1, "target_type": "NOOP", "start_time": "2031-01-01T00:00:00Z"} for _ in range(20)]
+    assert client.post("/v1/tasks/batch", bodies).json["created"] == 20
+    answer = client.get("/v1/upcoming?from=2031-01-01T00:00:00Z&to=2031-01-02T12:00:00Z&group_by=minute").json
+    assert answer["complete"] is False
+
+
+def test_add_says_when_a_cron_lands_on_a_crowded_minute(server, client, belfry):
+    assert client.post("/v1/tasks/batch", [{"cron_expression": "0 8 * * *", "target_type": "NOOP"} for _ in range(40)]).json["created"] == 40
+    environment = {"BELFRY_SERVER": server.url, "BELFRY_DATA_DIR": str(server.data_dir)}
+    crowded = belfry("add", "--noop", "--cron", "0 8 * * *", env=environment)
+    assert crowded.code == 0 and "41 tasks fire in that minute" in crowded.err
+    assert belfry("add", "--noop", "--cron", "7 8 * * *", env=environment).err == ""
+    listed = belfry("upcoming", "--minutes", "--from", "2030-06-01T07:59:00Z", env=environment)
+    assert "41" in listed.out and listed.code == 0
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# explanations
+
+
+def gate(client, task_id):
+    answer = client.get(f"/v1/tasks/{task_id}/explain")
+    assert answer.status == 200, answer
+    return answer.json
+
+
+def test_a_task_explains_what_holds_it(client, receiver):
+    waits = client.create(delay="1h", target_type="NOOP")
+    told = gate(client, waits["id"])
+    assert told["gate"] == "due_time" and told["estimate"] == waits["run_at"]
+    client.act(waits["id"], "pause")
+    assert gate(client, waits["id"])["gate"] == "paused"
+    client.act(waits["id"], "cancel")
+    told = gate(client, waits["id"])
+    assert told["gate"] == "final" and "CANCELLED" in told["explanation"]
+    recurring = client.create(cron_expression="0 0 1 1 *", target_type="NOOP")
+    assert gate(client, recurring["id"])["estimate"] == recurring["next_execution"]
+
+
+def test_a_task_without_a_slot_names_who_holds_it(client, receiver):
+    hold = threading.Event()
+    receiver.answer("/slow", Reply(hold=hold))
+    holder = client.create(concurrency_key="k", **receiver.target("/slow"))
+    receiver.wait("/slow")
+    waiting = client.create(concurrency_key="k", target_type="NOOP")
+    client.wait_for(waiting["id"], "BLOCKED")
+    told = gate(client, waiting["id"])
+    assert told["gate"] == "concurrency_key" and [h["task_id"] for h in told["holders"]] == [holder["id"]]
+    assert "'k'" in told["explanation"]
+    hold.set()
+    client.wait_for(waiting["id"], "COMPLETED")
+
+
+def test_a_task_of_another_world_is_not_explained(client):
+    assert client.get("/v1/tasks/01a1df5f-1be4-74aa-b483-8f6b493ca066/explain").status == 404
+    assert client.get("/v1/tasks/01a1df5f-1be4-74aa-b483-8f6b493ca066/upcoming").status == 404
+
+
+def test_the_command_line_explains(server, client, belfry):
+    environment = {"BELFRY_SERVER": server.url, "BELFRY_DATA_DIR": str(server.data_dir)}
+    task = client.create(name="t", run_at=at(int(now_ms()) + 3600000), target_type="NOOP")
+    told = belfry("explain", task["id"], env=environment)
+    assert told.code == 0 and told.out.startswith("SCHEDULED: it is due at ")
+    assert belfry("explain", "x", env=environment).code == 2
+    shown = belfry("upcoming", task["id"], env=environment)
+    assert shown.code == 0 and len(shown.lines) == 2

@@ -1,0 +1,138 @@
+"""belfry queue, calendar, tenant and key against the real server: what they do, print and return."""
+
+import json
+
+import pytest
+
+
+
+@pytest.fixture
+def ask(belfry, server, tmp_path):
+    def run(*args, key=None, **more):
+        env = {"HOME": str(tmp_path), "BELFRY_SERVER": server.url, "BELFRY_DATA_DIR": str(server.data_dir), "BELFRY_KEY": key or ""}
+        return belfry(*args, env=env, **more)
+    return run
+
+
+def done(result, *parts):
+    assert result.code == 0, result
+    for part in parts:
+        assert part in result.out, (part, result)
+    return result
+
+
+def refused(result, code, *parts):
+    assert result.code == code and result.out == "", result
+    for part in parts:
+        assert part in result.err, (part, result)
+
+
+# ---- queue ----
+
+
+def test_a_queue_is_set_shown_paused_resumed_and_forgotten(ask, client, receiver):
+    assert ask("queue", "list").err == "belfry queue: there is none yet\n"
+    done(ask("queue", "set", "mail", "--rate", "2.5", "--burst", "10", "--concurrent", "4", "--weight", "7"), "mail", "2.5", "10", "4", "7", "open")
+    done(ask("queue", "pause", "mail", "--reason", "disk full", "--for", "2h"), "mail paused\n")
+    listed = done(ask("queue", "list"), "NAME", "STATE", "PAUSED")
+    assert listed.lines[1].split()[:2] == ["mail", "paused"] and "by admin until " in listed.out and ": disk full" in listed.out
+    task = client.create(queue="mail", **receiver.target("/held"))
+    done(ask("queue", "resume", "mail"), "mail resumed\n")
+    client.wait_for(task["id"], "COMPLETED")
+    shown = json.loads(done(ask("queue", "show", "mail", "--json")).out)
+    assert shown["weight"] == 7 and shown["paused"] is None and shown["max_burst"] == 10
+    done(ask("queue", "set", "mail", "--rate", "0"), "Concurrent")
+    done(ask("queue", "rm", "mail"), "mail is back at its defaults\n")
+    assert json.loads(ask("queue", "list", "--json").out)["version"] == 0
+    refused(ask("queue", "rm", "mail"), 1, "mail: this queue has no rules of its own")
+    refused(ask("queue", "show", "nobody"), 1, "nobody: there is no such queue")
+
+
+def test_words_that_make_no_sense_are_refused(ask):
+    refused(ask("queue"), 2, "say what to do: list, show, set, pause, resume or rm")
+    refused(ask("queue", "puase", "x"), 2, "knows no 'puase'; did you mean 'pause'?")
+    refused(ask("queue", "show"), 2, "show needs a NAME")
+    refused(ask("queue", "list", "x"), 2, "list takes no further words, and 'x' is one")
+    refused(ask("queue", "show", "a b"), 2, "'a b' is no name")
+    refused(ask("queue", "set", "x"), 2, "nothing to change was named")
+    refused(ask("queue", "set", "x", "--rate", "fast"), 2, "--rate must be a number")
+    refused(ask("queue", "set", "x", "--weight", "0"), 2, "--weight")
+    refused(ask("queue", "pause", "x", "--for", "1h", "--until", "2099-01-01T00:00:00Z"), 1, "for")
+    refused(ask("calendar", "set", "x"), 2, "nothing to change was named")
+    refused(ask("calendar", "set", "x", "--exclude", "soon"), 2, "--exclude can not be 'soon'")
+    refused(ask("calendar", "set", "x", "--weekdays", "SAT,CATURDAY"), 2, "--weekdays")
+    refused(ask("key", "create", "x"), 2, "--scopes is missing")
+    refused(ask("tenant", "set", "x"), 2, "nothing to change was named")
+
+
+# ---- calendar ----
+
+
+ICS = "BEGIN:VCALENDAR\nBEGIN:VEVENT\nUID:1\nSUMMARY:Day off\nDTSTART;VALUE=DATE:20301224\nEND:VEVENT\nEND:VCALENDAR\n"
+
+
+def test_a_calendar_is_imported_changed_shown_and_removed(ask, client, tmp_path):
+    file = tmp_path / "de-holidays.ics"
+    file.write_text(ICS)
+    done(ask("calendar", "import", str(file), "--no-weekends"), "de-holidays has 1 excluded dates\n")
+    done(ask("calendar", "import", "-", "other", stdin=ICS), "other has 1 excluded dates\n")
+    refused(ask("calendar", "import", "-"), 2, "give one behind the file")
+    refused(ask("calendar", "import", str(tmp_path / "nothing.ics")), 1, "nothing.ics")
+    done(ask("calendar", "set", "de-holidays", "--exclude", "2030-12-25 Christmas Day", "--include", "2030-12-26", "--description", "Our days"),
+         "Our days", "2030-12-24", "Day off", "2030-12-25", "Christmas Day", "SAT,SUN")
+    done(ask("calendar", "set", "de-holidays", "--include", "2030-12-25", "--forget", "2030-12-24", "--weekdays", "SUN"))
+    calendar = client.get("/v1/calendars/de-holidays").json
+    assert calendar["excluded"] == [] and calendar["included"] == ["2030-12-25", "2030-12-26"]
+    assert calendar["excluded_weekdays"] == ["SUN"] and calendar["description"] == "Our days" and calendar["version"] == 3
+    done(ask("calendar", "set", "new", "--exclude", "2030-01-01"), "2030-01-01")
+    assert done(ask("calendar", "list")).out.count("\n") == 4
+    task = client.create(cron_expression="0 0 * * *", calendar="new", target_type="NOOP", name="user")
+    refused(ask("calendar", "rm", "new"), 1, task["id"])
+    done(ask("calendar", "rm", "other"), "other removed\n")
+
+
+# ---- tenant and key ----
+
+
+def test_a_tenant_gets_keys_and_limits(ask, client, tmp_path):
+    done(ask("tenant", "create", "acme", "--max-pending", "2"), "acme", "2")
+    refused(ask("tenant", "create", "acme"), 1, "there is a tenant of this name already")
+    made = done(ask("key", "create", "deploy", "--scopes", "tasks:read,tasks:write", "--expires-in", "90d", "--tenant", "acme"))
+    key = made.out.strip()
+    assert key.startswith("bf_") and made.out.count("\n") == 1 and "shown this once" in made.err
+    refused(ask("key", "create", "x", "--scopes", "fly"), 1, "tasks:read")
+    for code in (0, 0, 1):
+        added = ask("add", "--noop", "--in", "1h", key=key)
+        assert added.code == code, added
+    assert "max_pending" in added.err
+    done(ask("tenant", "set", "acme", "--max-pending", "0", "--creates-per-second", "50"), "50")
+    done(ask("add", "--noop", "--in", "1h", key=key))
+    done(ask("tenant", "list"), "acme", "default")
+    done(ask("tenant", "show", "acme"), "Pending", "3")
+    listed = done(ask("key", "list", "--tenant", "acme"), "deploy", "tasks:read,tasks:write", "in 89d")
+    assert key not in listed.out
+    done(ask("tenant", "disable", "acme"), "acme disabled\n")
+    refused(ask("list", key=key), 1, "the tenant of this key is disabled")
+    done(ask("tenant", "enable", "acme"), "acme enabled\n")
+    ident = json.loads(done(ask("key", "list", "--tenant", "acme", "--json")).out)["id"]
+    refused(ask("key", "revoke", ident), 1, "there is no such key")
+    done(ask("key", "revoke", ident, "--tenant", "acme"), f"{ident} revoked\n")
+    refused(ask("list", key=key), 1, "wants an API key")
+    refused(ask("tenant", "list", key=key), 1)
+
+
+def test_lists_go_on_behind_a_page(ask, client):
+    for i in range(30):
+        assert client.request("PUT", f"/v1/queues/q{i:02}", {}).status == 200
+    names = [json.loads(line)["name"] for line in done(ask("queue", "list", "--json")).lines]
+    assert names == [f"q{i:02}" for i in range(30)]
+
+
+@pytest.mark.parametrize("command", ["queue", "calendar", "tenant", "key"])
+def test_help_and_completion_know_the_words(belfry, command):
+    help_text = belfry(command, "--help").out
+    words = help_text.split(f"Usage: belfry {command} [OPTION…] ")[1].split()[0].split("|")
+    assert len(words) >= 3 and all(f"\n  {w} " in help_text for w in words)
+    offered = [line.split("\t")[0] for line in belfry("__complete", "--", command, "").lines]
+    assert [w for w in offered if not w.startswith("--")] == words
+    assert "--json" in offered

@@ -1,0 +1,348 @@
+#pragma once
+/* tests/support/node_world.h - a node by hand: a writer whose answers the test decides, runs that it ends, a clock that it sets. */
+#include <stdlib.h>
+
+#include "adapter/events_memory.h"
+#include "adapter/queue_memory.h"
+#include "adapter/store_memory.h"
+#include "adapter/zoneinfo_system.h"
+#include "check.h"
+#include "role/node.h"
+
+#define NOW 1772532000000LL
+
+enum { TENANT = 1, HOUR = 3600000, SLOTS = 3, RUNS_MAX = 64 };
+
+struct world {
+    struct store *store;
+    struct reader *reader;
+    struct queue *queue;
+    struct events *events;
+    struct zoneinfo *zones;
+    struct metrics *metrics;
+    struct writer writer;
+    struct runner runner;
+    struct list pending; /* ops */
+    struct run *runs[RUNS_MAX];
+    size_t run_count;
+    struct node *node;
+    struct book *book;
+    size_t slots;
+    int64_t now_ms;
+    uint64_t lives;
+};
+
+static struct world *the_world __attribute__((unused)); /* of the test that runs: the callbacks' only way to it */
+
+static inline void submit(struct writer *w, struct op *op)
+{
+    (void)w;
+    list_push(&the_world->pending, &op->link);
+}
+
+static inline void start_run(struct runner *r, struct run *run)
+{
+    (void)r;
+    the_world->runs[the_world->run_count++] = run;
+}
+
+static inline void abort_run(struct runner *r, struct run *run)
+{
+    (void)r;
+    struct outcome o = { .kind = OUTCOME_CANCELLED, .retry_after_ms = -1, .started_us = 1, .completed_us = 1 };
+    for (size_t i = 0; i < the_world->run_count; i++)
+        if (the_world->runs[i] == run)
+            the_world->runs[i] = the_world->runs[--the_world->run_count];
+    run->done(run, &o);
+}
+
+static const struct writer_ops writer_ops = { submit };
+static const struct runner_ops runner_ops = { start_run, abort_run, NULL };
+
+static inline void start_node(struct world *w)
+{
+    struct node_setup setup = { .writer = &w->writer,
+                                .queue = w->queue = queue_memory_new(),
+                                .events = w->events = events_memory_new(),
+                                .zones = w->zones,
+                                .book = w->book,
+                                .metrics = w->metrics,
+                                .name = S("test"),
+                                .seed = ++w->lives,
+                                .slots = w->slots,
+                                .spawn_ahead_ms = 10000,
+                                .arm_min_ms = 50,
+                                .arm_max_ms = 1000,
+                                .visibility_ms = 30000 };
+    setup.runners[TARGET_NOOP] = setup.runners[TARGET_HTTP] = &w->runner;
+    w->node = node_new(&setup, w->now_ms);
+    node_know_lane(w->node, (struct lane){ TENANT, S("default"), CLASS_NORMAL });
+}
+
+static inline int setup(void **state)
+{
+    struct world *w = the_world = xnew(*w);
+    struct error e;
+    w->now_ms = NOW;
+    w->slots = SLOTS;
+    w->book = book_new();
+    w->writer.ops = &writer_ops;
+    w->runner.ops = &runner_ops;
+    w->store = store_memory_new();
+    w->zones = zoneinfo_system_new(NULL);
+    w->metrics = metrics_new();
+    list_init(&w->pending);
+    start_node(w);
+    *state = w;
+    return store_reader(w->store, &w->reader, &e) ? -1 : 0;
+}
+
+/* ---- what the writer does ---- */
+
+static inline int64_t step_at(struct world *w, int64_t now_ms)
+{
+    w->now_ms = now_ms;
+    return node_step(w->node, now_ms * 1000);
+}
+
+static inline struct op *next_op(struct world *w, enum op_kind kind)
+{
+    list_each (&w->pending, link) {
+        struct op *op = container_of(link, struct op, link);
+        if (op->kind == kind) {
+            list_remove(link);
+            return op;
+        }
+    }
+    fail_msg("no operation %d was submitted", kind);
+    abort();
+}
+
+static inline void apply_op(struct world *w, struct op *op)
+{
+    struct error e;
+    assert_ok(store_apply(w->store, &op, 1, &e), &e);
+}
+
+static inline void answer(struct world *w, enum op_kind kind)
+{
+    struct op *op = next_op(w, kind);
+    apply_op(w, op);
+    op->done(op);
+}
+
+static inline void deny(struct world *w, enum op_kind kind, bool applied)
+{
+    struct op *op = next_op(w, kind);
+    if (applied)
+        apply_op(w, op);
+    op->rc = error_set(&op->error, ERR_UNAVAILABLE, applied ? "the answer was lost" : "down");
+    op->done(op);
+}
+
+/* All that is asked is answered until nothing more is. */
+static inline void settle_down(struct world *w)
+{
+    for (int i = 0; i < 2000; i++) {
+        step_at(w, w->now_ms);
+        if (list_empty(&w->pending))
+            return;
+        struct op *op = container_of(list_pop(&w->pending), struct op, link);
+        apply_op(w, op);
+        op->done(op);
+    }
+    fail_msg("it never comes to rest");
+}
+
+static inline int teardown(void **state)
+{
+    struct world *w = *state;
+    node_drain(w->node);
+    node_give_up(w->node);
+    settle_down(w);
+    assert_true(node_is_idle(w->node));
+    assert_int_equal(node_status(w->node).scheduler.held, 0);
+    node_free(w->node);
+    queue_free(w->queue);
+    events_free(w->events);
+    reader_free(w->reader);
+    store_free(w->store);
+    zoneinfo_free(w->zones);
+    book_free(w->book);
+    metrics_free(w->metrics);
+    free(w);
+    return 0;
+}
+
+/* ---- tasks ---- */
+
+static inline struct task plain_task(int n, int64_t due_ms)
+{
+    return (
+        struct task){ .id = { { (uint8_t)(n >> 8), (uint8_t)n, 1 } },
+                      .tenant = TENANT,
+                      .state = TASK_SCHEDULED,
+                      .due_ms = due_ms,
+                      .scheduled_ms = due_ms,
+                      .version = 1,
+                      .priority = PRIORITY_DEFAULT,
+                      .queue = S("default"),
+                      .timeout_ms = 1000,
+                      .target = TARGET_NOOP,
+                      .retry = { .max_attempts = 3, .base_delay_ms = 500, .max_delay_ms = 500, .jitter = JITTER_NONE },
+                      .schedule.end_ms = INT64_MAX,
+                      .created_ms = NOW };
+}
+
+static inline struct task add_task(struct world *w, struct task t)
+{
+    struct op_insert op = { .op = { .kind = OP_INSERT }, .tasks = &t, .count = 1 };
+    arena_init(&op.op.arena, 4096);
+    apply_op(w, &op.op);
+    assert_ok(op.op.rc, &op.op.error);
+    arena_release(&op.op.arena);
+    node_nudge(w->node, &t, 1, w->now_ms);
+    return t;
+}
+
+static inline struct task task_due(struct world *w, int n, int64_t due_ms)
+{
+    return add_task(w, plain_task(n, due_ms));
+}
+
+/* As it is in the store; texts live as long as the arena. */
+static inline struct task row_of(struct world *w, const struct task *t, struct arena *a)
+{
+    struct task row;
+    struct error e;
+    assert_ok(reader_get(w->reader, t->tenant, t->id, a, &row, &e), &e);
+    return row;
+}
+
+/* ---- rules ---- */
+
+static inline void put_entry(struct world *w, int32_t tenant, enum catalog_kind kind, struct str name, struct str doc)
+{
+    struct error e;
+    struct catalog_entry entry = { .tenant = tenant, .kind = kind, .name = name, .version = 1, .doc = doc };
+    assert_ok(book_put(w->book, &entry, &e), &e);
+    node_rules_changed(w->node, w->now_ms);
+}
+
+static inline void put_queue(struct world *w, const struct queue_rules *r)
+{
+    struct buf doc;
+    struct jw jw;
+    buf_init(&doc, 4096);
+    jw_init(&jw, &doc);
+    jw_object(&jw);
+    queue_rules_write(&jw, r);
+    jw_object_end(&jw);
+    put_entry(w, TENANT, CATALOG_QUEUE, S("default"), buf_str(&doc));
+    buf_release(&doc);
+}
+
+static inline void put_tenant(struct world *w, const struct tenant_rules *r)
+{
+    struct buf doc;
+    struct jw jw;
+    buf_init(&doc, 4096);
+    jw_init(&jw, &doc);
+    jw_object(&jw);
+    tenant_rules_write(&jw, r);
+    jw_object_end(&jw);
+    put_entry(w, 0, CATALOG_TENANT, r->name, buf_str(&doc));
+    buf_release(&doc);
+}
+
+/* Anew, with so many slots. */
+static inline void with_slots(struct world *w, size_t slots)
+{
+    settle_down(w);
+    node_free(w->node);
+    queue_free(w->queue);
+    events_free(w->events);
+    w->slots = slots;
+    start_node(w);
+    settle_down(w);
+}
+
+/* Without its texts. */
+static inline struct task read_task(struct world *w, struct uuid id)
+{
+    cleanup_with(arena_release) struct arena a;
+    struct task t;
+    struct error e;
+    arena_init(&a, 1 << 16);
+    assert_ok(reader_get(w->reader, TENANT, id, &a, &t, &e), &e);
+    return t;
+}
+
+static inline enum task_state state_of(struct world *w, struct uuid id)
+{
+    return read_task(w, id).state;
+}
+
+/* Occurrences of a recurring task. */
+static inline size_t count_of(struct world *w, struct uuid parent, enum task_state state)
+{
+    struct task_filter f = { .tenant = TENANT, .parent = parent, .states = 1U << state };
+    struct error e;
+    size_t n;
+    assert_ok(reader_count(w->reader, &f, 1000, &n, &e), &e);
+    return n;
+}
+
+static inline void end_run(struct world *w, enum outcome_kind kind)
+{
+    struct outcome o = { .kind = kind,
+                         .failure = kind == OUTCOME_FAILED ? FAILURE_TIMEOUT : FAILURE_NONE,
+                         .retry_after_ms = -1,
+                         .started_us = w->now_ms * 1000,
+                         .completed_us = w->now_ms * 1000 };
+    assert_true(w->run_count > 0);
+    struct run *run = w->runs[--w->run_count];
+    run->done(run, &o);
+}
+
+static inline bool is_running(const struct world *w, const struct task *t)
+{
+    for (size_t i = 0; i < w->run_count; i++)
+        if (uuid_eq(w->runs[i]->task->id, t->id))
+            return true;
+    return false;
+}
+
+/* The beginning of every test: nothing to recover, nothing recurring, one task claimed and waiting for NOW + 40. */
+static inline struct task one_armed(struct world *w)
+{
+    struct task t = task_due(w, 1, NOW + 40);
+    settle_down(w);
+    assert_int_equal(node_status(w->node).scheduler.armed, 1);
+    t.fence = 1;
+    return t;
+}
+
+static inline struct task one_running(struct world *w)
+{
+    struct task t = one_armed(w);
+    step_at(w, NOW + 40);
+    assert_int_equal(w->run_count, 1);
+    return t;
+}
+
+/* The process dies: what it had is gone, the store stays. */
+static inline void die_and_start_again(struct world *w)
+{
+    struct store *store = w->store;
+    w->store = store_memory_new(); /* a place where the dying node can do no harm */
+    node_drain(w->node);
+    node_give_up(w->node);
+    settle_down(w);
+    node_free(w->node);
+    queue_free(w->queue);
+    events_free(w->events);
+    store_free(w->store);
+    w->store = store;
+    start_node(w);
+}

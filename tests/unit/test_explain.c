@@ -1,0 +1,181 @@
+/* Each gate says that it is the one, and until when. */
+#include "node_world.h"
+
+static struct explanation why(struct world *w, const struct task *t)
+{
+    cleanup_with(arena_release) struct arena a;
+    struct explanation x;
+    arena_init(&a, 1 << 16);
+    struct task row = row_of(w, t, &a);
+    node_explain(w->node, &row, w->now_ms, &x);
+    return x;
+}
+
+#define assert_why(w, t, wanted_gate, part)                                                                            \
+    do {                                                                                                               \
+        struct explanation x_ = why(w, t);                                                                             \
+        assert_string_equal(explain_gate_name(x_.gate), wanted_gate);                                                  \
+        if (!strstr(x_.text, part))                                                                                    \
+            fail_msg("'%s' does not say '%s'", x_.text, part);                                                         \
+    } while (0)
+
+static void its_due_time(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    struct task t = task_due(w, 1, NOW + 5000);
+    assert_why(w, &t, "due_time", "it is due at 2026-03-03T10:00:05.000Z");
+    assert_true(why(w, &t).until_ms == NOW + 5000);
+}
+
+static void a_claim_and_a_run(void **state)
+{
+    struct world *w = *state;
+    struct task t = one_armed(w);
+    assert_why(w, &t, "armed", "it is claimed, and fires at 2026-03-03T10:00:00.040Z");
+    step_at(w, NOW + 40);
+    assert_why(w, &t, "running", "it has fired");
+}
+
+static void a_paused_queue_with_who_and_why_and_until_when(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    put_queue(w, &(struct queue_rules){ .weight = 100,
+                                        .paused = true,
+                                        .paused_ms = NOW,
+                                        .paused_by = S("ada"),
+                                        .paused_reason = S("the receiver is being moved"),
+                                        .paused_until_ms = NOW + HOUR });
+    struct task t = task_due(w, 1, NOW);
+    settle_down(w);
+    assert_why(w, &t, "queue_paused", "by ada: the receiver is being moved, until 2026-03-03T11:00:00.000Z");
+    assert_true(why(w, &t).until_ms == NOW + HOUR);
+}
+
+static void a_rate_and_a_limit_of_its_queue(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    put_queue(w, &(struct queue_rules){ .weight = 100, .rate = 1, .burst = 1 });
+    struct task first = task_due(w, 1, NOW), second = task_due(w, 2, NOW);
+    settle_down(w);
+    assert_true(is_running(w, &first));
+    assert_why(w, &second, "queue_rate", "default has used up its rate");
+    assert_true(why(w, &second).until_ms > NOW && why(w, &second).until_ms <= NOW + 1000);
+    put_queue(w, &(struct queue_rules){ .weight = 100, .concurrent = 1 });
+    settle_down(w);
+    assert_why(w, &second, "queue_concurrency", "1 of its queue default run, and no more than 1 may");
+}
+
+static void its_tenant(void **state)
+{
+    struct world *w = *state;
+    struct tenant_rules rules = { .number = TENANT, .name = S("default"), .max_running = 1 };
+    settle_down(w);
+    put_tenant(w, &rules);
+    task_due(w, 1, NOW);
+    struct task t = task_due(w, 2, NOW);
+    settle_down(w);
+    assert_why(w, &t, "tenant_limit", "1 tasks of its tenant run, and no more than 1 may");
+    rules.disabled = true;
+    put_tenant(w, &rules);
+    assert_why(w, &t, "tenant_disabled", "disabled");
+    put_tenant(w, &(struct tenant_rules){ .number = TENANT, .name = S("default") });
+    put_tenant(w, &(struct tenant_rules){ .number = 2, .name = S("acme") });
+    task_due(w, 3, NOW - 1);
+    settle_down(w);
+    assert_why(w, &t, "tenant_share", "2 of this node's 3 slots, and 2 are the most");
+}
+
+static void no_slot_of_the_node(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    for (int i = 1; i <= SLOTS; i++)
+        task_due(w, i, NOW - 1);
+    struct task t = task_due(w, 9, NOW);
+    settle_down(w);
+    assert_why(w, &t, "no_free_slot", "all 3 slots of this node are taken");
+}
+
+static void the_breaker_of_its_host(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    struct task t = plain_task(1, NOW);
+    t.target = TARGET_HTTP;
+    t.target_config = S("{\"url\":\"https://here.example/a\"}");
+    add_task(w, t);
+    settle_down(w);
+    struct outcome o = { .kind = OUTCOME_FAILED,
+                         .failure = FAILURE_HTTP,
+                         .http_status = 429,
+                         .retry_after_ms = 7000,
+                         .started_us = NOW * 1000,
+                         .completed_us = NOW * 1000 };
+    struct run *run = w->runs[--w->run_count];
+    run->done(run, &o);
+    struct task second = t;
+    second.id.b[3] = 2;
+    add_task(w, second);
+    settle_down(w);
+    assert_why(w, &second, "host_breaker", "the host here.example asked to be left alone");
+    assert_true(why(w, &second).until_ms >= NOW + 7000);
+    assert_why(w, &t, "due_time", "its next attempt is due at");
+}
+
+static void a_suspect_that_waits_its_turn(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    struct task first = plain_task(1, NOW - 1), second = plain_task(2, NOW);
+    first.losses = second.losses = 4;
+    add_task(w, first);
+    add_task(w, second);
+    settle_down(w);
+    assert_true(is_running(w, &first));
+    assert_why(w, &second, "suspect", "whoever ran it died, 4 times");
+}
+
+static void that_the_node_recovers(void **state)
+{
+    struct world *w = *state;
+    struct task t = task_due(w, 1, NOW);
+    assert_why(w, &t, "recovery", "settles what was running when it last died");
+    settle_down(w);
+}
+
+static void that_it_has_expired_or_that_nothing_holds_it(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    struct task t = plain_task(1, NOW);
+    t.expires_after_ms = 10;
+    add_task(w, t);
+    w->now_ms = NOW + 10;
+    assert_why(w, &t, "expired", "of use until 2026-03-03T10:00:00.010Z");
+    struct task fine = task_due(w, 2, NOW + 10);
+    assert_why(w, &fine, "backlog", "the first is due since 2026-03-03T10:00:00.000Z");
+    settle_down(w);
+    struct task next = task_due(w, 3, NOW + 10);
+    assert_why(w, &next, "none", "about to be claimed");
+}
+
+int main(void)
+{
+#define node_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        node_test(its_due_time),
+        node_test(a_claim_and_a_run),
+        node_test(a_paused_queue_with_who_and_why_and_until_when),
+        node_test(a_rate_and_a_limit_of_its_queue),
+        node_test(its_tenant),
+        node_test(no_slot_of_the_node),
+        node_test(the_breaker_of_its_host),
+        node_test(a_suspect_that_waits_its_turn),
+        node_test(that_the_node_recovers),
+        node_test(that_it_has_expired_or_that_nothing_holds_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,246 @@
+/* What a process finds that died before, and whom it blames. */
+#include "node_world.h"
+
+enum { MANY = 1002 /* more than are read at once */ };
+
+static struct task suspect(int n, int64_t due_ms)
+{
+    struct task t = plain_task(n, due_ms);
+    t.losses = SUSPECT_LOSSES;
+    return t;
+}
+
+/* A process that is gone had claimed them; all that are due by now have fired. */
+static void claimed_by_the_dead(struct world *w, const struct task *tasks, size_t n)
+{
+    struct op_insert insert = { .op = { .kind = OP_INSERT }, .tasks = tasks, .count = n };
+    struct uuid_gen ids;
+    uuid_gen_init(&ids, w->lives);
+    struct lane_quota lane = { .lane = task_lane(tasks), .max = n };
+    struct op_claim claim = { .op = { .kind = OP_CLAIM },
+                              .claim = uuid_next(&ids, w->now_ms),
+                              .node = { { 8 } },
+                              .lanes = &lane,
+                              .lane_count = 1,
+                              .now_ms = w->now_ms,
+                              .until_ms = w->now_ms + 1000,
+                              .max = n,
+                              .max_bytes = 1 << 30,
+                              .max_suspects = n };
+    arena_init(&insert.op.arena, 1 << 20);
+    arena_init(&claim.op.arena, 64 << 20);
+    apply_op(w, &insert.op);
+    apply_op(w, &claim.op);
+    assert_int_equal(claim.ret.n, n);
+    arena_release(&insert.op.arena);
+    arena_release(&claim.op.arena);
+}
+
+static size_t count_failed(struct world *w)
+{
+    struct store_counts counts;
+    struct error e;
+    assert_ok(reader_counts(w->reader, w->now_ms, &counts, &e), &e);
+    return (size_t)counts.by_state[TASK_FAILED];
+}
+
+static void nothing_is_claimed_before_what_died_is_settled(void **state)
+{
+    struct world *w = *state;
+    task_due(w, 1, NOW);
+    step_at(w, NOW);
+    struct op *held = next_op(w, OP_HELD);
+    list_each (&w->pending, link)
+        assert_true(container_of(link, struct op, link)->kind != OP_CLAIM);
+    apply_op(w, held);
+    held->done(held);
+    settle_down(w);
+    assert_int_equal(w->run_count, 1);
+}
+
+static void suspects_run_one_at_a_time_and_others_beside_them(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    struct task first = add_task(w, suspect(1, NOW - 1)), second = add_task(w, suspect(2, NOW));
+    struct task other = task_due(w, 3, NOW);
+    settle_down(w);
+    assert_int_equal(w->run_count, 2);
+    assert_true(is_running(w, &first) && is_running(w, &other));
+    while (is_running(w, &first)) {
+        end_run(w, OUTCOME_OK);
+        settle_down(w);
+    }
+    assert_true(is_running(w, &second));
+}
+
+static void a_suspect_that_died_alone_twice_is_poison(void **state)
+{
+    struct world *w = *state;
+    struct task t = suspect(1, NOW);
+    claimed_by_the_dead(w, &t, 1);
+    struct task other = task_due(w, 2, NOW - 1);
+    settle_down(w);
+    assert_int_equal(w->run_count, 1); /* tried alone */
+    assert_true(is_running(w, &t));
+    die_and_start_again(w);
+    w->run_count = 0;
+    settle_down(w);
+    assert_int_equal(state_of(w, t.id), TASK_FAILED);
+    assert_int_equal(w->run_count, 1);
+    assert_true(is_running(w, &other));
+}
+
+static void who_died_in_company_in_between_begins_anew(void **state)
+{
+    struct world *w = *state;
+    struct task t = suspect(1, NOW);
+    claimed_by_the_dead(w, &t, 1);
+    settle_down(w);
+    struct task other = task_due(w, 2, NOW);
+    step_at(w, NOW + HOUR); /* alone no longer */
+    settle_down(w);
+    assert_true(is_running(w, &t) && is_running(w, &other));
+    die_and_start_again(w);
+    w->run_count = 0;
+    settle_down(w);
+    assert_true(is_running(w, &t));
+    die_and_start_again(w);
+    w->run_count = 0;
+    settle_down(w);
+    assert_int_equal(count_failed(w), 0);
+}
+
+static void one_that_had_not_fired_is_no_company(void **state)
+{
+    struct world *w = *state;
+    struct task both[] = { suspect(1, NOW), plain_task(2, NOW + 900) };
+    both[0].last_error = S("lost alone: whoever ran it died, and nothing else was running; …");
+    claimed_by_the_dead(w, both, 2);
+    settle_down(w);
+    assert_int_equal(state_of(w, both[0].id), TASK_FAILED);
+    assert_int_equal(state_of(w, both[1].id), TASK_SCHEDULED);
+}
+
+/* Who took the process down may be one that nobody suspects yet. */
+static void a_suspect_that_died_in_company_is_tried_alone_before_all_others(void **state)
+{
+    struct world *w = *state;
+    struct task both[] = { suspect(1, NOW - 5000), plain_task(2, NOW) };
+    claimed_by_the_dead(w, both, 2);
+    struct task waiting = add_task(w, suspect(3, NOW - 1000)); /* lost before, and not running */
+    settle_down(w);
+    assert_int_equal(count_failed(w), 0);
+    assert_int_equal(w->run_count, 1);
+    assert_true(is_running(w, &both[0]));
+    assert_true(node_status(w->node).scheduler.isolating);
+    end_run(w, OUTCOME_OK);
+    settle_down(w);
+    assert_int_equal(w->run_count, 2); /* it lives: the others go on */
+    assert_true(is_running(w, &waiting) && is_running(w, &both[1]));
+    assert_false(node_status(w->node).scheduler.isolating);
+}
+
+static void one_that_takes_its_time_alone_does_not_hold_the_others_for_long(void **state)
+{
+    struct world *w = *state;
+    struct task both[] = { suspect(1, NOW), plain_task(2, NOW) };
+    claimed_by_the_dead(w, both, 2);
+    settle_down(w);
+    assert_int_equal(w->run_count, 1);
+    int64_t wake = step_at(w, NOW);
+    assert_true(wake > NOW + 4000 && wake <= NOW + 10000); /* it was lost once more: twice five seconds */
+    step_at(w, NOW + 10000);
+    settle_down(w);
+    assert_int_equal(w->run_count, 2);
+}
+
+static void a_suspect_keeps_nobody_awake_who_may_not_claim(void **state)
+{
+    struct world *w = *state;
+    struct task both[] = { suspect(1, NOW), plain_task(2, NOW) };
+    claimed_by_the_dead(w, both, 2);
+    settle_down(w);
+    assert_true(node_status(w->node).scheduler.isolating);
+    int64_t wake = step_at(w, NOW + 60000); /* stalled: until what was missed is taken back, nothing is claimed */
+    assert_true(wake > NOW + 60000);
+    answer(w, OP_MISSED);
+    settle_down(w);
+    assert_int_equal(w->run_count, 2);
+}
+
+static void nobody_of_many_is_blamed(void **state)
+{
+    struct world *w = *state;
+    struct task *all = xcalloc(MANY, sizeof *all);
+    for (int i = 0; i < MANY; i++)
+        all[i] = suspect(i, NOW);
+    claimed_by_the_dead(w, all, MANY);
+    step_at(w, NOW);
+    answer(w, OP_HELD);
+    assert_int_equal(((struct op_settle *)container_of(w->pending.prev, struct op, link))->n, 998);
+    settle_down(w);
+    assert_int_equal(count_failed(w), 0);
+    assert_false(node_status(w->node).recovering);
+    free(all);
+}
+
+/* Two are left behind whatever happens: one would look as if it had been alone. */
+static void nobody_is_blamed_when_recovery_dies_in_the_middle(void **state)
+{
+    struct world *w = *state;
+    struct task *all = xcalloc(MANY, sizeof *all);
+    for (int i = 0; i < MANY; i++)
+        all[i] = i < 3 ? suspect(i, NOW) : plain_task(i, NOW);
+    for (int i = 0; i < 3; i++)
+        all[i].last_error = S("lost alone: whoever ran it died, and nothing else was running");
+    claimed_by_the_dead(w, all, MANY);
+    step_at(w, w->now_ms);
+    answer(w, OP_HELD);
+    answer(w, OP_SETTLE);
+    die_and_start_again(w);
+    step_at(w, w->now_ms);
+    answer(w, OP_HELD);
+    die_and_start_again(w); /* before the rest was settled */
+    settle_down(w);
+    assert_int_equal(count_failed(w), 0);
+    free(all);
+}
+
+static void large_ones_are_read_fewer_at_a_time(void **state)
+{
+    struct world *w = *state;
+    struct task t = plain_task(1, NOW);
+    claimed_by_the_dead(w, &t, 1);
+    step_at(w, NOW);
+    struct op *held = next_op(w, OP_HELD);
+    assert_int_equal(((struct op_held *)held)->max, 1000);
+    held->rc = error_set(&held->error, ERR_LIMIT, "too large");
+    held->done(held);
+    step_at(w, NOW);
+    struct op *again = next_op(w, OP_HELD);
+    assert_int_equal(((struct op_held *)again)->max, 500);
+    apply_op(w, again);
+    again->done(again);
+    settle_down(w);
+    assert_int_equal(w->run_count, 1);
+}
+
+int main(void)
+{
+#define node_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        node_test(nothing_is_claimed_before_what_died_is_settled),
+        node_test(suspects_run_one_at_a_time_and_others_beside_them),
+        node_test(a_suspect_that_died_alone_twice_is_poison),
+        node_test(who_died_in_company_in_between_begins_anew),
+        node_test(one_that_had_not_fired_is_no_company),
+        node_test(a_suspect_that_died_in_company_is_tried_alone_before_all_others),
+        node_test(one_that_takes_its_time_alone_does_not_hold_the_others_for_long),
+        node_test(a_suspect_keeps_nobody_awake_who_may_not_claim),
+        node_test(nobody_of_many_is_blamed),
+        node_test(nobody_is_blamed_when_recovery_dies_in_the_middle),
+        node_test(large_ones_are_read_fewer_at_a_time),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

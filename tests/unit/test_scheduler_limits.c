@@ -1,0 +1,338 @@
+/* What queues and tenants are held to, by hand: role/lanes under the scheduler. What chance finds is in tests/sim. */
+#include <stdio.h>
+
+#include "node_world.h"
+
+static const struct queue_rules paused = { .weight = 100, .paused = true, .paused_ms = NOW };
+
+/* ---- pauses ---- */
+
+static void a_paused_queue_claims_nothing_and_costs_nothing(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    put_queue(w, &paused);
+    task_due(w, 1, NOW);
+    assert_true(step_at(w, NOW) == INT64_MAX);
+    assert_true(list_empty(&w->pending));
+    assert_int_equal(w->run_count, 0);
+    put_queue(w, &QUEUE_RULES_DEFAULT);
+    settle_down(w);
+    assert_int_equal(w->run_count, 1);
+}
+
+static void what_is_armed_of_a_queue_that_is_paused_is_handed_back(void **state)
+{
+    struct world *w = *state;
+    struct task t = one_armed(w);
+    put_queue(w, &paused);
+    settle_down(w);
+    assert_int_equal(node_status(w->node).scheduler.armed, 0);
+    assert_int_equal(node_status(w->node).scheduler.held, 0);
+    assert_int_equal(state_of(w, t.id), TASK_SCHEDULED);
+    step_at(w, NOW + 1000);
+    settle_down(w);
+    assert_int_equal(w->run_count, 0);
+}
+
+static void what_a_claim_brings_after_the_pause_is_handed_back(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    struct task t = task_due(w, 1, NOW);
+    step_at(w, NOW);
+    struct op *claim = next_op(w, OP_CLAIM);
+    apply_op(w, claim);
+    put_queue(w, &paused);
+    claim->done(claim);
+    settle_down(w);
+    assert_int_equal(w->run_count, 0);
+    assert_int_equal(state_of(w, t.id), TASK_SCHEDULED);
+}
+
+static enum err refuse_to_publish(struct events *ev, const struct event *v, size_t n, struct error *e)
+{
+    (void)ev, (void)v, (void)n;
+    return error_set(e, ERR_UNAVAILABLE, "events are down");
+}
+
+static void what_cannot_be_handed_back_now_is_handed_back_later(void **state)
+{
+    struct world *w = *state;
+    struct task t = one_armed(w);
+    const struct events_ops *whole = w->events->ops;
+    struct events_ops broken = *whole;
+    broken.publish = refuse_to_publish;
+    w->events->ops = &broken;
+    put_queue(w, &paused);
+    int64_t wake = step_at(w, NOW);
+    assert_true(wake > NOW && wake < NOW + 1000);
+    step_at(w, NOW + 100); /* its due time is over, and it does not fire */
+    w->events->ops = whole;
+    assert_int_equal(w->run_count, 0);
+    step_at(w, wake);
+    settle_down(w);
+    assert_int_equal(w->run_count, 0);
+    assert_int_equal(state_of(w, t.id), TASK_SCHEDULED);
+}
+
+static void a_pause_with_an_end_goes_on_at_that_moment(void **state)
+{
+    struct world *w = *state;
+    struct queue_rules rules = paused;
+    settle_down(w);
+    rules.paused_until_ms = NOW + 5000;
+    put_queue(w, &rules);
+    task_due(w, 1, NOW);
+    assert_true(step_at(w, NOW) == NOW + 5000);
+    assert_true(list_empty(&w->pending));
+    step_at(w, NOW + 5000);
+    settle_down(w);
+    assert_int_equal(w->run_count, 1);
+}
+
+/* ---- limits ---- */
+
+static void a_queue_never_runs_more_than_its_limit(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    put_queue(w, &(struct queue_rules){ .weight = 100, .concurrent = 2 });
+    for (int i = 1; i <= 4; i++)
+        task_due(w, i, NOW);
+    settle_down(w);
+    assert_int_equal(w->run_count, 2);
+    assert_true(step_at(w, NOW) > NOW); /* it does not ask again and again */
+    for (int left = 3; left >= 0; left--) {
+        end_run(w, OUTCOME_OK);
+        settle_down(w);
+        assert_int_equal(w->run_count, min_of(left, 2));
+    }
+}
+
+static void a_limit_that_is_lowered_takes_back_what_has_not_fired(void **state)
+{
+    struct world *w = *state;
+    for (int i = 1; i <= 3; i++)
+        task_due(w, i, NOW + 40);
+    settle_down(w);
+    assert_int_equal(node_status(w->node).scheduler.armed, 3);
+    put_queue(w, &(struct queue_rules){ .weight = 100, .concurrent = 1 });
+    settle_down(w);
+    step_at(w, NOW + 40);
+    assert_int_equal(w->run_count, 1);
+    settle_down(w);
+    assert_int_equal(w->run_count, 1);
+    end_run(w, OUTCOME_OK);
+    settle_down(w);
+    assert_int_equal(w->run_count, 1);
+}
+
+static void a_tenant_never_runs_more_than_its_limit_and_nothing_when_disabled(void **state)
+{
+    struct world *w = *state;
+    struct tenant_rules rules = { .number = TENANT, .name = S("default"), .max_running = 1 };
+    settle_down(w);
+    put_tenant(w, &rules);
+    task_due(w, 1, NOW);
+    task_due(w, 2, NOW);
+    settle_down(w);
+    assert_int_equal(w->run_count, 1);
+    rules.disabled = true;
+    put_tenant(w, &rules);
+    end_run(w, OUTCOME_OK);
+    settle_down(w);
+    assert_int_equal(w->run_count, 0);
+    rules.disabled = false;
+    put_tenant(w, &rules);
+    settle_down(w);
+    assert_int_equal(w->run_count, 1);
+}
+
+static void one_tenant_among_several_leaves_room_for_the_others(void **state)
+{
+    struct world *w = *state;
+    with_slots(w, 10);
+    put_tenant(w, &(struct tenant_rules){ .number = 2, .name = S("acme") });
+    for (int i = 1; i <= 20; i++)
+        task_due(w, i, NOW);
+    settle_down(w);
+    assert_int_equal(w->run_count, 8);
+    struct task fresh = plain_task(50, NOW);
+    fresh.tenant = 2;
+    fresh.priority = PRIORITY_MIN;
+    add_task(w, fresh);
+    settle_down(w);
+    assert_true(is_running(w, &fresh));
+}
+
+static void a_tenant_that_is_alone_has_every_slot(void **state)
+{
+    struct world *w = *state;
+    with_slots(w, 10);
+    for (int i = 1; i <= 20; i++)
+        task_due(w, i, NOW);
+    settle_down(w);
+    assert_int_equal(w->run_count, 10);
+}
+
+/* ---- rates ---- */
+
+static void a_rate_lets_a_burst_go_and_then_one_at_a_time(void **state)
+{
+    struct world *w = *state;
+    with_slots(w, 10);
+    put_queue(w, &(struct queue_rules){ .weight = 100, .rate = 10, .burst = 2 });
+    for (int i = 1; i <= 5; i++)
+        task_due(w, i, NOW);
+    settle_down(w);
+    assert_int_equal(w->run_count, 2);
+    for (int i = 1; i <= 3; i++) {
+        int64_t wake = step_at(w, w->now_ms);
+        while (wake < NOW + i * 100) { /* it asks a hair early, and fires on the dot */
+            assert_true(wake > w->now_ms && wake >= NOW + i * 100 - 50);
+            step_at(w, wake);
+            settle_down(w);
+            assert_int_equal(w->run_count, 1 + i);
+            wake = step_at(w, w->now_ms);
+        }
+        assert_true(wake == NOW + i * 100);
+        step_at(w, wake);
+        settle_down(w);
+        assert_int_equal(w->run_count, 2 + i);
+    }
+}
+
+static void what_waits_for_its_rate_takes_no_slot_from_others(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    put_queue(w, &(struct queue_rules){ .weight = 100, .rate = 1, .burst = 1 });
+    for (int i = 1; i <= 5; i++)
+        task_due(w, i, NOW);
+    settle_down(w);
+    assert_int_equal(w->run_count, 1);
+    assert_int_equal(node_status(w->node).scheduler.held, 1);
+    for (int i = 11; i <= 12; i++) {
+        struct task other = plain_task(i, NOW);
+        other.queue = S("mail");
+        add_task(w, other);
+    }
+    settle_down(w);
+    assert_int_equal(w->run_count, 3);
+}
+
+static void a_queue_that_goes_on_does_not_meet_its_backlog_all_at_once(void **state)
+{
+    struct world *w = *state;
+    with_slots(w, 60);
+    put_queue(w, &(struct queue_rules){ .weight = 100, .resumed_ms = NOW });
+    for (int i = 1; i <= 60; i++)
+        task_due(w, i, NOW);
+    int64_t until = NOW + 500;
+    for (int64_t wake = NOW; wake <= until; wake = max_of(step_at(w, w->now_ms), w->now_ms + 1)) {
+        step_at(w, wake);
+        settle_down(w);
+    }
+    assert_true(w->run_count >= 20 && w->run_count <= 27); /* 50 a second */
+}
+
+/* ---- who is asked, and in which order ---- */
+
+static void a_claim_asks_only_lanes_with_something_due(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    for (int i = 0; i < 20; i++) {
+        char name[16];
+        int n = snprintf(name, sizeof name, "queue-%d", i);
+        struct task far = plain_task(100 + i, NOW + HOUR);
+        far.queue = (struct str){ name, (size_t)n };
+        add_task(w, far);
+    }
+    task_due(w, 1, NOW);
+    step_at(w, NOW);
+    const struct op_claim *claim = (const struct op_claim *)container_of(w->pending.next, struct op, link);
+    assert_int_equal(claim->op.kind, OP_CLAIM);
+    assert_int_equal(claim->lane_count, 1);
+    assert_str(claim->lanes[0].lane.queue, "default");
+    settle_down(w);
+    assert_int_equal(node_status(w->node).scheduler.lanes, 21);
+}
+
+/* The claim has passed by where the task was put a moment later. */
+static void what_is_heard_of_while_a_claim_is_under_way_is_not_forgotten(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    task_due(w, 1, NOW);
+    step_at(w, NOW);
+    struct op *claim = next_op(w, OP_CLAIM);
+    apply_op(w, claim);
+    struct task next = task_due(w, 2, NOW);
+    claim->done(claim);
+    settle_down(w);
+    assert_true(is_running(w, &next));
+}
+
+static void classes_share_what_there_is(void **state)
+{
+    struct world *w = *state;
+    with_slots(w, 10);
+    for (int i = 1; i <= 60; i++) {
+        struct task t = plain_task(i, NOW);
+        t.priority = i % 3 == 0 ? 9 : i % 3 == 1 ? 5 : 0;
+        t.due_ms -= 60 - i % 3; /* the low ones first */
+        node_know_lane(w->node, task_lane(&t));
+        struct op_insert op = { .op = { .kind = OP_INSERT }, .tasks = &t, .count = 1 };
+        apply_op(w, &op.op);
+    }
+    settle_down(w);
+    int of_class[CLASS_HIGH + 1] = { 0 };
+    for (size_t i = 0; i < w->run_count; i++)
+        of_class[priority_class_of(w->runs[i]->task->priority)]++;
+    assert_int_equal(of_class[CLASS_HIGH], 6);
+    assert_int_equal(of_class[CLASS_NORMAL], 3);
+    assert_int_equal(of_class[CLASS_LOW], 1);
+}
+
+static void the_oldest_wait_is_that_of_the_first_that_nobody_closed(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    for (int i = 1; i <= 4; i++)
+        task_due(w, i, NOW - 1000 * i);
+    settle_down(w);
+    assert_int_equal(w->run_count, SLOTS);
+    assert_true(node_status(w->node).scheduler.oldest_due_ms[CLASS_NORMAL] == NOW - 1000);
+    assert_true(node_status(w->node).scheduler.oldest_due_ms[CLASS_HIGH] == INT64_MAX);
+    put_queue(w, &paused);
+    end_run(w, OUTCOME_OK);
+    settle_down(w);
+    assert_true(node_status(w->node).scheduler.oldest_due_ms[CLASS_NORMAL] == INT64_MAX);
+}
+
+int main(void)
+{
+#define node_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        node_test(a_paused_queue_claims_nothing_and_costs_nothing),
+        node_test(what_is_armed_of_a_queue_that_is_paused_is_handed_back),
+        node_test(what_a_claim_brings_after_the_pause_is_handed_back),
+        node_test(what_cannot_be_handed_back_now_is_handed_back_later),
+        node_test(a_pause_with_an_end_goes_on_at_that_moment),
+        node_test(a_queue_never_runs_more_than_its_limit),
+        node_test(a_limit_that_is_lowered_takes_back_what_has_not_fired),
+        node_test(a_tenant_never_runs_more_than_its_limit_and_nothing_when_disabled),
+        node_test(one_tenant_among_several_leaves_room_for_the_others),
+        node_test(a_tenant_that_is_alone_has_every_slot),
+        node_test(a_rate_lets_a_burst_go_and_then_one_at_a_time),
+        node_test(what_waits_for_its_rate_takes_no_slot_from_others),
+        node_test(a_queue_that_goes_on_does_not_meet_its_backlog_all_at_once),
+        node_test(a_claim_asks_only_lanes_with_something_due),
+        node_test(what_is_heard_of_while_a_claim_is_under_way_is_not_forgotten),
+        node_test(classes_share_what_there_is),
+        node_test(the_oldest_wait_is_that_of_the_first_that_nobody_closed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
