@@ -203,6 +203,21 @@ void jw_kv_time_or_null(struct jw *w, const char *name, int64_t ms)
         jw_kv_cstr(w, name, NULL);
 }
 
+void jw_kv_str_or_null(struct jw *w, const char *name, struct str v)
+{
+    if (v.n)
+        jw_kv_str(w, name, v);
+    else
+        jw_kv_cstr(w, name, NULL);
+}
+
+void jw_kv_uuid(struct jw *w, const char *name, struct uuid id)
+{
+    char text[UUID_TEXT + 1];
+    uuid_format(id, text);
+    jw_kv_cstr(w, name, uuid_is_nil(id) ? NULL : text);
+}
+
 static void escape_one(struct buf *b, unsigned c)
 {
     static const char short_forms[] = {

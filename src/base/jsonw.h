@@ -9,6 +9,7 @@
  *
  * Commas and nesting are its job; calls in a wrong order assert. Too much text shows as the buffer's `full`. */
 #include "base/buf.h"
+#include "base/uuid.h"
 
 enum { JW_DEPTH_MAX = 63 };
 
@@ -43,6 +44,8 @@ void jw_kv_bool(struct jw *w, const char *name, bool v);
 void jw_kv_time(struct jw *w, const char *name, int64_t ms);
 void jw_kv_i64_or_null(struct jw *w, const char *name, int64_t v); /* 0 becomes null: no limit, no such time */
 void jw_kv_time_or_null(struct jw *w, const char *name, int64_t ms);
+void jw_kv_str_or_null(struct jw *w, const char *name, struct str v); /* an empty one becomes null */
+void jw_kv_uuid(struct jw *w, const char *name, struct uuid id);      /* the nil one becomes null */
 
 /* Appends v as the inside of a JSON string, without quotes. */
 void json_escape(struct buf *b, struct str v);

@@ -122,12 +122,6 @@ static enum err send_probes(struct bench *b, const char *other_key, const char *
 
 /* ---- samples ---- */
 
-static int compare(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 struct lags {
     int64_t us[PROBES];
     size_t n;
@@ -151,7 +145,7 @@ static void gather(const struct bench *b, bool other, int64_t backlog_due_ms, si
                 ret->us[ret->n++] = s->started_us - s->due_ms * 1000;
         }
     }
-    qsort(ret->us, ret->n, sizeof *ret->us, compare);
+    qsort(ret->us, ret->n, sizeof *ret->us, compare_i64);
 }
 
 struct lag_names {
@@ -238,8 +232,8 @@ static int64_t most_at_once(const struct bench *b, int64_t backlog_due_ms)
         starts[calls] = s->started_us;
         ends[calls++] = s->started_us + SLOW_MS * 1000LL; /* at least: the end is seen later */
     }
-    qsort(starts, calls, sizeof *starts, compare);
-    qsort(ends, calls, sizeof *ends, compare);
+    qsort(starts, calls, sizeof *starts, compare_i64);
+    qsort(ends, calls, sizeof *ends, compare_i64);
     for (size_t i = 0; i < calls; i++) {
         while (ends[ended] <= starts[i])
             ended++;

@@ -158,7 +158,7 @@ void add_burst(struct bench *b, const char *name, const struct burst *u)
     add_figure(b, "  server CPU", "us/task", u->cpu_us);
 }
 
-static int compare(const void *a, const void *b)
+int compare_i64(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return (x > y) - (x < y);
@@ -176,7 +176,7 @@ void add_lag(struct bench *b, const char *label, size_t n)
         lag[i] = b->server.shared->v[i].started_us - b->server.shared->v[i].due_ms * 1000;
         early += lag[i] < 0;
     }
-    qsort(lag, n, sizeof *lag, compare);
+    qsort(lag, n, sizeof *lag, compare_i64);
     char name[64];
     for (size_t i = 0; n && i < array_count(rows); i++) {
         snprintf(name, sizeof name, "%slag %s", label, rows[i].name);

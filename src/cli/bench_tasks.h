@@ -21,6 +21,7 @@ struct bench {
     uint64_t run;       /* makes idempotency keys of one run differ from the next */
 };
 
+int compare_i64(const void *a, const void *b); /* for qsort */
 void add_figure(struct bench *b, const char *name, const char *unit, double value);
 
 /* Start minus due time of the n samples there are. label goes in front of the names: "burst ". Early is what was never to

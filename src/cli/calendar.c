@@ -47,15 +47,9 @@ static void header(struct table *t)
 
 static void weekdays_text(const json_t *calendar, char out[CELL_TEXT])
 {
-    cleanup_with(buf_release) struct buf text;
-    buf_init(&text, 256);
-    for (size_t i = 0; i < json_count_at(calendar, "excluded_weekdays"); i++) {
-        char path[32];
-        snprintf(path, sizeof path, "excluded_weekdays[%zu]", i);
-        struct str day = json_text_at(calendar, path);
-        buf_printf(&text, "%s" STR_FMT, i ? "," : "", STR_ARG(day));
-    }
-    cell_text(text.n ? buf_str(&text) : S("-"), out);
+    joined_text(calendar, "excluded_weekdays", out);
+    if (!out[0])
+        cell_text(S("-"), out);
 }
 
 static void add(struct rows *r, const json_t *calendar)

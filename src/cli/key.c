@@ -34,24 +34,11 @@ static void header(struct table *t)
     table_row(t, COLUMNS, "ID", "NAME", "TENANT", "SCOPES", "CREATED", "EXPIRES");
 }
 
-static void scopes_text(const json_t *key, char out[CELL_TEXT])
-{
-    cleanup_with(buf_release) struct buf text;
-    buf_init(&text, 4096);
-    for (size_t i = 0; i < json_count_at(key, "scopes"); i++) {
-        char path[32];
-        snprintf(path, sizeof path, "scopes[%zu]", i);
-        struct str scope = json_text_at(key, path);
-        buf_printf(&text, "%s" STR_FMT, i ? "," : "", STR_ARG(scope));
-    }
-    cell_text(buf_str(&text), out);
-}
-
 static void add(struct rows *r, const json_t *key)
 {
     char id[CELL_TEXT], name[CELL_TEXT], tenant[CELL_TEXT], scopes[CELL_TEXT], created[CELL_TEXT], expires[CELL_TEXT];
     int64_t now_ms = clock_wall_ms(r->cli->clock);
-    scopes_text(key, scopes);
+    joined_text(key, "scopes", scopes);
     moment_text(key, "created_at", now_ms, created);
     moment_text(key, "expires_at", now_ms, expires);
     table_row(&r->table, COLUMNS, cell_text(json_text_at(key, "id"), id), cell_text(json_text_at(key, "name"), name),

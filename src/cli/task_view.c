@@ -136,3 +136,16 @@ void execution_row(struct table *t, const json_t *x)
     cell_text(json_text_at(x, "error_message"), error);
     table_row(t, EXECUTION_COLUMNS, when, attempt, status, http, delay, took, error);
 }
+
+void joined_text(const json_t *object, const char *path, char out[CELL_TEXT])
+{
+    cleanup_with(buf_release) struct buf text;
+    buf_init(&text, 4096);
+    for (size_t i = 0; i < json_count_at(object, path); i++) {
+        char at[64];
+        snprintf(at, sizeof at, "%s[%zu]", path, i);
+        struct str word = json_text_at(object, at);
+        buf_printf(&text, "%s" STR_FMT, i ? "," : "", STR_ARG(word));
+    }
+    cell_text(buf_str(&text), out);
+}

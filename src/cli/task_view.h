@@ -13,6 +13,9 @@ void target_text(const json_t *task, char out[CELL_TEXT]);
 /* "its previous run", "a slot of key 'customer-42'"; "" when it does not wait. */
 void waiting_text(const json_t *task, char out[CELL_TEXT]);
 
+/* "a,b" of an array of strings; "" when there is none. */
+void joined_text(const json_t *object, const char *path, char out[CELL_TEXT]);
+
 /* "in 5m, 2026-02-10 08:00:00Z"; "-" where there is no such time. */
 void moment_text(const json_t *object, const char *path, int64_t now_ms, char out[CELL_TEXT]);
 

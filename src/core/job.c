@@ -131,22 +131,6 @@ enum err job_read(struct str doc, struct arena *a, struct job *ret, struct error
     return filter.p && arena_str(a, filter, &ret->filter) ? ERR_OK : damaged(e);
 }
 
-static void kv_id(struct jw *w, const char *name, struct uuid id)
-{
-    char text[UUID_TEXT + 1];
-    uuid_format(id, text);
-    jw_kv_cstr(w, name, uuid_is_nil(id) ? NULL : text);
-}
-
-static void kv_text(struct jw *w, const char *name, struct str text)
-{
-    jw_key(w, name);
-    if (text.n)
-        jw_str(w, text);
-    else
-        jw_null(w);
-}
-
 static void write_redrive(struct jw *w, const struct job *j)
 {
     jw_kv_i64(w, "rate", j->rate);
@@ -170,7 +154,7 @@ static void write_failures(struct jw *w, const struct job *j)
     jw_array(w);
     for (size_t i = 0; i < j->failure_count; i++) {
         jw_object(w);
-        kv_id(w, "task_id", j->failures[i].task);
+        jw_kv_uuid(w, "task_id", j->failures[i].task);
         jw_kv_str(w, "error", j->failures[i].error);
         jw_object_end(w);
     }
@@ -180,26 +164,22 @@ static void write_failures(struct jw *w, const struct job *j)
 void job_write(struct jw *w, const struct job *j)
 {
     jw_object(w);
-    kv_id(w, "id", j->id);
+    jw_kv_uuid(w, "id", j->id);
     jw_kv_cstr(w, "kind", j->redrive ? "redrive" : "bulk");
     jw_kv_cstr(w, "action", action_name(j->action));
     jw_key(w, "filter");
     jw_raw(w, j->filter);
-    kv_text(w, "by", j->by);
+    jw_kv_str_or_null(w, "by", j->by);
     jw_kv_cstr(w, "state", job_state_name(j->state));
-    kv_text(w, "reason", j->reason);
+    jw_kv_str_or_null(w, "reason", j->reason);
     jw_kv_time(w, "created_at", j->created_ms);
-    jw_key(w, "finished_at");
-    if (j->finished_ms)
-        jw_time(w, j->finished_ms);
-    else
-        jw_null(w);
+    jw_kv_time_or_null(w, "finished_at", j->finished_ms);
     jw_kv_i64(w, "total", j->total);
     jw_kv_bool(w, "total_exact", j->total_exact);
     jw_kv_i64(w, "done", j->done);
     jw_kv_i64(w, "failed", j->failed);
     write_failures(w, j);
-    kv_id(w, "cursor", j->cursor);
+    jw_kv_uuid(w, "cursor", j->cursor);
     if (j->redrive)
         write_redrive(w, j);
     jw_object_end(w);

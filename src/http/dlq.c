@@ -17,14 +17,12 @@ static enum handled list_causes(struct request *q, struct reader *r)
     jw_array(&w);
     for (size_t i = 0; i < groups.n; i++) {
         const struct cause_group *g = &groups.v[i];
-        char latest[UUID_TEXT + 1];
-        uuid_format(g->latest, latest);
         jw_object(&w);
         jw_kv_str(&w, "cause", g->cause);
         jw_kv_i64(&w, "count", g->count);
         jw_kv_time(&w, "first_failed_at", g->first_failed_ms);
         jw_kv_time(&w, "last_failed_at", g->last_failed_ms);
-        jw_kv_cstr(&w, "latest_task_id", latest);
+        jw_kv_uuid(&w, "latest_task_id", g->latest);
         jw_kv_str(&w, "last_error", g->last_error);
         jw_object_end(&w);
     }

@@ -204,9 +204,7 @@ static void write_answer(struct request *q, const struct edit *edit)
     jw_object(&w);
     task_members(&w, t, &c);
     if (edit->plan.has_also) {
-        char id[UUID_TEXT + 1];
-        uuid_format(edit->plan.also.id, id);
-        jw_kv_cstr(&w, "occurrence_id", id);
+        jw_kv_uuid(&w, "occurrence_id", edit->plan.also.id);
     }
     jw_object_end(&w);
     respond_etag(&q->response, t->version);

@@ -18,19 +18,13 @@ struct verdict_text {
 
 static struct jw begin(struct request *q, const struct task *t, const struct verdict_text *v)
 {
-    char id[UUID_TEXT + 1];
-    uuid_format(t->id, id);
     struct jw w = respond_json(&q->response, 200);
     jw_object(&w);
-    jw_kv_cstr(&w, "task_id", id);
+    jw_kv_uuid(&w, "task_id", t->id);
     jw_kv_cstr(&w, "status", task_state_name(task_shown_state(t, q->now_ms)));
     jw_kv_cstr(&w, "gate", v->gate);
     jw_kv_cstr(&w, "explanation", v->text);
-    jw_key(&w, "estimate");
-    if (v->until_ms)
-        jw_time(&w, v->until_ms);
-    else
-        jw_null(&w);
+    jw_kv_time_or_null(&w, "estimate", v->until_ms);
     return w;
 }
 
@@ -47,10 +41,8 @@ static void write_holders(struct jw *w, const struct slot_holders *holders)
     jw_key(w, "holders");
     jw_array(w);
     for (size_t i = 0; i < min_of(holders->n, (size_t)HOLDERS_SHOWN); i++) {
-        char id[UUID_TEXT + 1];
-        uuid_format(holders->v[i].task, id);
         jw_object(w);
-        jw_kv_cstr(w, "task_id", id);
+        jw_kv_uuid(w, "task_id", holders->v[i].task);
         jw_kv_cstr(w, "status", task_state_name(holders->v[i].state));
         jw_kv_time(w, "scheduled_for", holders->v[i].scheduled_ms);
         jw_object_end(w);

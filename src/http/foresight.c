@@ -283,16 +283,10 @@ static void write_fire_list(struct jw *w, struct forecast *f)
     jw_key(w, "upcoming");
     jw_array(w);
     for (size_t i = 0; i < f->fire_count; i++) {
-        char id[UUID_TEXT + 1];
-        uuid_format(f->fires[i].task, id);
         jw_object(w);
         jw_kv_time(w, "at", f->fires[i].at_ms);
-        jw_kv_cstr(w, "task_id", id);
-        jw_key(w, "name");
-        if (f->fires[i].name.n)
-            jw_str(w, f->fires[i].name);
-        else
-            jw_null(w);
+        jw_kv_uuid(w, "task_id", f->fires[i].task);
+        jw_kv_str_or_null(w, "name", f->fires[i].name);
         jw_kv_cstr(w, "note", f->fires[i].note);
         jw_object_end(w);
     }

@@ -36,20 +36,23 @@ static enum err read_states(struct str names, unsigned *ret, struct error *e)
     return ERR_OK;
 }
 
-enum err job_filter_read(struct str filter, bool redrive, struct arena *a, struct task_filter *ret, struct error *e)
+enum err job_filter(const struct job *j, int32_t tenant, struct arena *a, struct task_filter *ret, struct error *e)
 {
     struct filter_body b = { 0 };
     cleanup_with(json_doc_release) struct json_doc doc = { 0 };
-    if (json_parse(filter, &doc, e) || json_read(doc.root, fields, array_count(fields), &b, a, e)) {
+    if (json_parse(j->filter, &doc, e) || json_read(doc.root, fields, array_count(fields), &b, a, e)) {
         error_in(e, "filter");
         return e->code;
     }
     if (json_object_size(doc.root) == 0)
         return error_field(e, "filter", "is empty: name at least one field, or say {\"all\": true}");
-    if (redrive && (b.status.n || b.has_kind))
+    if (j->redrive && (b.status.n || b.has_kind))
         return error_field(e, b.status.n ? "filter.status" : "filter.type", "is known here: dead letters have FAILED");
     *ret = (struct task_filter){
-        .states = redrive ? 1U << TASK_FAILED : 0,
+        .tenant = tenant,
+        .states = j->redrive ? 1U << TASK_FAILED : 0,
+        .by_resolved = j->redrive,
+        .occurrences = j->redrive || j->action == ACTION_RETRY, /* each of them may have failed */
         .by_kind = b.has_kind,
         .recurring = b.kind == 1,
         .name = b.name,

@@ -206,14 +206,11 @@ static void look_at_watched(struct job_run *run, struct reader *r)
 static enum err list_page(struct job_run *run, struct reader *r, size_t n, struct task_page *ret, struct error *e)
 {
     struct task_filter f;
-    struct job *j = &run->job;
+    const struct job *j = &run->job;
     struct arena *a = &run->carrier->arena;
-    enum err rc = job_filter_read(j->filter, j->redrive, a, &f, e);
+    enum err rc = job_filter(j, run->tenant, a, &f, e);
     if (rc)
         return rc;
-    f.tenant = run->tenant;
-    f.by_resolved = j->redrive;
-    f.occurrences = j->redrive || j->action == ACTION_RETRY;
     f.before = j->cursor;
     f.limit = n;
     return reader_list(r, &f, a, ret, e);

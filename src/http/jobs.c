@@ -69,11 +69,8 @@ static enum err count_total(struct request *q, struct reader *r, struct job *job
 {
     struct task_filter f;
     size_t total = 0;
-    if (job_filter_read(job->filter, job->redrive, &q->arena, &f, e))
+    if (job_filter(job, q->who.tenant, &q->arena, &f, e))
         return e->code;
-    f.tenant = q->who.tenant;
-    f.by_resolved = job->redrive;
-    f.occurrences = job->redrive || job->action == ACTION_RETRY;
     if (reader_count(r, &f, TOTAL_MAX + 1, &total, e))
         return e->code;
     job->total = (int64_t)min_of(total, (size_t)TOTAL_MAX);

@@ -18,6 +18,6 @@ bool job_cancel(struct http_server *s, int32_t tenant, struct uuid id);
 bool jobs_are_full(struct http_server *s);
 void jobs_release(struct http_server *s); /* nothing runs any more: what waited for its next step is dropped */
 
-/* The filter of a job's body, as a filter of tasks; texts live in the arena. */
-enum err job_filter_read(struct str filter, bool redrive, struct arena *a, struct task_filter *ret,
-                         struct error *e) must_use;
+/* Which tasks a job is about; texts live in the arena. */
+enum err job_filter(const struct job *j, int32_t tenant, struct arena *a, struct task_filter *ret,
+                    struct error *e) must_use;

@@ -2,32 +2,6 @@
 #include "core/slot.h"
 #include "http/task_body.h"
 
-static void kv_uuid(struct jw *w, const char *name, struct uuid id)
-{
-    char text[UUID_TEXT + 1];
-    uuid_format(id, text);
-    jw_kv_cstr(w, name, uuid_is_nil(id) ? NULL : text);
-}
-
-static void kv_text(struct jw *w, const char *name, struct str v)
-{
-    jw_key(w, name);
-    if (v.n)
-        jw_str(w, v);
-    else
-        jw_null(w);
-}
-
-/* 0: there is none. */
-static void kv_moment(struct jw *w, const char *name, int64_t ms)
-{
-    jw_key(w, name);
-    if (ms)
-        jw_time(w, ms);
-    else
-        jw_null(w);
-}
-
 static void kv_raw(struct jw *w, const char *name, struct str v)
 {
     jw_key(w, name);
@@ -60,7 +34,7 @@ bool task_next_execution(const struct task *t, const struct task_context *c, int
 
 static void head(struct jw *w, const struct task *t, const struct task_context *c)
 {
-    kv_uuid(w, "id", t->id);
+    jw_kv_uuid(w, "id", t->id);
     jw_kv_cstr(w, "status", task_state_name(task_shown_state(t, c->now_ms)));
 }
 
@@ -100,8 +74,8 @@ static void schedule(struct jw *w, const struct schedule *s)
         jw_kv_cstr(w, "calendar_policy", calendar_policy_names[s->calendar_policy]);
     }
     dst_policy(w, s);
-    kv_moment(w, "start_time", s->start_ms);
-    kv_moment(w, "end_date", s->end_ms == INT64_MAX ? 0 : s->end_ms);
+    jw_kv_time_or_null(w, "start_time", s->start_ms);
+    jw_kv_time_or_null(w, "end_date", s->end_ms == INT64_MAX ? 0 : s->end_ms);
     jw_key(w, "max_runs");
     if (s->max_runs)
         jw_i64(w, s->max_runs);
@@ -123,7 +97,7 @@ static void timing(struct jw *w, const struct task *t, const struct task_context
         jw_kv_time(w, "run_at", t->scheduled_ms);
     }
     if (t->kind == TASK_OCCURRENCE) {
-        kv_uuid(w, "parent_id", t->parent);
+        jw_kv_uuid(w, "parent_id", t->parent);
         jw_kv_time(w, "scheduled_for", t->scheduled_ms);
     }
     next_execution(w, t, c);
@@ -189,10 +163,10 @@ static void progress(struct jw *w, const struct task *t)
     jw_kv_i64(w, "version", t->version);
     jw_kv_time(w, "created_at", t->created_ms);
     jw_kv_time(w, "updated_at", t->updated_ms);
-    kv_moment(w, "started_at", t->started_ms);
-    kv_moment(w, "completed_at", t->completed_ms);
+    jw_kv_time_or_null(w, "started_at", t->started_ms);
+    jw_kv_time_or_null(w, "completed_at", t->completed_ms);
     jw_kv_i64(w, "attempts", t->attempts);
-    kv_text(w, "last_error", t->last_error);
+    jw_kv_str_or_null(w, "last_error", t->last_error);
     if (t->cause.n)
         jw_kv_str(w, "cause", t->cause);
     if (t->resolved_ms)
@@ -203,15 +177,15 @@ static void progress(struct jw *w, const struct task *t)
         return;
     jw_kv_i64(w, "runs_count", t->runs_count);
     jw_kv_i64(w, "skipped_count", t->skipped_count);
-    kv_moment(w, "last_run_at", t->last_run_ms);
+    jw_kv_time_or_null(w, "last_run_at", t->last_run_ms);
 }
 
 void task_members(struct jw *w, const struct task *t, const struct task_context *c)
 {
     head(w, t, c);
     jw_kv_cstr(w, "type", kind_names[t->kind]);
-    kv_text(w, "name", t->name);
-    kv_text(w, "task_type", t->task_type);
+    jw_kv_str_or_null(w, "name", t->name);
+    jw_kv_str_or_null(w, "task_type", t->task_type);
     jw_kv_str(w, "queue", t->queue);
     jw_kv_i64(w, "priority", t->priority);
     timing(w, t, c);
@@ -249,28 +223,28 @@ void execution_to_json(struct jw *w, const struct execution *x)
         [EXECUTION_COMPLETED] = "COMPLETED", [EXECUTION_FAILED] = "FAILED", [EXECUTION_LOST] = "LOST"
     };
     jw_object(w);
-    kv_uuid(w, "id", x->id);
-    kv_uuid(w, "task_id", x->task);
-    kv_uuid(w, "occurrence_id", x->occurrence);
+    jw_kv_uuid(w, "id", x->id);
+    jw_kv_uuid(w, "task_id", x->task);
+    jw_kv_uuid(w, "occurrence_id", x->occurrence);
     jw_kv_time(w, "scheduled_for", x->scheduled_ms);
     jw_kv_i64(w, "attempt_number", x->attempt);
     jw_kv_cstr(w, "status", statuses[x->status]);
-    kv_moment(w, "started_at", x->started_us / 1000);
-    kv_moment(w, "completed_at", x->completed_us / 1000);
+    jw_kv_time_or_null(w, "started_at", x->started_us / 1000);
+    jw_kv_time_or_null(w, "completed_at", x->completed_us / 1000);
     jw_key(w, "delay_ms");
     if (x->started_us)
         jw_f64(w, (double)(x->started_us - x->due_ms * 1000) / 1000);
     else
         jw_null(w);
-    kv_text(w, "worker", x->worker);
+    jw_kv_str_or_null(w, "worker", x->worker);
     jw_key(w, "http_status");
     if (x->http_status)
         jw_i64(w, x->http_status);
     else
         jw_null(w);
-    kv_text(w, "error_message", x->error);
-    kv_text(w, "output", x->output);
-    kv_text(w, "trace_id", x->trace_id);
+    jw_kv_str_or_null(w, "error_message", x->error);
+    jw_kv_str_or_null(w, "output", x->output);
+    jw_kv_str_or_null(w, "trace_id", x->trace_id);
     jw_kv_i64(w, "fence", x->fence);
     jw_object_end(w);
 }
