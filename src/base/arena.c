@@ -44,6 +44,23 @@ void arena_reset(struct arena *a)
     a->used = a->total = 0;
 }
 
+struct arena_mark arena_mark(const struct arena *a)
+{
+    return (struct arena_mark){ a->block, a->used, a->total };
+}
+
+void arena_rewind(struct arena *a, struct arena_mark mark)
+{
+    while (a->block != mark.block) {
+        struct arena_block *b = a->block;
+        assert(b);
+        a->block = b->older;
+        free(b);
+    }
+    a->used = mark.used;
+    a->total = mark.total;
+}
+
 static void add_block(struct arena *a, size_t least)
 {
     size_t size = a->block ? min_of(a->block->size * 2, (size_t)BLOCK_MAX) : BLOCK_MIN;

@@ -18,6 +18,14 @@ void arena_init(struct arena *a, size_t max);
 void arena_release(struct arena *a);
 void arena_reset(struct arena *a); /* empties it, keeping one block for the next use */
 
+/* Where it stands; and back to there: what was allocated since is gone, what was there before stays. A mark is of no use after a reset. */
+struct arena_mark {
+    struct arena_block *block;
+    size_t used, total;
+};
+struct arena_mark arena_mark(const struct arena *a);
+void arena_rewind(struct arena *a, struct arena_mark mark);
+
 /* Aligned for any type, not zeroed. NULL when the cap would be passed. */
 void *arena_alloc(struct arena *a, size_t n) must_use;
 void *arena_zalloc(struct arena *a, size_t n) must_use;                  /* zeroed */

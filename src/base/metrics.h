@@ -20,6 +20,8 @@
     X(RESULTS_STALE, COUNTER, "belfry_results_stale_total", "Results refused because their fence was old")             \
     X(FORGOTTEN, COUNTER, "belfry_forgotten_total", "Records whose retention was over and that are gone")              \
     X(CLAIMS, COUNTER, "belfry_claims_total", "Claims made")                                                           \
+    X(CLAIM_CONFLICTS, COUNTER, "belfry_claim_conflicts_total",                                                        \
+      "Due tasks that a claim left because other nodes were taking them")                                              \
     X(EXECUTION_DELAY, HISTOGRAM, "belfry_execution_delay_seconds", "From the due time to the start of an attempt")    \
     X(EXECUTION_TIME, HISTOGRAM, "belfry_execution_duration_seconds", "From the start of an attempt to its end")       \
     X(CLAIM_TIME, HISTOGRAM, "belfry_claim_duration_seconds", "From asking for due tasks to having them")              \
