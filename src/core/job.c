@@ -30,7 +30,7 @@ struct job_json {
     json_t *filter;
     int state, phase;
     int64_t created_ms, finished_ms, total, done, failed, rate, max_failed_percent, succeeded, failed_again;
-    bool total_exact;
+    bool cancelling, total_exact;
     struct json_array failures, watched;
 };
 
@@ -53,6 +53,7 @@ static const struct json_field fields[] = {
     { ROW("filter", RAW, filter) }, /* kept as its text */
     { ROW("by", STR, by) },
     { ROW("state", ENUM, state), .names = state_names },
+    { ROW("cancelling", BOOL, cancelling) },
     { ROW("reason", STR, reason) },
     { ROW("created_at", TIME, created_ms) },
     { ROW("finished_at", TIME, finished_ms) },
@@ -101,6 +102,7 @@ static enum err read_job(const struct job_json *j, struct job *ret, struct error
         .redrive = str_eq(j->kind, S("redrive")),
         .by = j->by,
         .state = (enum job_state)j->state,
+        .cancelling = j->cancelling,
         .reason = j->reason,
         .created_ms = j->created_ms,
         .finished_ms = j->finished_ms,
@@ -171,6 +173,8 @@ void job_write(struct jw *w, const struct job *j)
     jw_raw(w, j->filter);
     jw_kv_str_or_null(w, "by", j->by);
     jw_kv_cstr(w, "state", job_state_name(j->state));
+    if (j->cancelling && j->state == JOB_RUNNING)
+        jw_kv_bool(w, "cancelling", true);
     jw_kv_str_or_null(w, "reason", j->reason);
     jw_kv_time(w, "created_at", j->created_ms);
     jw_kv_time_or_null(w, "finished_at", j->finished_ms);

@@ -2,7 +2,7 @@
 /* core/job.h - long work done by the server: an action on all tasks that a filter finds, and the careful re-drive of dead letters.
  *
  * A job is a catalog entry, and its doc is also what the API shows of it. It walks from the newest task downwards, so that what is
- * created meanwhile is not met, and its cursor is saved after each page: after a restart it goes on from there.
+ * created meanwhile is not met, and its cursor is saved after each page: after a restart, or on another node, it goes on from there.
  *
  * A re-drive tries one task, then ten, then the rest at a rate, and looks after each step at what became of those it retried: when too
  * many of them failed again it stops, and leaves the rest where it was. */
@@ -39,6 +39,7 @@ struct job {
     struct str filter; /* JSON object text, as it was given */
     struct str by;     /* the key that asked for it */
     enum job_state state;
+    bool cancelling;   /* it runs, and is to stop before its next page */
     struct str reason; /* why it was stopped; empty: it was not */
     int64_t created_ms, finished_ms;
     struct uuid cursor; /* the last task done with; nil: none yet */

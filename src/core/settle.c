@@ -210,7 +210,7 @@ static struct verdict judge(const struct settle_facts *t, const struct outcome *
     case OUTCOME_OK: return reported(t, o, TASK_COMPLETED);
     case OUTCOME_FAILED: return failed(t, o, now_ms, random, a);
     case OUTCOME_LOST: return lost(t, o, now_ms);
-    case OUTCOME_RETURNED: return back(t, max_of(now_ms, t->due_ms));
+    case OUTCOME_RETURNED: return back(t, max_of(now_ms + max_of(o->retry_after_ms, (int64_t)0), t->due_ms));
     case OUTCOME_CANCELLED: return cancelled(t, o);
     case OUTCOME_HELD: return held(t, o, now_ms);
     case OUTCOME_EXPIRED: return expired(t, o);

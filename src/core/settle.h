@@ -20,7 +20,7 @@ enum outcome_kind {
     OUTCOME_OK,
     OUTCOME_FAILED,
     OUTCOME_LOST,     /* its claim ended without an outcome after it may have fired */
-    OUTCOME_RETURNED, /* its claim ended before it fired: drained, recalled; costs nothing */
+    OUTCOME_RETURNED, /* its claim ended before it fired: drained, recalled; retry_after_ms: not before; costs nothing */
     OUTCOME_CANCELLED, /* aborted because its user cancelled it, or because a later run replaces it: `error` says so. Without
                           a started_us, it never began */
     OUTCOME_HELD, /* its claim ended before it fired: not now (a breaker is open); retry_after_ms says when; costs nothing */

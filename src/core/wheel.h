@@ -27,5 +27,6 @@ void wheel_release(struct wheel *w);
 void wheel_add(struct wheel *w, struct wheel_entry *e, int64_t due_ms); /* what is past is due at once */
 void wheel_remove(struct wheel *w, struct wheel_entry *e);
 struct wheel_entry *wheel_expire(struct wheel *w, int64_t now_ms); /* one that is due; NULL: none. Earliest first */
+struct wheel_entry *wheel_take(struct wheel *w);                   /* any one, due or not; NULL: it is empty */
 int64_t wheel_next(const struct wheel *w);                         /* earliest due time; INT64_MAX when empty */
 void wheel_rebase(struct wheel *w, int64_t now_ms); /* the clock was set back: what has not fired waits anew */
