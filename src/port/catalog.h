@@ -38,6 +38,7 @@ struct catalog_filter {
     int32_t after_tenant; /* with all_tenants, when after is not empty: that entry's */
     struct str after;     /* only names behind it; empty: from the first on */
     size_t limit;         /* at most CATALOG_LIST_MAX */
+    bool unfinished;      /* JOBs of all tenants: those that are over may be left out, where that is cheaper */
 };
 
 struct catalog_page {

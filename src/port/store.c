@@ -6,7 +6,7 @@
 static void check_claim(const struct op_claim *c)
 {
     assert(!uuid_is_nil(c->claim) && !uuid_is_nil(c->node) && c->max > 0 && c->max <= CLAIM_MAX);
-    assert(c->until_ms >= c->now_ms && c->lane_count > 0);
+    assert(c->until_ms >= c->now_ms && c->lane_count > 0 && c->help_after_ms >= 0);
 }
 
 static void check_claim_result(const struct op_claim *c)
@@ -62,6 +62,35 @@ static void check_catalog(const struct op_catalog *op)
     }
 }
 
+static void check_recurring(const struct op_recurring *op)
+{
+    assert(!op->own || op->help_until_ms <= op->until_ms);
+}
+
+static void check_beat(const struct op_beat *op)
+{
+    assert(!uuid_is_nil(op->node.id));
+}
+
+static void check_share(const struct op_share *op)
+{
+    assert(!uuid_is_nil(op->node));
+    for (size_t i = 0; i < op->n; i++) {
+        const struct share *s = &op->v[i];
+        assert(s->key.n > 0 && s->key.n <= SHARE_KEY_MAX && s->rate >= 0 && (s->rate == 0 || s->burst >= 1));
+        assert(s->want_tokens >= 0 && s->give_back_tokens >= 0 && s->concurrency >= 0 && s->want_places >= 0);
+    }
+}
+
+static void check_share_result(const struct op_share *op)
+{
+    for (size_t i = 0; i < op->n; i++) {
+        const struct share *s = &op->v[i];
+        assert(s->ret_tokens >= 0 && s->ret_tokens <= s->want_tokens && s->ret_places >= 0);
+        assert(s->ret_places <= s->want_places);
+    }
+}
+
 static void check_op(const struct op *op)
 {
     check_new_tasks(op);
@@ -71,8 +100,26 @@ static void check_op(const struct op *op)
     case OP_MISSED: assert(((const struct op_missed *)op)->max > 0); break;
     case OP_CATALOG: check_catalog((const struct op_catalog *)op); break;
     case OP_FORGET: assert(((const struct op_forget *)op)->max > 0); break;
+    case OP_RECURRING: check_recurring((const struct op_recurring *)op); break;
+    case OP_BEAT: check_beat((const struct op_beat *)op); break;
+    case OP_BURY: assert(((const struct op_bury *)op)->beats > 0); break;
+    case OP_SHARE: check_share((const struct op_share *)op); break;
+    case OP_WISH: assert(((const struct op_wish *)op)->fence > 0); break;
+    case OP_WISHES: assert(((const struct op_wishes *)op)->max > 0); break;
     default: break;
     }
+}
+
+static void check_result(const struct op *op)
+{
+    if (op->kind == OP_CLAIM)
+        check_claim_result((const struct op_claim *)op);
+    else if (op->kind == OP_SHARE)
+        check_share_result((const struct op_share *)op);
+    else if (op->kind == OP_WISH)
+        assert(!uuid_is_nil(((const struct op_wish *)op)->ret_owner));
+    else if (op->kind == OP_WISHES)
+        assert(((const struct op_wishes *)op)->ret_count <= ((const struct op_wishes *)op)->max);
 }
 
 enum err catalog_docs_fit(const struct op_catalog *op, struct error *e)
@@ -108,6 +155,50 @@ enum err calendar_used(struct str name, struct error *e)
     return error_in(e, "calendar");
 }
 
+/* ---- partitions ---- */
+
+static bool is_own(const struct partitions *own, struct uuid id)
+{
+    return !own || partitions_have(own, partition_of(id));
+}
+
+static int64_t later_by(int64_t at_ms, int64_t delay_ms)
+{
+    return at_ms > INT64_MAX - delay_ms ? INT64_MAX : at_ms + delay_ms;
+}
+
+int64_t claim_counts_as(const struct op_claim *op, struct uuid id, int64_t due_ms)
+{
+    return is_own(op->own, id) ? due_ms : later_by(due_ms, op->help_after_ms);
+}
+
+bool claim_is_for(const struct op_claim *op, struct uuid id, int64_t due_ms)
+{
+    return is_own(op->own, id) || later_by(due_ms, op->help_after_ms) <= op->now_ms;
+}
+
+int64_t recurring_counts_as(const struct op_recurring *op, struct uuid id, int64_t cursor_ms)
+{
+    return is_own(op->own, id) ? cursor_ms : later_by(cursor_ms, op->until_ms - op->help_until_ms);
+}
+
+bool recurring_gives(const struct op_recurring *op, struct uuid id, int64_t cursor_ms)
+{
+    return cursor_ms < op->until_ms && (cursor_ms < op->help_until_ms || is_own(op->own, id));
+}
+
+enum err node_is_dead(struct error *e)
+{
+    error_set(e, ERR_CONFLICT, "is marked dead: what it held is others' now");
+    return error_in(e, "node");
+}
+
+enum err wish_too_late(struct error *e)
+{
+    error_set(e, ERR_CONFLICT, "is not the one that the task is running under");
+    return error_in(e, "fence");
+}
+
 enum err store_apply(struct store *s, struct op *const *ops, size_t n, struct error *e)
 {
     assert(n > 0 && n <= STORE_BATCH_MAX);
@@ -115,14 +206,44 @@ enum err store_apply(struct store *s, struct op *const *ops, size_t n, struct er
         check_op(ops[i]);
     enum err rc = s->ops->apply(s, ops, n, e);
     for (size_t i = 0; rc == ERR_OK && i < n; i++)
-        if (ops[i]->kind == OP_CLAIM && ops[i]->rc == ERR_OK)
-            check_claim_result((const struct op_claim *)ops[i]);
+        if (ops[i]->rc == ERR_OK)
+            check_result(ops[i]);
     return rc;
 }
 
 enum err store_reader(struct store *s, struct reader **ret, struct error *e)
 {
     return s->ops->reader(s, ret, e);
+}
+
+void store_watch(struct store *s, struct store_watch *w)
+{
+    if (s->ops->watch)
+        s->ops->watch(s, w);
+}
+
+void store_await(struct store *s, struct store_echo *echo)
+{
+    if (s->ops->await)
+        s->ops->await(s, echo);
+    else
+        echo->done(echo);
+}
+
+bool store_forget_echo(struct store *s, struct store_echo *echo)
+{
+    return s->ops->forget_echo && s->ops->forget_echo(s, echo);
+}
+
+void store_heeded(struct store *s, uint64_t heard)
+{
+    if (s->ops->heeded)
+        s->ops->heeded(s, heard);
+}
+
+bool store_is_shared(const struct store *s)
+{
+    return s->ops->watch != NULL;
 }
 
 void store_free(struct store *s)
@@ -224,6 +345,7 @@ enum err reader_catalog_list(struct reader *r, const struct catalog_filter *f, s
                              struct catalog_page *ret, struct error *e)
 {
     assert(f->kind <= CATALOG_JOB && f->limit > 0 && f->limit <= CATALOG_LIST_MAX);
+    assert(!f->unfinished || (f->kind == CATALOG_JOB && f->all_tenants));
     enum err rc = r->ops->catalog_list(r, f, a, ret, e);
     assert(rc != ERR_OK || ret->entries.n <= f->limit);
     for (size_t i = 0; rc == ERR_OK && i < ret->entries.n; i++)

@@ -8,12 +8,15 @@
  * beforehand, settles are fenced, a claim is read back by its id.
  *
  * Every adapter passes tests/conformance/store_suite.c, and the memory adapter is the model: random sequences of operations
- * give equal answers everywhere. One thread calls store_apply at a time; readers have connections of their own, one a
- * thread, and see every transaction that was committed before the call. Arguments are borrowed until the operation is done;
+ * give equal answers everywhere. Other nodes may write to the same store at the same time (store_is_shared). One thread calls store_apply at a time; readers have connections of their own, one a
+ * thread, and see every transaction that was committed before the call, but where the caller said that it may lag. Arguments are borrowed until the operation is done;
  * results live in the operation's arena; an operation whose arena is too small fails with ERR_LIMIT and, like any other that
  * fails, leaves no trace. Operations see and change the rows of all tenants, but where they say otherwise; where a column is
- * not named below, it stays; cause, resolved_ms and resolution are kept of FAILED tasks only. Field and sentence of an error are promised only where they are named. */
+ * not named below, it stays; cause, resolved_ms and resolution are kept of FAILED tasks only. Field and sentence of an error are promised only where they are named.
+ * Texts are UTF-8 without NUL. Only what a target or a program said (output, error and last_error) may be any bytes: what is no text in
+ * it comes back as it was, or as U+FFFD. */
 #include "base/list.h"
+#include "core/partition.h"
 #include "core/settle.h"
 #include "core/slot.h"
 #include "core/spawn.h"
@@ -33,8 +36,14 @@ enum op_kind {
     OP_KEY_PUT,
     OP_CATALOG,
     OP_LEASE,
-    OP_FORGET
+    OP_FORGET,
+    OP_BEAT,
+    OP_BURY,
+    OP_SHARE,
+    OP_WISH,
+    OP_WISHES
 };
+enum { OP_KINDS = OP_WISHES + 1 };
 
 struct op {
     enum op_kind kind;
@@ -88,7 +97,10 @@ struct op_insert {
  * Lanes are served in the order they are given, none of them twice, and ret has that order too. A task's bytes are those of
  * its payload and its target_config; the task with which their sum reaches max_bytes is the last one taken, so a task of any
  * size is. What was left for later, by a quota or otherwise, counts in ret_next_due_ms; what no claim would ever take does
- * not.
+ * not. A node that is marked dead (OP_BURY) claims nothing: ERR_CONFLICT, field "node".
+ *
+ * With `own`, tasks of other partitions are left to others until they are help_after_ms overdue: they are taken only if
+ * due_ms + help_after_ms <= now_ms, and count in ret_next_due_ms as if that sum were their due_ms. Of suspects the same holds.
  *
  * Suspects (core/task.h) stand apart from their lanes, in lanes of their own: they count neither in a quota nor in a lane's
  * ret_next_due_ms. Of all lanes given together, whatever their quotas, at most max_suspects are taken after all others, in the
@@ -96,7 +108,8 @@ struct op_insert {
  *
  * Slots (core/slot.h). A task that needs slots is taken if it holds or can take each of them, and takes them with the claim; a slot
  * is free if fewer than its limit hold that key and nobody in its line stands before the task. One that finds no slot is passed
- * over while due_ms > now_ms, and counts for ret_next_due_ms. From its due time on it is dealt with here, as slot_decide says, and
+ * over while due_ms > now_ms, and counts for ret_next_due_ms; so is one whose slot another node is seeing to at this moment, due or not,
+ * and that counts as a conflict. From its due time on it is dealt with here, as slot_decide says, and
  * does not count in a quota or in max; its bytes do in max_bytes:
  *   SLOT_WAIT     BLOCKED, waits_for the key; keeps what slots it has taken before that one, and no others
  *   SLOT_SKIP     SKIPPED; last_error "skipped: the run of <RFC 3339> is not over", with the earliest scheduled_ms of a holder. If its
@@ -133,13 +146,16 @@ struct op_claim {
     size_t lane_count;
     int64_t now_ms, until_ms;
     size_t max, max_bytes, max_suspects;
-    struct tasks ret;       /* as they are after the claim, suspects last */
-    struct tasks ret_gated; /* what found no slot */
+    const struct partitions *own; /* NULL: all */
+    int64_t help_after_ms;        /* with own */
+    struct tasks ret;             /* as they are after the claim, suspects last */
+    struct tasks ret_gated;       /* what found no slot */
     struct replaced *ret_replaced;
     size_t ret_replaced_count;
     int64_t ret_next_due_ms;     /* the earliest due_ms left in these lanes; INT64_MAX: none */
     int64_t ret_next_suspect_ms; /* the same for suspects of these lanes */
     uint64_t ret_woke;
+    size_t ret_conflicts; /* tasks that it would have taken if others were not taking them at that moment */
 };
 
 /* OP_CLAIMED: what a claim holds now, in no order; of an unknown one, nothing. For a node unsure whether its claim was
@@ -150,8 +166,8 @@ struct op_claimed {
     struct tasks ret;
 };
 
-/* OP_HELD: RUNNING tasks of claims by other nodes than this one (standalone: by earlier lives of the process), at most max,
- * in no order. */
+/* OP_HELD: RUNNING tasks of claims by nodes that do not live: marked dead (OP_BURY), or not known at all; not of this node's own, in
+ * any case. At most max, in no order. A node that has never beaten is not known. */
 struct op_held {
     struct op op;
     struct uuid not_node;
@@ -192,15 +208,18 @@ struct op_settle {
 
 /* OP_RECURRING: SCHEDULED recurring tasks with cursor_ms < until_ms, earliest first (then by id), at most max. Only those behind
  * `after` in that order, whether there is such a task or not: a page begins where the one before it ended, and with a nil id at a
- * time. What stands before it counts nowhere. */
+ * time. What stands before it counts nowhere. With `own`, those of other partitions are given only if cursor_ms < help_until_ms, and
+ * count in ret_next_ms as if their cursor were later by until_ms - help_until_ms; their order stays. */
 struct op_recurring {
     struct op op;
     int64_t after_cursor_ms; /* with the next; both 0: from the earliest */
     struct uuid after_id;
     int64_t until_ms;
     size_t max;
+    const struct partitions *own; /* NULL: all */
+    int64_t help_until_ms;        /* with own; <= until_ms */
     struct tasks ret;
-    int64_t ret_next_ms; /* the earliest cursor of a SCHEDULED one behind those in ret; INT64_MAX: none */
+    int64_t ret_next_ms; /* the earliest cursor of a SCHEDULED one behind `after` that is not in ret; INT64_MAX: none */
 };
 
 /* OP_SPAWN: puts occurrences in and moves the cursor, if the task is SCHEDULED with that version and cursor still; else
@@ -312,6 +331,16 @@ enum err limit_reached(const char *field, int64_t limit, struct error *e);
 enum err calendar_missing(struct str name, struct error *e);
 enum err calendar_used(struct str name, struct error *e);
 
+/* Partitions, for adapters: whether a task is for who asks at this time, and as when it counts if it was left. Of a task of its own,
+ * and without `own`, that is its due_ms or cursor_ms. */
+bool claim_is_for(const struct op_claim *op, struct uuid id, int64_t due_ms);
+int64_t claim_counts_as(const struct op_claim *op, struct uuid id, int64_t due_ms);
+bool recurring_gives(const struct op_recurring *op, struct uuid id, int64_t cursor_ms);
+int64_t recurring_counts_as(const struct op_recurring *op, struct uuid id, int64_t cursor_ms);
+
+enum err node_is_dead(struct error *e);  /* OP_CLAIM */
+enum err wish_too_late(struct error *e); /* OP_WISH */
+
 /* OP_LEASE: takes or renews a named lease until now + ttl if it is free, expired (from that moment on) or already held by
  * holder; else ret_held is false, and it stays whose it is. */
 struct op_lease {
@@ -324,8 +353,10 @@ struct op_lease {
 
 /* OP_FORGET: one small batch of upkeep: what is older than its limit goes, at most max of all together; which of them first is not
  * said. Idempotency records by created_ms; final tasks, deleted ones too, by completed_ms: FAILED ones that are not resolved by a limit
- * of their own; executions by completed_us; dedupe keys whose time was over before now_ms; catalog entries of kind JOB by updated_ms, if
- * their doc says {"state": …} other than "RUNNING". A limit of 0 forgets none of its kind. Gives a little of the freed space back to
+ * of their own; executions by completed_us (where they lie in months, once all of their month is as old); dedupe keys whose time was over before now_ms; catalog entries of kind JOB by updated_ms, if
+ * their doc says {"state": …} other than "RUNNING"; dead nodes that hold no claim and died before now_ms - NODE_KEPT_MS; wishes that are
+ * over; shares that nobody has asked for since then, with no place taken and a bucket that is full: what is begun anew is the same. A
+ * limit of 0 forgets none of its kind. Gives a little of the freed space back to
  * the file system with it, where that is the adapter's to do. */
 struct op_forget {
     struct op op;
@@ -334,6 +365,108 @@ struct op_forget {
     size_t max;
     size_t ret_forgotten;
     bool ret_more; /* worth asking again soon: there may be more to forget, or to give back */
+};
+
+/* ---- nodes (DESIGN §7) ---- */
+
+/* A process that claims tasks. It lives while its beats rise: whoever has seen them unchanged for long enough, and beat itself all the
+ * time, may bury it. */
+struct node_row {
+    struct uuid id;
+    struct str name, version; /* host and process; of the program */
+    int64_t beats;            /* how many so far; the first is 1 */
+    int64_t joined_ms;
+    bool dead;
+    int64_t dead_ms; /* since when it is; 0: it lives */
+    struct str doc;  /* JSON for those who look at the cluster: lag, running, clock offset …; see http/nodes */
+};
+
+struct node_rows {
+    struct node_row *v;
+    size_t n;
+};
+
+/* OP_BEAT: this node lives: beats + 1, name, version and doc as given; the first one puts it in, with joined_ms now_ms. If it is
+ * marked dead nothing changes but ret_dead, which says so: what it held is others' now, and it joins again under a new id.
+ * `alone`: whoever else is there is dead (a process that owns its data directory knows that), as if buried. `leave`: it goes, and holds
+ * nothing: its row and places are deleted, and it is not put in. ret has all nodes that are not dead, by id, this one among them unless
+ * it left, and behind them at most NODES_DEAD_SHOWN dead ones, the latest joined_ms first, then by id. ret_store_us is the store's own clock at that moment, in microseconds since 1970; 0: it has none but the caller's.
+ * ret_wished: tasks that this node holds are wished back (OP_WISHES). ret_held_by_dead: OP_HELD would find something. */
+struct op_beat {
+    struct op op;
+    struct node_row node; /* id, name, version, doc */
+    int64_t now_ms;
+    bool alone, leave;
+    struct node_rows ret;
+    bool ret_dead, ret_wished, ret_held_by_dead;
+    int64_t ret_store_us;
+};
+
+/* OP_BURY: marks a node dead, dead_ms now_ms, if its beats are still those the caller saw, and lets go of its places; else ret_buried is
+ * false, also of one that is dead already or unknown, and of one that is just being heard of: it is worth asking again. What it had
+ * claimed is found by OP_HELD from then on; nothing it claims later is. */
+struct op_bury {
+    struct op op;
+    struct uuid node;
+    int64_t beats, now_ms;
+    bool ret_buried;
+};
+
+/* OP_SHARE: limits that hold for all nodes together (R3.7). Each is a row by its key; only what is limited has one. Of a rate, a node
+ * takes tokens out of one bucket, which fills by `rate` a second up to `burst` (core/bucket.h) and begins full; what it did not use it
+ * gives back. Of a concurrency, a node holds places: `want_places` is how many it wants from now on, and it gets at least what it held
+ * before if it wants that many, and never so many that all nodes together hold more than `concurrency`. A limit that became smaller takes
+ * from nobody what they hold: nobody gets more until it fits. What is given back is there before anything is taken. Without a rate a
+ * bucket stays as it is, without a concurrency the node's places are given up. A node that is dead or unknown gets nothing and changes
+ * nothing. now_ms is the store's time (ret_store_us), where it has one: clocks that differ by more than a second would bring tokens. */
+struct share {
+    struct str key; /* what is limited: at most SHARE_KEY_MAX bytes */
+    double rate;    /* tokens a second; 0: no bucket */
+    int64_t burst;  /* >= 1 with a rate */
+    int64_t want_tokens, give_back_tokens;
+    int64_t concurrency; /* 0: no limit, and no places */
+    int64_t want_places;
+    int64_t ret_tokens, ret_places;
+    int64_t
+        ret_next_ms; /* if ret_tokens is less than wanted, when there will be one; INT64_MAX: never, for this node. Else now_ms */
+};
+
+struct op_share {
+    struct op op;
+    struct uuid node;
+    struct share *v; /* no key twice */
+    size_t n;
+    int64_t now_ms;
+};
+
+/* OP_WISH: asks whoever holds a RUNNING task to give it back, or to abort it if it has fired (abort). Kept until the task leaves that
+ * claim: it is over once the task is not RUNNING under that fence. ret_owner is who holds it. A task that is not RUNNING under that
+ * fence, or that no claim holds: ERR_CONFLICT, field "fence". Wished again it stays one wish, which aborts if either does and says by
+ * what it is replaced if either does, as the later says it. */
+struct op_wish {
+    struct op op;
+    struct uuid id;
+    int64_t fence;
+    bool abort;
+    int64_t by_scheduled_ms; /* of the run that replaces it; 0: it is not replaced */
+    int64_t now_ms;
+    struct uuid ret_owner;
+};
+
+/* OP_WISHES: what is wished back of a node, at most max, in no order. Those of it that are over are deleted on the way. */
+struct wish {
+    struct uuid id;
+    int64_t fence;
+    bool abort;
+    int64_t by_scheduled_ms; /* as in struct op_wish */
+};
+
+struct op_wishes {
+    struct op op;
+    struct uuid node;
+    size_t max;
+    struct wish *ret;
+    size_t ret_count;
 };
 
 /* ---- reading ---- */
@@ -355,6 +488,7 @@ struct task_filter {
     bool occurrences;                    /* those of all recurring tasks are, next to the other tasks */
     struct uuid before;                  /* only ids below it; nil: from the newest on */
     size_t limit, offset;                /* for a list only: reader_count counts all pages together */
+    bool may_lag;                        /* for a person: it need not show what was committed a moment ago */
 };
 
 struct task_page {
@@ -370,6 +504,7 @@ struct execution_filter {
     unsigned statuses; /* bit s; 0: any */
     struct uuid before;
     size_t limit;
+    bool may_lag; /* as of tasks */
 };
 
 struct execution_page {
@@ -409,7 +544,7 @@ struct slot_holders {
     size_t n;
 };
 
-/* Over all tenants and kinds, deleted tasks apart. */
+/* Over all tenants and kinds, deleted tasks apart. May lag a moment behind. */
 struct store_counts {
     int64_t by_state[9]; /* enum task_state; counted up to 10,000 each where counting is slow */
     int64_t due;         /* SCHEDULED and not RECURRING, with due_ms <= now; up to 10,000 too */
@@ -457,10 +592,41 @@ struct store {
     const struct store_ops *ops;
 };
 
+/* What other nodes on the same store have just done, so that this one need not wait for its next poll. Called on a thread of the
+ * store's; must not block. A nudge may be lost, and one may come for nothing. */
+struct store_news {
+    bool due; /* something became due, or will before the next poll: at due_ms, in any lane */
+    int64_t due_ms;
+    bool lanes;              /* there may be lanes that this node does not know: read them anew */
+    bool catalog;            /* the catalog or an API key has changed: who has taken that in says so (store_heeded) */
+    uint64_t heard;          /* with what, then; 0: there is nobody who waits for it */
+    bool wished;             /* a task of this node's is wished back */
+    struct uuid wished_node; /* whose it is, for who carries the news; nil: of several */
+    bool given_back;         /* some node gave back a task that was wished */
+    bool nodes;              /* one came, left or was buried */
+    bool all;                /* news may have been missed: look at everything */
+};
+
+struct store_watch {
+    void (*heard)(struct store_watch *w, const struct store_news *news);
+    struct uuid node; /* whose wishes are meant, and whose own doings are no news */
+};
+
+/* Who waits until the other nodes heed what was changed of the catalog and of keys. */
+struct store_echo {
+    void (*done)(struct store_echo *echo); /* on any thread, also before store_await returns; once */
+    struct list link;                      /* the store's, like the next */
+    uint64_t number;
+};
+
 struct store_ops {
     enum err (*apply)(struct store *, struct op *const *ops, size_t n, struct error *);
     enum err (*reader)(struct store *, struct reader **ret, struct error *);
     void (*free)(struct store *);
+    void (*watch)(struct store *, struct store_watch *); /* NULL: nobody else writes here */
+    void (*await)(struct store *, struct store_echo *);  /* with the next two: NULL like `watch` */
+    bool (*forget_echo)(struct store *, struct store_echo *);
+    void (*heeded)(struct store *, uint64_t heard);
 };
 
 enum {
@@ -469,11 +635,27 @@ enum {
     CLAIM_GATED_MAX = 1000,
     LIST_MAX = 1000,
     DEDUPE_KEY_MAX = 256,
-    MISSED_ALL_MAX = 10000
+    MISSED_ALL_MAX = 10000,
+    SHARE_KEY_MAX = 300,
+    NODES_DEAD_SHOWN = 100,
+    NODE_KEPT_MS = 60 * 60 * 1000 /* of a dead one, so that who looks at the cluster sees that it died */
 };
 
 enum err store_apply(struct store *s, struct op *const *ops, size_t n, struct error *e) must_use;
 enum err store_reader(struct store *s, struct reader **ret, struct error *e) must_use;
+/* From now on, until the next call; NULL: nobody listens any more, and when it returns nobody is being told. Of a store that nobody else
+ * writes to there is nothing to hear. */
+void store_watch(struct store *s, struct store_watch *w);
+bool store_is_shared(const struct store *s); /* other nodes may write to it */
+
+/* Calls back when every other node that lives has said that it heeds all catalog changes and keys that this store's store_apply has committed
+ * so far; at once where nobody else writes, or nobody watches. Who lives is what the last OP_BEAT saw. A node that is stopped says nothing:
+ * the caller sets the bound, and forgets. False: it is being called back. */
+void store_await(struct store *s, struct store_echo *echo);
+bool store_forget_echo(struct store *s, struct store_echo *echo);
+
+/* This node goes by what it was told of up to here (store_news.heard). Any thread. */
+void store_heeded(struct store *s, uint64_t heard);
 void store_free(struct store *s);
 
 /* ERR_NOT_FOUND where there is none: also for another tenant's. */
@@ -507,7 +689,7 @@ enum err reader_catalog_list(struct reader *r, const struct catalog_filter *f, s
 enum err reader_lanes(struct reader *r, struct arena *a, struct lane **ret, size_t *ret_count,
                       struct error *e) must_use;
 enum err reader_counts(struct reader *r, int64_t now_ms, struct store_counts *ret, struct error *e) must_use;
-/* How many tasks of a queue a claim could take now; up to 10,000 where counting is slow. */
+/* How many tasks of a queue a claim could take now; up to 10,000 where counting is slow. May lag a moment behind. */
 enum err reader_queue_due(struct reader *r, int32_t tenant, struct str queue, int64_t now_ms, int64_t *ret,
                           struct error *e) must_use;
 enum err reader_usage(struct reader *r, int32_t tenant, struct tenant_usage *ret, struct error *e) must_use;
