@@ -26,6 +26,7 @@ struct book_item {
     enum catalog_kind kind;
     int32_t tenant;
     struct str key, name;
+    int64_t version, created_ms;
     struct arena arena;
     struct queue_rules queue;
     struct tenant_rules rules;
@@ -123,6 +124,8 @@ static enum err item_new(const struct catalog_entry *entry, struct book_item **r
     atomic_init(&item->users, 1);
     item->kind = entry->kind;
     item->tenant = entry->tenant;
+    item->version = entry->version;
+    item->created_ms = entry->created_ms;
     arena_init(&item->arena, ITEM_ARENA_MAX);
     if (!arena_str(&item->arena, key_of(entry->tenant, entry->kind, entry->name, key), &item->key))
         return error_set(e, ERR_LIMIT, "is too large");
@@ -186,6 +189,13 @@ static struct book_item *take_out(struct pages *p, struct str key)
     return old;
 }
 
+/* Of an entry that was removed and made again the versions tell nothing. */
+static bool is_outdated(const struct pages *p, const struct book_item *item)
+{
+    const struct book_item *known = map_get(&p->items, item->key);
+    return known && known->created_ms == item->created_ms && known->version > item->version;
+}
+
 static enum err put_in(struct pages *p, struct book_item *item, struct book_item **ret_old, struct error *e)
 {
     if (item->kind == CATALOG_TENANT) {
@@ -218,11 +228,12 @@ enum err book_keep(struct book *b, struct book_item *item, struct error *e)
     if (!item)
         return ERR_OK;
     pthread_rwlock_wrlock(&b->pages->lock);
-    enum err rc = put_in(b->pages, item, &old, e);
-    if (rc == ERR_OK)
+    bool outdated = is_outdated(b->pages, item);
+    enum err rc = outdated ? ERR_OK : put_in(b->pages, item, &old, e);
+    if (rc == ERR_OK && !outdated)
         atomic_fetch_add(&b->generation, 1);
     pthread_rwlock_unlock(&b->pages->lock);
-    item_unref(rc ? item : old);
+    item_unref(rc || outdated ? item : old);
     return rc;
 }
 
@@ -244,6 +255,113 @@ void book_remove(struct book *b, int32_t tenant, enum catalog_kind kind, struct 
         atomic_fetch_add(&b->generation, 1);
     pthread_rwlock_unlock(&b->pages->lock);
     item_unref(old);
+}
+
+/* ---- what other nodes change ---- */
+
+/* What became of a page: parsed before the lock is taken, dropped when it is off. */
+struct follow {
+    struct book_item **in;  /* one an entry of the page; NULL: it is as it was, or can not be read */
+    struct book_item **out; /* what stood there, or is not there any more */
+    size_t out_count;
+};
+
+static bool is_known(struct pages *p, const struct catalog_entry *x)
+{
+    pthread_rwlock_rdlock(&p->lock);
+    const struct book_item *item = find(p, x->tenant, x->kind, x->name);
+    bool same = item && item->version == x->version && item->created_ms == x->created_ms;
+    pthread_rwlock_unlock(&p->lock);
+    return same;
+}
+
+static int compare_places(int32_t tenant, struct str name, int32_t other_tenant, struct str other)
+{
+    return tenant != other_tenant ? (tenant < other_tenant ? -1 : 1) : str_cmp(name, other);
+}
+
+/* Whether the page speaks of this place and has nothing there. */
+static bool is_gone(const struct book_page *p, const struct book_item *item)
+{
+    const struct catalog_entries *all = &p->page->entries;
+    if (item->kind != p->kind ||
+        (p->after.n && compare_places(item->tenant, item->name, p->after_tenant, p->after) <= 0))
+        return false;
+    size_t low = 0, high = all->n;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        int order = compare_places(item->tenant, item->name, all->v[mid].tenant, all->v[mid].name);
+        if (order == 0)
+            return false;
+        if (order < 0)
+            high = mid;
+        else
+            low = mid + 1;
+    }
+    return low < all->n || !p->page->more;
+}
+
+static void take_out_gone(struct pages *p, const struct book_page *page, struct follow *f)
+{
+    size_t first = f->out_count;
+    map_each (&p->items, slot)
+        if (is_gone(page, slot->value))
+            f->out[f->out_count++] = slot->value;
+    for (size_t i = first; i < f->out_count; i++)
+        take_out(p, f->out[i]->key);
+}
+
+static void put_page_in(struct pages *p, const struct book_page *page, struct follow *f,
+                        void (*unreadable)(const struct catalog_entry *, const struct error *))
+{
+    struct error e;
+    take_out_gone(p, page, f);
+    for (size_t i = 0; i < page->page->entries.n; i++) {
+        struct book_item *old = NULL;
+        if (f->in[i] && put_in(p, f->in[i], &old, &e) == ERR_OK)
+            f->in[i] = NULL;
+        else if (f->in[i])
+            unreadable(&page->page->entries.v[i], &e);
+        if (old)
+            f->out[f->out_count++] = old;
+    }
+}
+
+static void parse_changed(struct pages *p, const struct book_page *page, struct follow *f,
+                          void (*unreadable)(const struct catalog_entry *, const struct error *))
+{
+    struct error e;
+    for (size_t i = 0; i < page->page->entries.n; i++)
+        if (!is_known(p, &page->page->entries.v[i]) && item_new(&page->page->entries.v[i], &f->in[i], &e))
+            unreadable(&page->page->entries.v[i], &e);
+}
+
+bool book_follow(struct book *b, const struct book_page *p, uint64_t generation,
+                 void (*unreadable)(const struct catalog_entry *entry, const struct error *e))
+{
+    assert(is_kept(p->kind));
+    size_t n = p->page->entries.n;
+    struct follow f = { .in = xcalloc(n + 1, sizeof(struct book_item *)) };
+    parse_changed(b->pages, p, &f, unreadable);
+    pthread_rwlock_wrlock(&b->pages->lock);
+    bool current = atomic_load(&b->generation) == generation;
+    f.out = xcalloc(b->pages->items.n + n + 1, sizeof(struct book_item *));
+    if (current) {
+        bool changes = false;
+        for (size_t i = 0; i < n; i++)
+            changes = changes || f.in[i];
+        put_page_in(b->pages, p, &f, unreadable);
+        if (changes || f.out_count)
+            atomic_fetch_add(&b->generation, 1);
+    }
+    pthread_rwlock_unlock(&b->pages->lock);
+    for (size_t i = 0; i < n; i++)
+        item_unref(f.in[i]);
+    for (size_t i = 0; i < f.out_count; i++)
+        item_unref(f.out[i]);
+    free(f.in);
+    free(f.out);
+    return current;
 }
 
 /* ---- queues and tenants ---- */

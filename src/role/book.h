@@ -1,8 +1,8 @@
 #pragma once
 /* role/book.h - what the catalog says, parsed and at hand for those who decide: queue rules, tenants, calendars.
  *
- * Filled at the start from the store and kept current by whoever changes the catalog (book_put after the commit). Any thread may
- * call. What it gives out is the caller's own: a copy, or a reference of a calendar that stays as it was. */
+ * Filled at the start from the store and kept current by whoever changes the catalog (book_put after the commit), and, if other nodes do,
+ * by whoever hears of it (book_follow). Of two versions of an entry the later one stays, whoever comes first. Any thread may call. What it gives out is the caller's own: a copy, or a reference of a calendar that stays as it was. */
 #include "core/calendar.h"
 #include "core/queue_rules.h"
 #include "core/tenant_rules.h"
@@ -23,6 +23,19 @@ enum err book_read(const struct catalog_entry *entry, struct book_item **ret, st
 enum err book_keep(struct book *b, struct book_item *item, struct error *e) must_use; /* NULL is fine */
 void book_item_free(struct book_item *item); /* one that is not kept after all */
 void book_remove(struct book *b, int32_t tenant, enum catalog_kind kind, struct str name);
+
+/* What other nodes have changed. A page of the store's entries of one kind, by tenant and name: all that there are behind `after`, up to
+ * its last one, or to the end if there is no more. What differs is put in, what is not there is taken out; one that it can not read
+ * is told of and stays as it was. False: the book was changed here since it had that generation, and the page may be older than that: read
+ * it again. */
+struct book_page {
+    enum catalog_kind kind;
+    int32_t after_tenant;
+    struct str after; /* empty: from the first on */
+    const struct catalog_page *page;
+};
+bool book_follow(struct book *b, const struct book_page *p, uint64_t generation,
+                 void (*unreadable)(const struct catalog_entry *entry, const struct error *e)) must_use;
 
 /* Rises with every change: who keeps something made from it notices. */
 uint64_t book_generation(const struct book *b);

@@ -57,7 +57,7 @@ static bool by_claim(const struct explain_view *v, const struct task *t, int64_t
     if (!scheduler_armed(v->scheduler, t->id, t->fence)) {
         if (scheduler_holds(v->scheduler, t->id, t->fence))
             return say(ret, EXPLAIN_RUNNING, 0, "it has fired: it runs, or its outcome is being written");
-        return say(ret, EXPLAIN_RUNNING, 0, "a claim holds it, by a process that is gone or has just begun");
+        return say(ret, EXPLAIN_RUNNING, 0, "a claim holds it, by another node, or by one that is gone");
     }
     if (t->due_ms > now_ms)
         return say(ret, EXPLAIN_ARMED, t->due_ms, "it is claimed, and fires at %s", at(t->due_ms).text);
@@ -142,11 +142,19 @@ static bool by_limits(const struct explain_view *v, const struct task *t, struct
         return say(ret, EXPLAIN_QUEUE_RATE, h.until_ms, "its queue " STR_FMT " has used up its rate for now",
                    STR_ARG(queue));
     case LANE_CONCURRENCY:
+        if (f.queue_elsewhere)
+            return say(ret, EXPLAIN_QUEUE_CONCURRENCY, 0,
+                       "%zu of its queue " STR_FMT " run here, %lld of %lld places are with other nodes", f.queue_held,
+                       STR_ARG(queue), (long long)f.queue_elsewhere, (long long)f.queue_limit);
         return say(ret, EXPLAIN_QUEUE_CONCURRENCY, 0, "%zu of its queue " STR_FMT " run, and no more than %lld may",
                    f.queue_held, STR_ARG(queue), (long long)f.queue_limit);
     case LANE_TENANT_DISABLED:
         return say(ret, EXPLAIN_TENANT_DISABLED, 0, "its tenant is disabled: what it has scheduled waits");
     case LANE_TENANT_LIMIT:
+        if (f.tenant_elsewhere)
+            return say(ret, EXPLAIN_TENANT_LIMIT, 0,
+                       "%zu tasks of its tenant run here, %lld of %lld places are with other nodes", f.tenant_held,
+                       (long long)f.tenant_elsewhere, (long long)f.tenant_limit);
         return say(ret, EXPLAIN_TENANT_LIMIT, 0, "%zu tasks of its tenant run, and no more than %lld may",
                    f.tenant_held, (long long)f.tenant_limit);
     case LANE_TENANT_SHARE:

@@ -21,6 +21,9 @@ struct lanes *lanes_new(const struct lanes_setup *setup)
     for (size_t i = 0; i < WOKE_BITS; i++)
         list_init(&l->by_bit[i]);
     l->generation = 1;
+    if (setup->writer)
+        l->shares = shares_new(&(struct shares_setup){
+            .writer = setup->writer, .node = setup->node, .changed = lanes_share_changed, .context = l });
     return l;
 }
 
@@ -44,6 +47,7 @@ void lanes_free(struct lanes *l)
     for (size_t i = 0; i < array_count(l->heads); i++)
         heap_release(&l->heads[i]);
     fair_free(l->fair);
+    shares_free(l->shares);
     free(l->found);
     free(l->v);
     free(l);
@@ -265,6 +269,18 @@ void lanes_rules_changed(struct lanes *l)
         ((struct queue_entry *)slot->value)->waits = false;
     map_each (&l->tenants, slot)
         ((struct tenant_entry *)slot->value)->waits = false;
+    if (l->shares)
+        lanes_read_limits(l);
+}
+
+int64_t lanes_step(struct lanes *l, int64_t now_ms, bool claiming)
+{
+    return l->shares ? shares_step(l->shares, now_ms, !claiming) : INT64_MAX;
+}
+
+bool lanes_is_idle(const struct lanes *l)
+{
+    return !l->shares || shares_is_idle(l->shares);
 }
 
 void lanes_set_window(struct lanes *l, int64_t window_ms)

@@ -5,7 +5,7 @@
  * something due, and what holds a lane back (a pause, a rate, a limit, a breaker) costs nothing until it may be over: a time, or an
  * event that is told here. How the room is shared is core/fair's to say, within the limits that the book has of queues and tenants.
  *
- * Counts are of what was claimed here and is not settled. A rate counts what fires: what was claimed a hair early takes its token at
+ * Counts are of what was claimed here and is not settled; where limits are shared with other nodes, they are held against this node's part. A rate counts what fires: what was claimed a hair early takes its token at
  * the moment of firing (lanes_may_fire). */
 #include "core/breaker.h"
 #include "core/fair.h"
@@ -16,6 +16,9 @@ struct lanes_setup {
     const struct book *book;   /* NULL: no rules for anybody */
     struct breakers *breakers; /* of tenants; NULL: none */
     size_t slots;
+    struct writer
+        *writer; /* NULL: limits are this node's alone; else they hold for all nodes of the store, see role/shares.h */
+    const struct uuid *node; /* with a writer: who this is, from time to time */
 };
 
 struct lanes;
@@ -35,6 +38,10 @@ void lanes_all_due(struct lanes *l, int64_t now_ms);             /* who knows: a
 
 /* The book has changed, or the clock was set: whatever was closed is looked at again. */
 void lanes_rules_changed(struct lanes *l);
+
+/* Sees to limits that are shared with other nodes; claiming: an answer is awaited. When to call again. */
+int64_t lanes_step(struct lanes *l, int64_t now_ms, bool claiming);
+bool lanes_is_idle(const struct lanes *l); /* nothing is under way */
 
 /* How early lanes are asked. */
 void lanes_set_window(struct lanes *l, int64_t window_ms);
@@ -91,8 +98,9 @@ bool lanes_takes_back(struct lanes *l, struct lane_entry *e, int64_t now_ms);
 
 struct lane_facts {
     size_t queue_held, tenant_held;
-    int64_t queue_limit, tenant_limit; /* 0: none */
-    int64_t next_due_ms;               /* of the lane's head, as far as known */
+    int64_t queue_limit, tenant_limit;         /* 0: none */
+    int64_t queue_elsewhere, tenant_elsewhere; /* places that this node wanted and other nodes have */
+    int64_t next_due_ms;                       /* of the lane's head, as far as known */
 };
 struct lane_facts lanes_facts(struct lanes *l, struct lane_entry *e);
 

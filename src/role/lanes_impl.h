@@ -4,6 +4,7 @@
 #include "base/heap.h"
 #include "core/bucket.h"
 #include "role/lanes.h"
+#include "role/shares.h"
 
 enum { WOKE_BITS = 64 };
 
@@ -15,6 +16,7 @@ struct tenant_entry {
     struct tenant_rules rules;
     size_t held, returning;
     bool waits;
+    struct share_entry *share; /* of max_running; NULL: not limited, or not shared */
     struct list queues;
     int cap;
     uint64_t round; /* in which `cap` was given */
@@ -28,6 +30,7 @@ struct queue_entry {
     struct queue_rules rules;
     struct bucket bucket;
     bool has_bucket;
+    struct share_entry *share; /* instead of the bucket, and of places; NULL: not limited yet, or not shared */
     size_t held, armed, returning;
     bool waits;
     struct list lanes;
@@ -56,12 +59,14 @@ struct lanes {
     struct lanes_setup setup;
     struct fair *fair;
     struct map queues, tenants;
+    struct shares *shares; /* NULL: limits are our own */
     struct lane_entry **v;
     size_t n, cap;
     struct list by_bit[WOKE_BITS];
     struct heap due, closed, suspects;
     struct heap heads[CLASS_HIGH + 1];
     int64_t window_ms;
+    int64_t wanted_ms; /* the last time at which shares were asked for */
     uint64_t generation, round;
     bool asked_suspects;       /* by the last round */
     struct lane_entry **found; /* for one call */
@@ -76,6 +81,12 @@ struct allowance {
 
 struct allowance lanes_queue_allows(struct lanes *l, struct queue_entry *q, int64_t now_ms);
 struct allowance lanes_tenant_allows(struct lanes *l, struct tenant_entry *t, int64_t now_ms);
+
+/* Something of a lane is due: what its limits share with other nodes is asked for. Then, that it waits for it. */
+void lanes_want(struct lanes *l, struct lane_entry *e, int64_t now_ms);
+void lanes_wait(struct lanes *l, struct lane_entry *e, enum lane_gate gate);
+void lanes_share_changed(void *context, struct share_entry *e);
+void lanes_read_limits(struct lanes *l); /* of all that share theirs */
 
 /* Where a lane stands: out of the heap that it was in. */
 void lane_stand(struct lanes *l, struct lane_entry *e, enum place place);

@@ -1,5 +1,6 @@
 /* What queues and tenants may still take: the book's rules against what is held. */
 #include <assert.h>
+#include <stdio.h>
 
 #include "role/lanes_impl.h"
 
@@ -36,15 +37,19 @@ static void read_tenant(struct lanes *l, struct tenant_entry *t)
         t->rules = (struct tenant_rules){ .number = t->number };
 }
 
-/* The queue's rate, or the one that it ramps up with; NULL: it has none. */
-static struct bucket *bucket_of(struct queue_entry *q, int64_t now_ms)
+/* The queue's rate, or the one that it ramps up with; 0: it has none. */
+static double rate_of(const struct queue_entry *q, int64_t now_ms, int64_t *ret_burst)
 {
     double rate = q->rules.rate, ramp = queue_ramp_rate(&q->rules, now_ms);
-    int64_t burst = max_of(q->rules.burst, (int64_t)1);
-    if (ramp > 0 && (rate <= 0 || ramp < rate)) {
-        rate = ramp;
-        burst = 1;
-    }
+    bool ramps = ramp > 0 && (rate <= 0 || ramp < rate);
+    *ret_burst = ramps ? 1 : max_of(q->rules.burst, (int64_t)1);
+    return ramps ? ramp : max_of(rate, 0.0);
+}
+
+static struct bucket *bucket_of(struct queue_entry *q, int64_t now_ms)
+{
+    int64_t burst;
+    double rate = rate_of(q, now_ms, &burst);
     if (rate <= 0) {
         q->has_bucket = false;
         return NULL;
@@ -57,9 +62,106 @@ static struct bucket *bucket_of(struct queue_entry *q, int64_t now_ms)
     return &q->bucket;
 }
 
+/* ---- limits that are shared with other nodes ---- */
+
+static void limit_queue(struct lanes *l, struct queue_entry *q, int64_t now_ms)
+{
+    char key[SHARE_KEY_MAX];
+    int64_t burst;
+    double rate = rate_of(q, now_ms, &burst);
+    if (!q->share && rate <= 0 && !q->rules.concurrent)
+        return;
+    if (!q->share) {
+        size_t n = (size_t)snprintf(key, sizeof key, "q:%d:" STR_FMT, (int)q->tenant->number, STR_ARG(q->name));
+        assert(n < sizeof key);
+        q->share = shares_add(l->shares, (struct str){ key, n }, q, &q->armed, &q->held);
+    }
+    shares_limit(l->shares, q->share, rate, burst, q->rules.concurrent);
+}
+
+static void limit_tenant(struct lanes *l, struct tenant_entry *t)
+{
+    static const size_t none = 0;
+    char key[SHARE_KEY_MAX];
+    if (!t->share && !t->rules.max_running)
+        return;
+    if (!t->share) {
+        size_t n = (size_t)snprintf(key, sizeof key, "t:%d", (int)t->number);
+        t->share = shares_add(l->shares, (struct str){ key, n }, t, &none, &t->held);
+    }
+    shares_limit(l->shares, t->share, 0, 0, t->rules.max_running);
+}
+
+void lanes_want(struct lanes *l, struct lane_entry *e, int64_t now_ms)
+{
+    if (!l->shares)
+        return;
+    struct queue_entry *q = e->queue;
+    read_queue(l, q);
+    read_tenant(l, q->tenant);
+    limit_queue(l, q, now_ms);
+    limit_tenant(l, q->tenant);
+    l->wanted_ms = now_ms;
+    if (q->tenant->rules.disabled || queue_is_paused(&q->rules, now_ms))
+        return;
+    if (q->share)
+        shares_want(l->shares, q->share, now_ms);
+    if (q->tenant->share)
+        shares_want(l->shares, q->tenant->share, now_ms);
+}
+
+void lanes_wait(struct lanes *l, struct lane_entry *e, enum lane_gate gate)
+{
+    if (gate == LANE_RATE && e->queue->share)
+        shares_wait_for_tokens(l->shares, e->queue->share);
+    if (gate == LANE_CONCURRENCY && e->queue->share)
+        shares_wait_for_places(l->shares, e->queue->share);
+    if (gate == LANE_TENANT_LIMIT && e->queue->tenant->share)
+        shares_wait_for_places(l->shares, e->queue->tenant->share);
+}
+
+void lanes_share_changed(void *context, struct share_entry *e)
+{
+    struct lanes *l = context;
+    if (e->key[0] == 't')
+        lanes_reopen_tenant(l, e->owner);
+    else
+        lanes_reopen_queue(l, e->owner);
+}
+
+/* What is held here needs a place also if nothing more of it is due. */
+void lanes_read_limits(struct lanes *l)
+{
+    map_each (&l->queues, slot) {
+        struct queue_entry *q = slot->value;
+        read_queue(l, q);
+        limit_queue(l, q, l->wanted_ms);
+    }
+    map_each (&l->tenants, slot) {
+        struct tenant_entry *t = slot->value;
+        read_tenant(l, t);
+        limit_tenant(l, t);
+    }
+}
+
+/* Tokens in hand, and those that will come while their tasks are on the way. Of a slow rate none is foreseen: another node may get it. */
+static struct allowance shared_rate_allows(const struct lanes *l, const struct queue_entry *q)
+{
+    const struct share_entry *s = q->share;
+    if (s->rate <= 0)
+        return NO_LIMIT;
+    int64_t ahead = (int64_t)(s->rate * RATE_AHEAD_MS / 1000);
+    int64_t n = shares_tokens_left(s) + min_of(ahead, (int64_t)(l->setup.slots / RATE_AHEAD_PART + 1));
+    return at_most(NO_LIMIT, n, LANE_RATE, INT64_MAX);
+}
+
+/* ---- what may be taken ---- */
+
 /* Tokens that are there or will be within RATE_AHEAD_MS, less what is armed and will take one. */
 static struct allowance rate_allows(struct lanes *l, struct queue_entry *q, int64_t now_ms)
 {
+    if (l->shares)
+        return q->share ? shared_rate_allows(l, q) : NO_LIMIT;
     struct bucket *b = bucket_of(q, now_ms);
     if (!b)
         return NO_LIMIT;
@@ -73,6 +175,11 @@ static struct allowance rate_allows(struct lanes *l, struct queue_entry *q, int6
     return at_most(NO_LIMIT, n, LANE_RATE, until_ms);
 }
 
+static int64_t places_left(const struct share_entry *share, int64_t limit, size_t held)
+{
+    return share ? shares_places_left(share) : limit - (int64_t)held;
+}
+
 struct allowance lanes_queue_allows(struct lanes *l, struct queue_entry *q, int64_t now_ms)
 {
     read_queue(l, q);
@@ -80,7 +187,7 @@ struct allowance lanes_queue_allows(struct lanes *l, struct queue_entry *q, int6
         return closed_until(LANE_PAUSED, q->rules.paused_until_ms ? q->rules.paused_until_ms : INT64_MAX);
     struct allowance a = rate_allows(l, q, now_ms);
     if (a.n && q->rules.concurrent)
-        a = at_most(a, q->rules.concurrent - (int64_t)q->held, LANE_CONCURRENCY, INT64_MAX);
+        a = at_most(a, places_left(q->share, q->rules.concurrent, q->held), LANE_CONCURRENCY, INT64_MAX);
     return a;
 }
 
@@ -109,7 +216,7 @@ struct allowance lanes_tenant_allows(struct lanes *l, struct tenant_entry *t, in
     struct allowance a = breaker_allows(l, t, now_ms);
     int64_t share = share_of(l), held = (int64_t)t->held;
     if (a.n && t->rules.max_running)
-        a = at_most(a, t->rules.max_running - held, LANE_TENANT_LIMIT, INT64_MAX);
+        a = at_most(a, places_left(t->share, t->rules.max_running, t->held), LANE_TENANT_LIMIT, INT64_MAX);
     if (a.n && share != INT64_MAX)
         a = at_most(a, share - held, LANE_TENANT_SHARE, INT64_MAX);
     return a;
@@ -120,7 +227,15 @@ struct lane_hold lanes_hold_of(struct lanes *l, struct lane_entry *e, int64_t no
     struct allowance a = lanes_queue_allows(l, e->queue, now_ms);
     if (a.n)
         a = lanes_tenant_allows(l, e->queue->tenant, now_ms);
+    if (a.n == 0 && a.hold.gate == LANE_RATE && e->queue->share && e->queue->share->next_ms > now_ms)
+        a.hold.until_ms = e->queue->share->next_ms;
     return a.n ? (struct lane_hold){ LANE_NONE, 0 } : a.hold;
+}
+
+/* Of a limit that is not ours alone: what we did not get, others have. */
+static int64_t elsewhere(const struct share_entry *s)
+{
+    return s && s->concurrency && s->waits_places ? max_of(s->concurrency - s->places, (int64_t)0) : 0;
 }
 
 struct lane_facts lanes_facts(struct lanes *l, struct lane_entry *e)
@@ -136,6 +251,8 @@ struct lane_facts lanes_facts(struct lanes *l, struct lane_entry *e)
         .tenant_limit = share == INT64_MAX ? limit
                         : limit            ? min_of(limit, share)
                                            : share,
+        .queue_elsewhere = elsewhere(q->share),
+        .tenant_elsewhere = elsewhere(q->tenant->share),
         .next_due_ms = e->next_due_ms,
     };
 }
@@ -169,7 +286,9 @@ void lanes_unarmed(struct lanes *l, struct lane_entry *e)
 {
     assert(e->queue->armed > 0);
     e->queue->armed--;
-    if (e->queue->waits && e->queue->has_bucket)
+    if (e->queue->share)
+        shares_used_less(l->shares, e->queue->share);
+    if (e->queue->waits && (e->queue->has_bucket || e->queue->share))
         lanes_reopen_queue(l, e->queue);
 }
 
@@ -182,29 +301,44 @@ void lanes_settled(struct lanes *l, struct lane_entry *e, bool taken_back)
     t->held--;
     q->returning -= taken_back;
     t->returning -= taken_back;
+    if (q->share)
+        shares_used_less(l->shares, q->share);
+    if (t->share)
+        shares_used_less(l->shares, t->share);
     if (t->waits)
         lanes_reopen_tenant(l, t);
     else if (q->waits)
         lanes_reopen_queue(l, q);
 }
 
-bool lanes_may_fire(struct lanes *l, struct lane_entry *e, int64_t now_ms, int64_t *ret_when_ms)
+static bool takes_token(struct lanes *l, struct queue_entry *q, int64_t now_ms, int64_t *ret_when_ms)
 {
-    struct queue_entry *q = e->queue;
+    if (l->shares) {
+        bool limited = q->share && q->share->rate > 0;
+        *ret_when_ms = now_ms + SHARES_TAKE_AGAIN_MS; /* the answer may be here by then */
+        return !limited || shares_take_token(l->shares, q->share);
+    }
     bool may_have_one = q->rules.rate > 0 || q->rules.resumed_ms || q->rules.paused;
     struct bucket *b = may_have_one ? bucket_of(q, now_ms) : NULL;
-    if (b && bucket_take(b, 1, now_ms) == 0) {
-        *ret_when_ms = max_of(bucket_next_ms(b, now_ms), now_ms + 1);
+    if (!b || bucket_take(b, 1, now_ms) > 0)
+        return true;
+    *ret_when_ms = max_of(bucket_next_ms(b, now_ms), now_ms + 1);
+    return false;
+}
+
+bool lanes_may_fire(struct lanes *l, struct lane_entry *e, int64_t now_ms, int64_t *ret_when_ms)
+{
+    if (!takes_token(l, e->queue, now_ms, ret_when_ms))
         return false;
-    }
     lanes_unarmed(l, e);
     return true;
 }
 
 void lanes_not_fired(struct lanes *l, struct lane_entry *e, int64_t now_ms)
 {
-    (void)l;
     e->queue->armed++;
-    if (e->queue->has_bucket)
+    if (e->queue->share)
+        shares_put_back_token(l->shares, e->queue->share);
+    else if (e->queue->has_bucket)
         bucket_give_back(&e->queue->bucket, 1, now_ms);
 }

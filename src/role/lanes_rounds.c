@@ -31,10 +31,12 @@ static void consider(struct lanes *l, struct lanes_round *r, struct lane_entry *
 {
     struct queue_entry *q = e->queue;
     struct tenant_entry *t = q->tenant;
+    lanes_want(l, e, now_ms);
     struct allowance of_queue = lanes_queue_allows(l, q, now_ms), of_tenant = lanes_tenant_allows(l, t, now_ms);
     if (of_queue.n == 0 || of_tenant.n == 0) {
         const struct lane_hold *h = of_queue.n == 0 ? &of_queue.hold : &of_tenant.hold;
         wait_for(e, h, of_queue.n == 0);
+        lanes_wait(l, e, h->gate);
         lane_close(l, e, h->gate, h->until_ms);
         return;
     }
@@ -137,8 +139,10 @@ static bool ask_suspects(struct lanes *l, int64_t now_ms, struct lanes_round *r)
     size_t n = 0;
     for (size_t i = 0; i < r->n; i++) {
         struct lane_entry *e = r->entries[i];
+        lanes_want(l, e, now_ms);
         struct lane_hold h = lanes_hold_of(l, e, now_ms);
         if (h.gate != LANE_NONE) {
+            lanes_wait(l, e, h.gate);
             lane_suspect_due(l, e, min_of(h.until_ms, now_ms + SUSPECT_AGAIN_MS));
             continue;
         }

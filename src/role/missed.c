@@ -13,7 +13,8 @@ struct missed {
     int64_t now_ms, ask_at_ms;
     size_t total;
     bool in_flight, over, stopped;
-    bool anew; /* there was another outage meanwhile */
+    bool unsure; /* whether there was an outage at all */
+    bool anew;   /* there was another outage meanwhile */
 };
 
 struct missed *missed_new(const struct missed_setup *setup, int64_t now_ms)
@@ -43,6 +44,11 @@ static void done(struct op *op)
     struct missed *m = op->context;
     m->in_flight = false;
     arena_release(&op->arena);
+    if (m->unsure || m->over) { /* nobody waits for that any more */
+        m->op.after = (struct uuid){ 0 };
+        m->anew = false;
+        return;
+    }
     if (op->rc == ERR_OK) {
         m->total += m->op.ret_withdrawn;
         m->op.after = m->anew ? (struct uuid){ 0 } : m->op.ret_after;
@@ -59,7 +65,7 @@ static void done(struct op *op)
 
 static bool waits(const struct missed *m)
 {
-    return !m->over && !m->in_flight && !m->stopped;
+    return !m->over && !m->unsure && !m->in_flight && !m->stopped;
 }
 
 void missed_step(struct missed *m, int64_t now_ms, bool may_ask)
@@ -83,11 +89,24 @@ int64_t missed_next_ms(const struct missed *m)
 void missed_look_again(struct missed *m, int64_t now_ms)
 {
     m->total = m->over ? 0 : m->total;
-    m->over = false;
+    m->over = m->unsure = false;
     m->anew = m->in_flight;
     if (!m->in_flight)
         m->op.after = (struct uuid){ 0 };
     m->ask_at_ms = now_ms;
+}
+
+void missed_wait(struct missed *m)
+{
+    m->over = false;
+    m->unsure = true;
+}
+
+void missed_skip(struct missed *m)
+{
+    m->unsure = false;
+    m->total = 0;
+    end(m);
 }
 
 void missed_clock_set_back(struct missed *m, int64_t now_ms)

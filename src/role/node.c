@@ -6,12 +6,14 @@
 #include "base/log.h"
 #include "role/missed.h"
 #include "role/recovery.h"
+#include "role/wishes.h"
 
 enum {
     DRAIN_ARENA = 256 << 20,
     RECALL_ARENA = 4096,
     RECALL_RETRY_MS = 200,
-    STALL_MS = 2500, /* a step that comes so much later than it was asked for: nobody was running */
+    STALL_MS = 2500,       /* a step that comes so much later than it was asked for: nobody was running */
+    POLL_SHARED_MS = 1000, /* should another node's nudge be lost */
 };
 
 struct node {
@@ -20,13 +22,18 @@ struct node {
     struct scheduler *scheduler;
     struct worker *worker;
     struct updater *updater;
+    struct membership *membership;
     struct recovery *recovery;
     struct missed *missed;
+    struct wishes *wishes;
     struct prng random;
-    size_t recalls; /* with the writer */
+    enum company company; /* as far as it was heeded */
+    bool joined;          /* and recovery was begun */
+    size_t recalls;       /* with the writer */
     struct list waiting_recalls;
     int64_t now_ms;
-    int64_t expected_ms; /* the next step at the latest; while an operation is in flight: soon */
+    int64_t
+        expected_ms; /* the next step at the latest; while an operation is in flight: soon. If shared, by the steady clock */
     bool draining;
 };
 
@@ -82,12 +89,133 @@ static void replaced(void *context, const struct replaced *r)
     struct node *n = context;
     char text[SLOT_REASON_MAX];
     struct str why = slot_replace_reason(r->by_scheduled_ms, text);
-    if (!scheduler_holds(n->scheduler, r->id, r->fence)) /* it has ended, and is being settled as what it was */
+    if (!scheduler_holds(n->scheduler, r->id, r->fence)) { /* it has ended, and is being settled as what it was */
+        if (n->setup.shared)                               /* or another node has it */
+            wishes_replace(n->wishes, r->id, r->fence, r->by_scheduled_ms);
         return;
+    }
     metric_add(n->setup.metrics, METRIC_TASKS_REPLACED, 1);
     if (!scheduler_replace(n->scheduler, r->id, r->fence, why))
         worker_replace(n->worker, r->id, r->fence, why);
 }
+
+/* ---- among others ---- */
+
+static bool may_fire(void *context)
+{
+    const struct node *n = context;
+    return membership_may_fire(n->membership);
+}
+
+static bool may_start(void *context, const struct task *t)
+{
+    const struct node *n = context;
+    return membership_may_fire(n->membership) && (!t || scheduler_holds(n->scheduler, t->id, t->fence));
+}
+
+static void refused(void *context)
+{
+    struct node *n = context;
+    membership_beat_now(n->membership);
+}
+
+static void describe(void *context, struct jw *w)
+{
+    const struct node *n = context;
+    struct scheduler_status s = scheduler_status(n->scheduler);
+    int64_t oldest_ms = INT64_MAX;
+    for (int i = 0; i <= CLASS_HIGH; i++)
+        oldest_ms = min_of(oldest_ms, s.oldest_due_ms[i]);
+    jw_kv_i64(w, "running", (int64_t)worker_running(n->worker));
+    jw_kv_i64(w, "slots", (int64_t)n->setup.slots);
+    jw_kv_i64(w, "lag_ms", oldest_ms == INT64_MAX ? 0 : max_of(n->now_ms - oldest_ms, (int64_t)0));
+    jw_kv_i64(w, "skew_us", membership_skew_us(n->membership));
+    jw_kv_i64(w, "skew_error_us", membership_offset(n->membership).error_us);
+}
+
+static void shares_changed(void *context)
+{
+    struct node *n = context;
+    scheduler_set_own(n->scheduler, membership_own(n->membership));
+}
+
+static void somebody_died(void *context)
+{
+    struct node *n = context;
+    recovery_look_again(n->recovery, n->now_ms);
+}
+
+static void wished(void *context)
+{
+    struct node *n = context;
+    wishes_heard(n->wishes);
+}
+
+/* Results that are known already are published all the same: they are true, and refused if somebody was faster. */
+static void died(void *context, struct uuid new_id)
+{
+    struct node *n = context;
+    n->id = new_id;
+    n->company = COMPANY_UNKNOWN;
+    n->joined = false;
+    missed_wait(n->missed);
+    scheduler_disown(n->scheduler, new_id);
+    worker_disown(n->worker);
+    if (n->setup.rejoined)
+        n->setup.rejoined(n->setup.observe_context, new_id);
+}
+
+static void make_membership(struct node *n, int64_t now_ms)
+{
+    const struct node_setup *setup = &n->setup;
+    n->membership =
+        membership_new(&(struct membership_setup){ .writer = setup->writer,
+                                                   .clock = setup->clock,
+                                                   .name = setup->name,
+                                                   .version = setup->version,
+                                                   .seed = setup->seed,
+                                                   .shared = setup->shared,
+                                                   .beat_ms = setup->beat_ms ? setup->beat_ms : MEMBERSHIP_BEAT_MS,
+                                                   .describe = describe,
+                                                   .shares_changed = shares_changed,
+                                                   .found_dead = somebody_died,
+                                                   .wished = wished,
+                                                   .died = died,
+                                                   .context = n },
+                       now_ms);
+    n->id = membership_id(n->membership);
+}
+
+static void abort_for(struct node *n, const struct wish *w)
+{
+    char text[SLOT_REASON_MAX];
+    bool by = w->by_scheduled_ms != 0;
+    struct str why = by ? slot_replace_reason(w->by_scheduled_ms, text) : S("cancelled");
+    if (!scheduler_replace(n->scheduler, w->id, w->fence, why))
+        worker_replace(n->worker, w->id, w->fence, by ? why : S("cancelled while it ran"));
+}
+
+/* What another node wants back. One that waits in the queue has fired, as far as anybody can tell. */
+static enum wish_grant grant(void *context, const struct wish *w)
+{
+    struct node *n = context;
+    struct outcome o = { .kind = OUTCOME_RETURNED, .retry_after_ms = WISHES_BACK_MS };
+    if (!scheduler_holds(n->scheduler, w->id, w->fence))
+        return WISH_UNKNOWN;
+    if (w->abort) {
+        abort_for(n, w);
+        return WISH_DONE;
+    }
+    const struct task *t = scheduler_armed(n->scheduler, w->id, w->fence);
+    if (!t)
+        return WISH_REFUSED;
+    if (!end_claim(n, t, &o))
+        return WISH_UNKNOWN;
+    scheduler_unarm(n->scheduler, w->id, w->fence);
+    return WISH_DONE;
+}
+
+/* ---- beginning and end ---- */
 
 static void make_worker(struct node *n)
 {
@@ -99,6 +227,8 @@ static void make_worker(struct node *n)
                                    .name = setup->name,
                                    .slots = setup->slots,
                                    .visibility_ms = setup->visibility_ms,
+                                   .may_start = setup->shared ? may_start : NULL,
+                                   .context = n,
                                    .hash = { setup->seed, ~setup->seed } };
     memcpy(worker.runners, setup->runners, sizeof worker.runners);
     n->worker = worker_new(&worker);
@@ -116,10 +246,13 @@ static void make_scheduler(struct node *n, int64_t now_ms)
                                                             .node = n->id,
                                                             .seed = setup->seed + 1,
                                                             .slots = setup->slots,
+                                                            .shared = setup->shared,
                                                             .spawn_ahead_ms = setup->spawn_ahead_ms,
                                                             .arm_min_ms = setup->arm_min_ms,
                                                             .arm_max_ms = setup->arm_max_ms,
                                                             .poll_ms = setup->poll_ms,
+                                                            .may_fire = may_fire,
+                                                            .refused = refused,
                                                             .end = end_claim,
                                                             .gated = gated,
                                                             .replaced = replaced,
@@ -130,13 +263,14 @@ static void make_scheduler(struct node *n, int64_t now_ms)
 struct node *node_new(const struct node_setup *setup, int64_t now_ms)
 {
     struct node *n = xnew(*n);
-    struct uuid_gen ids;
     n->setup = *setup;
-    n->now_ms = n->expected_ms = now_ms;
+    n->now_ms = now_ms;
+    n->expected_ms = setup->shared ? clock_steady_ms(setup->clock) : now_ms;
+    if (setup->shared)
+        n->setup.poll_ms = POLL_SHARED_MS;
     prng_init(&n->random, setup->seed + 4);
     list_init(&n->waiting_recalls);
-    uuid_gen_init(&ids, setup->seed);
-    n->id = uuid_next(&ids, now_ms);
+    make_membership(n, now_ms);
     make_worker(n);
     make_scheduler(n, now_ms);
     n->updater = updater_new(&(struct updater_setup){ .events = setup->events,
@@ -148,14 +282,15 @@ struct node *node_new(const struct node_setup *setup, int64_t now_ms)
                                                       .context = n });
     n->recovery = recovery_new(&(struct recovery_setup){ .writer = setup->writer,
                                                          .metrics = setup->metrics,
-                                                         .node = n->id,
                                                          .seed = setup->seed + 3,
                                                          .nudge = found,
                                                          .woke = woke,
-                                                         .context = n },
-                               now_ms);
+                                                         .context = n });
+    n->wishes =
+        wishes_new(&(struct wishes_setup){ .writer = setup->writer, .node = &n->id, .grant = grant, .context = n });
     n->missed =
         missed_new(&(struct missed_setup){ .writer = setup->writer, .over = nothing_is_missed, .context = n }, now_ms);
+    missed_wait(n->missed);
     return n;
 }
 
@@ -164,8 +299,10 @@ void node_free(struct node *n)
     if (!n)
         return;
     assert(n->recalls == 0);
+    membership_free(n->membership);
     recovery_free(n->recovery);
     missed_free(n->missed);
+    wishes_free(n->wishes);
     scheduler_free(n->scheduler);
     worker_free(n->worker);
     updater_free(n->updater);
@@ -220,8 +357,10 @@ static void recall_settled(struct op *op)
     scheduler_freed(n->scheduler, r->running->id, r->running->fence, NULL);
     worker_settled(n->worker, r->running->id, r->running->fence);
     scheduler_woke(n->scheduler, r->op.ret_woke);
-    /* Nobody else could settle it: stale at a second try means that the first was applied and its answer lost. */
-    bool applied = !r->settlement.stale || r->tried;
+    /* Nobody else could settle it: stale at a second try means that the first was applied and its answer lost. Unless others are there,
+     * who may have buried us in between: then only its row can tell. */
+    bool applied = !r->settlement.stale || (r->tried && !n->setup.shared);
+    r->known = !r->tried;
     r->result = !r->settlement.replace ? RECALL_ANSWERED : applied ? RECALL_DONE : RECALL_RUNNING;
     if (applied && r->replace->state == TASK_SCHEDULED) /* who asked may not wait for us any more */
         scheduler_nudge(n->scheduler, r->replace, n->now_ms);
@@ -255,6 +394,10 @@ void node_recall(struct node *n, struct recall *r)
         recalled = false;
     if (!recalled) {
         r->known = scheduler_holds(n->scheduler, d.task, d.fence);
+        if (!r->known && n->setup.shared) {
+            wishes_ask(n->wishes, r);
+            return;
+        }
         r->result = r->abort && worker_abort(n->worker, d.task, d.fence) ? RECALL_ABORTING : RECALL_RUNNING;
         r->done(r);
         return;
@@ -278,6 +421,7 @@ void node_recall(struct node *n, struct recall *r)
 void node_drain(struct node *n)
 {
     n->draining = true;
+    membership_close(n->membership);
     recovery_stop(n->recovery);
     missed_stop(n->missed);
     worker_stop_taking(n->worker);
@@ -311,11 +455,18 @@ static void drain_queue(struct node *n)
             hand_back(n, &waiting.v[i]);
 }
 
-bool node_is_idle(const struct node *n)
+static bool holds_nothing(const struct node *n)
 {
     return scheduler_is_idle(n->scheduler) && worker_running(n->worker) == 0 && worker_unpublished(n->worker) == 0 &&
            updater_is_idle(n->updater) && n->recalls == 0 && list_empty(&n->waiting_recalls) &&
-           !recovery_in_flight(n->recovery) && !missed_in_flight(n->missed) && queue_depth(n->setup.queue) == 0;
+           wishes_is_idle(n->wishes) && !recovery_in_flight(n->recovery) && !missed_in_flight(n->missed) &&
+           queue_depth(n->setup.queue) == 0;
+}
+
+bool node_is_idle(const struct node *n)
+{
+    return holds_nothing(n) && !membership_in_flight(n->membership) &&
+           (!n->draining || membership_has_left(n->membership));
 }
 
 /* ---- doors ---- */
@@ -326,49 +477,99 @@ static void clock_set_back(struct node *n, int64_t now_ms)
     scheduler_clock_set_back(n->scheduler, now_ms);
     recovery_clock_set_back(n->recovery, now_ms);
     missed_clock_set_back(n->missed, now_ms);
+    wishes_clock_set_back(n->wishes, now_ms);
     list_each (&n->waiting_recalls, link)
         container_of(link, struct recall, link)->retry_at_ms = now_ms;
 }
 
+/* What a stall is measured by. Where the store's clock is the one that counts, ours is set forward by what it says. */
+static int64_t stall_clock_ms(const struct node *n, int64_t now_ms)
+{
+    return n->setup.shared ? clock_steady_ms(n->setup.clock) : now_ms;
+}
+
 /* A process that was stopped and continued, or a clock that was set forward, is an outage like any other; so is a store that keeps
- * one operation waiting for that long. What is armed or in the queue by then was claimed in time, and fires. */
+ * one operation waiting for that long. What is armed or in the queue by then was claimed in time, and fires if it is ours still. Whether
+ * others were there meanwhile is for the next beats to say. */
 static void notice_stall(struct node *n, int64_t now_ms)
 {
-    if (now_ms - STALL_MS <= n->expected_ms || n->draining)
+    int64_t at_ms = stall_clock_ms(n, now_ms);
+    if (at_ms - STALL_MS <= n->expected_ms || n->draining)
         return;
-    log_warn("stalled", kv_i64("ms", now_ms - n->expected_ms));
-    missed_look_again(n->missed, now_ms);
+    log_warn("stalled", kv_i64("ms", at_ms - n->expected_ms));
     scheduler_hold_back(n->scheduler);
+    if (!n->setup.shared) {
+        missed_look_again(n->missed, now_ms);
+        return;
+    }
+    missed_wait(n->missed);
+    membership_look_around(n->membership);
+    n->company = COMPANY_UNKNOWN;
+}
+
+static void expect_step(struct node *n, int64_t now_ms, int64_t wake)
+{
+    bool awaits = scheduler_awaits(n->scheduler);
+    int64_t in_ms = awaits ? 0 : wake == INT64_MAX ? INT64_MAX : max_of(wake - now_ms, (int64_t)0);
+    n->expected_ms = in_ms == INT64_MAX ? INT64_MAX : stall_clock_ms(n, now_ms) + in_ms;
 }
 
 static bool is_settled_in(const struct node *n)
 {
-    return recovery_is_over(n->recovery) && missed_is_over(n->missed);
+    return n->joined && recovery_is_over(n->recovery) && missed_is_over(n->missed);
+}
+
+/* First we join; then what the dead held is settled, and what was missed taken back, if nobody else was there to run it. */
+static void settle_in(struct node *n)
+{
+    if (n->draining || !membership_has_joined(n->membership))
+        return;
+    if (!n->joined) {
+        n->joined = true;
+        recovery_begin(n->recovery, n->id, n->now_ms);
+    }
+    enum company company = membership_company(n->membership);
+    if (company != n->company && company == COMPANY_OTHERS)
+        missed_skip(n->missed);
+    else if (company != n->company && company == COMPANY_NOBODY)
+        missed_look_again(n->missed, n->now_ms);
+    n->company = company;
+}
+
+/* A node that comes tries a suspect alone first, if one waits: whoever died of it may have been another. */
+static void begin(struct node *n)
+{
+    scheduler_begin(n->scheduler, n->setup.shared || recovery_found_suspects(n->recovery));
+    membership_set_ready(n->membership, true);
 }
 
 int64_t node_step(struct node *n, int64_t now_us)
 {
-    int64_t now_ms = now_us / 1000;
+    int64_t now_ms = now_us / 1000, behind_ms = clock_behind_ms(n->setup.clock);
     if (now_ms < n->now_ms)
         clock_set_back(n, now_ms);
     notice_stall(n, now_ms);
     n->now_ms = now_ms;
+    settle_in(n);
     int64_t wake = recovery_step(n->recovery, now_ms);
     missed_step(n->missed, now_ms, !scheduler_awaits(n->scheduler));
     if (n->draining) {
         scheduler_drain(n->scheduler);
         drain_queue(n);
     } else if (is_settled_in(n)) {
-        scheduler_begin(n->scheduler, recovery_found_suspects(n->recovery));
+        begin(n);
     }
     wake = min_of(wake, scheduler_step(n->scheduler, now_ms));
-    wake = min_of(wake, worker_step(n->worker, now_ms));
-    wake = min_of(wake, updater_step(n->updater, now_ms));
+    wake = min_of(wake, worker_step(n->worker, now_ms, behind_ms));
+    wake = min_of(wake, updater_step(n->updater, now_ms, behind_ms));
     wake = min_of(wake, retry_recalls(n));
-    bool awaits = scheduler_awaits(n->scheduler);
-    if (!awaits)
+    wake = min_of(wake, wishes_step(n->wishes, now_ms));
+    if (n->draining && holds_nothing(n))
+        membership_leave(n->membership);
+    wake = min_of(wake, membership_step(n->membership, now_ms));
+    if (!scheduler_awaits(n->scheduler))
         wake = min_of(wake, missed_next_ms(n->missed));
-    n->expected_ms = awaits ? now_ms : max_of(wake, now_ms);
+    expect_step(n, now_ms, wake);
     return wake;
 }
 
@@ -384,9 +585,56 @@ void node_nudge(struct node *n, const struct task *tasks, size_t count, int64_t 
             scheduler_nudge(n->scheduler, &tasks[i], now_ms);
 }
 
+void node_nodes_changed(struct node *n)
+{
+    membership_beat_now(n->membership);
+}
+
+bool node_is_leader(const struct node *n)
+{
+    return membership_is_leader(n->membership);
+}
+
+const struct node_rows *node_others(const struct node *n)
+{
+    return membership_nodes(n->membership);
+}
+
+uint64_t node_others_generation(const struct node *n)
+{
+    return membership_generation(n->membership);
+}
+
 void node_woke(struct node *n, uint64_t lanes)
 {
     scheduler_woke(n->scheduler, lanes);
+}
+
+void node_heard_due(struct node *n, int64_t due_ms)
+{
+    lanes_all_due(scheduler_lanes(n->scheduler), due_ms);
+}
+
+void node_know_lanes(struct node *n, const struct lane *lanes, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!lanes_get(scheduler_lanes(n->scheduler), lanes[i]))
+            scheduler_know_lane(n->scheduler, lanes[i]);
+}
+
+void node_await_rules(struct node *n, bool await)
+{
+    scheduler_await_rules(n->scheduler, await);
+}
+
+void node_heard_wish(struct node *n)
+{
+    wishes_heard(n->wishes);
+}
+
+void node_heard_given_back(struct node *n)
+{
+    wishes_given_back(n->wishes);
 }
 
 void node_rules_changed(struct node *n, int64_t now_ms)
@@ -422,6 +670,7 @@ void node_explain(struct node *n, const struct task *t, int64_t now_ms, struct e
 
 struct node_status node_status(const struct node *n)
 {
+    const struct partitions *own = membership_own(n->membership);
     return (struct node_status){
         .scheduler = scheduler_status(n->scheduler),
         .id = n->id,
@@ -429,6 +678,11 @@ struct node_status node_status(const struct node *n)
         .queued = queue_depth(n->setup.queue),
         .recovering = !is_settled_in(n),
         .draining = n->draining,
+        .leader = membership_is_leader(n->membership),
+        .fenced = !membership_may_fire(n->membership),
+        .partitions = own ? partitions_count(own) : PARTITIONS,
+        .skew_us = membership_skew_us(n->membership),
+        .error_us = membership_offset(n->membership).error_us,
     };
 }
 

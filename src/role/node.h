@@ -4,10 +4,17 @@
  * The loop calls node_step with the time, after it has delivered the operations that completed, and whenever something
  * happened; the answer is when to call again. Recovery, recall and drain are here because they need all three. */
 #include "role/explain.h"
+#include "role/membership.h"
+#include "role/recall.h"
 #include "role/updater.h"
 
 struct node_setup {
     struct writer *writer;
+    struct clock
+        *clock;      /* to know when we were stopped, and corrected by the store's; node_step is given what it shows */
+    bool shared;     /* other nodes may be on the store */
+    int64_t beat_ms; /* 0: MEMBERSHIP_BEAT_MS */
+    struct str version; /* of the program, for the others */
     struct queue *queue;
     struct events *events;
     struct zoneinfo *zones;
@@ -21,6 +28,7 @@ struct node_setup {
     void (*observe)(void *context, const struct event *e,
                     const struct settlement *s);                /* NULL, or told what was settled */
     void (*observe_gated)(void *context, const struct task *t); /* NULL, or told what found no slot, as it is then */
+    void (*rejoined)(void *context, struct uuid id);            /* NULL, or told that it is another node from now on */
     void *observe_context;
 };
 
@@ -35,8 +43,26 @@ int64_t node_step(struct node *n, int64_t now_us);
 void node_know_lane(struct node *n, struct lane lane);
 void node_nudge(struct node *n, const struct task *tasks, size_t count, int64_t now_ms);
 
+/* Other nodes have done something that concerns this one (struct store_news): one came, left or was buried. */
+void node_nodes_changed(struct node *n);
+
+/* Duties that one node does for all are this one's; on a store that is not shared they are, always. */
+bool node_is_leader(const struct node *n);
+
+/* What the nodes of the store looked like at the last beat; it changes with the generation, on the node's thread. */
+const struct node_rows *node_others(const struct node *n);
+uint64_t node_others_generation(const struct node *n);
+
 /* A put let somebody go on who waited for a slot (its ret_woke); UINT64_MAX: nobody knows, its answer was lost. */
 void node_woke(struct node *n, uint64_t lanes);
+
+/* What other nodes have done (port/store.h): something is due in any lane; these lanes are there; rules have changed; a task that is held here is wished back;
+ * one that was wished is given back. Each may be said for nothing. */
+void node_heard_due(struct node *n, int64_t due_ms);
+void node_know_lanes(struct node *n, const struct lane *lanes, size_t count);
+void node_await_rules(struct node *n, bool await); /* they are being read; they have been, or could not be */
+void node_heard_wish(struct node *n);
+void node_heard_given_back(struct node *n);
 
 /* The book has changed: that holds from now on. */
 void node_rules_changed(struct node *n, int64_t now_ms);
@@ -53,28 +79,7 @@ void node_queue(struct node *n, int32_t tenant, int64_t now_ms, struct queue_sta
 /* Why a task that is SCHEDULED or RUNNING, and not RECURRING, has not run yet. */
 void node_explain(struct node *n, const struct task *t, int64_t now_ms, struct explanation *ret);
 
-/* A user changes a task that is claimed. If it has not fired it is taken back and becomes `replace`, in one transaction with
- * the record of the request's key (RECALL_DONE). If it runs and abort is set, it is asked to end (RECALL_ABORTING): its outcome will
- * be settled as cancelled, and the caller looks again. If its key has a record by now, the task is let go and the stored answer
- * holds (RECALL_ANSWERED). Else nothing happens (RECALL_RUNNING). The struct is the caller's until done. */
-enum recall_result { RECALL_DONE, RECALL_ABORTING, RECALL_RUNNING, RECALL_ANSWERED };
-
-struct recall {
-    const struct task *running; /* as it was claimed */
-    const struct task *replace;
-    const struct idempotency *idempotency; /* NULL: none */
-    bool abort;
-    void (*done)(struct recall *r);
-    void *context;
-    enum recall_result result;
-    bool known; /* RECALL_RUNNING: it runs here or has just ended; else its claim has yet to arrive here: ask again */
-    struct op_settle op; /* from here on the node's */
-    struct settlement settlement;
-    struct node *node;
-    struct list link;
-    int64_t retry_at_ms;
-    bool tried; /* and failed, or its answer was lost */
-};
+/* A user changes a task that is claimed; where other nodes share the store (setup.shared), by one of them perhaps. */
 void node_recall(struct node *n, struct recall *r);
 
 /* Stops claiming, hands back what has not fired and lets what runs finish; node_give_up ends that by force. */
@@ -85,8 +90,11 @@ bool node_is_idle(const struct node *n);
 struct node_status {
     struct scheduler_status scheduler;
     struct uuid id;
-    size_t running, queued;
-    bool recovering, draining;
+    size_t running, queued, partitions;
+    bool recovering, draining, leader;
+    bool fenced;      /* its beats are not answered: nothing fires */
+    int64_t skew_us;  /* by which the machine's clock is behind the store's; 0: as far as known, not at all */
+    int64_t error_us; /* of that, at most */
 };
 struct node_status node_status(const struct node *n);
 /* Breakers that are not simply closed, in no order. */

@@ -26,14 +26,17 @@ struct recovery {
     struct task *tasks; /* those that are, in the order of the settlements */
     int64_t now_ms, ask_at_ms;
     size_t max, total;
+    struct uuid node; /* ours: not its claims */
     bool in_flight, over, stopped, suspects;
+    bool idle;  /* nothing is to be asked */
+    bool again; /* somebody died since the last question */
 };
 
-struct recovery *recovery_new(const struct recovery_setup *setup, int64_t now_ms)
+struct recovery *recovery_new(const struct recovery_setup *setup)
 {
     struct recovery *r = xnew(*r);
     r->setup = *setup;
-    r->ask_at_ms = now_ms;
+    r->idle = true;
     r->max = HELD_MAX;
     prng_init(&r->random, setup->seed);
     return r;
@@ -66,7 +69,7 @@ static void settled(struct op *op)
             r->setup.nudge(r->setup.context, &now);
             r->suspects = r->suspects || task_is_suspect(&now);
         }
-        if (op->rc == ERR_OK && v->has_execution)
+        if (op->rc == ERR_OK && v->has_execution && !r->settle.v[i].stale)
             metric_add(r->setup.metrics, METRIC_TASKS_RECOVERED, 1);
     }
     r->setup.woke(r->setup.context, op->rc ? UINT64_MAX : r->settle.ret_woke);
@@ -138,6 +141,15 @@ static void settle_some(struct recovery *r, struct tasks *held)
     writer_submit(r->setup.writer, &r->op);
 }
 
+static void nothing_is_left(struct recovery *r)
+{
+    r->idle = !r->again;
+    r->over = r->over || r->idle;
+    if (r->idle && r->total)
+        log_info("recovered", kv_i64("tasks", (int64_t)r->total));
+    r->total = r->idle ? 0 : r->total;
+}
+
 static void held_done(struct op *op)
 {
     struct recovery *r = op->context;
@@ -153,18 +165,17 @@ static void held_done(struct op *op)
     else if (op->rc)
         failed(r, op);
     else
-        r->over = true;
-    if (r->over && r->total)
-        log_info("recovered", kv_i64("tasks", (int64_t)r->total));
+        nothing_is_left(r);
     arena_release(&r->arena);
 }
 
 static void ask(struct recovery *r)
 {
     r->held = (struct op_held){ .op = { .kind = OP_HELD, .done = held_done, .context = r },
-                                .not_node = r->setup.node,
+                                .not_node = r->node,
                                 .max = r->max };
     arena_init(&r->op.arena, HELD_ARENA);
+    r->again = false;
     r->in_flight = true;
     writer_submit(r->setup.writer, &r->op);
 }
@@ -172,12 +183,27 @@ static void ask(struct recovery *r)
 int64_t recovery_step(struct recovery *r, int64_t now_ms)
 {
     r->now_ms = now_ms;
-    bool waits = !r->over && !r->in_flight && !r->stopped;
+    bool waits = !r->idle && !r->in_flight && !r->stopped;
     if (waits && r->ask_at_ms <= now_ms) {
         ask(r);
-        waits = !r->over && !r->in_flight;
+        waits = !r->idle && !r->in_flight;
     }
     return waits ? r->ask_at_ms : INT64_MAX;
+}
+
+void recovery_begin(struct recovery *r, struct uuid node, int64_t now_ms)
+{
+    r->node = node;
+    r->over = false;
+    recovery_look_again(r, now_ms);
+}
+
+void recovery_look_again(struct recovery *r, int64_t now_ms)
+{
+    r->again = true;
+    if (r->idle)
+        r->ask_at_ms = now_ms;
+    r->idle = false;
 }
 
 void recovery_clock_set_back(struct recovery *r, int64_t now_ms)

@@ -11,7 +11,7 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 
-enum { PUSH_BATCH = 256, PUSH_RETRY_MS = 1000, END_RETRY_MS = 200 };
+enum { PUSH_BATCH = 256, PUSH_RETRY_MS = 1000, END_RETRY_MS = 200, RULES_WAIT_MS = 100 };
 
 static void spawned(void *context, const struct task *t)
 {
@@ -26,8 +26,11 @@ struct scheduler *scheduler_new(const struct scheduler_setup *setup, int64_t now
     s->setup = *setup;
     s->now_ms = s->polled_ms = now_ms;
     s->window_ms = setup->arm_min_ms;
-    s->lanes =
-        lanes_new(&(struct lanes_setup){ .book = setup->book, .breakers = setup->breakers, .slots = setup->slots });
+    s->lanes = lanes_new(&(struct lanes_setup){ .book = setup->book,
+                                                .breakers = setup->breakers,
+                                                .slots = setup->slots,
+                                                .writer = setup->shared ? setup->writer : NULL,
+                                                .node = &s->setup.node });
     lanes_set_window(s->lanes, s->window_ms);
     s->held_back = true;
     s->spawner = spawner_new(&(struct spawner_setup){ .writer = setup->writer,
@@ -58,7 +61,7 @@ void scheduler_free(struct scheduler *s)
         return;
     assert(!s->claiming);
     struct wheel_entry *e;
-    while ((e = wheel_expire(&s->wheel, INT64_MAX - WHEEL_SLOTS)))
+    while ((e = wheel_take(&s->wheel)))
         claim_unref(container_of(e, struct armed, entry)->claim);
     wheel_release(&s->wheel);
     map_release(&s->index);
@@ -129,9 +132,17 @@ static bool goes(struct scheduler *s, struct armed *a)
     return false;
 }
 
-/* Pushes what is due. Nothing before its time: the wheel gives out only what is due at now. */
+static bool may_fire(const struct scheduler *s)
+{
+    return !s->setup.may_fire || s->setup.may_fire(s->setup.context);
+}
+
+/* Pushes what is due. Nothing before its time: the wheel gives out only what is due at now. And nothing that may be others' by now: it
+ * waits on the wheel until it is known whose it is. */
 static void fire(struct scheduler *s)
 {
+    if (wheel_next(&s->wheel) <= s->now_ms && !may_fire(s))
+        return;
     struct task tasks[PUSH_BATCH];
     struct armed *armed[PUSH_BATCH];
     struct wheel_entry *e;
@@ -167,6 +178,11 @@ static void heed_rules(struct scheduler *s)
         scheduler_rules_changed(s, s->now_ms);
 }
 
+static int64_t see_to_shares(struct scheduler *s)
+{
+    return s->draining ? INT64_MAX : lanes_step(s->lanes, s->now_ms, s->claiming != NULL);
+}
+
 int64_t scheduler_step(struct scheduler *s, int64_t now_ms)
 {
     s->now_ms = now_ms;
@@ -175,17 +191,21 @@ int64_t scheduler_step(struct scheduler *s, int64_t now_ms)
     poll(s);
     fire(s);
     int64_t wake = spawner_step(s->spawner, now_ms);
+    see_to_shares(s); /* while no claim is under way */
     scheduler_claim(s);
+    wake = min_of(wake, see_to_shares(s));
     fire(s); /* a claim may have been answered at once */
     metric_set(s->setup.metrics, METRIC_TASKS_ARMED, (double)s->wheel.count);
-    wake = min_of(wake, wheel_next(&s->wheel));
+    int64_t next_ms = wheel_next(&s->wheel);
+    if (next_ms > now_ms || may_fire(s)) /* else somebody calls when it may */
+        wake = min_of(wake, next_ms);
     if (s->claiming)
         return s->claiming->waits ? min_of(wake, s->retry_at_ms) : wake;
     bool may_claim = scheduler_may_claim(s);
     if (s->isolating && s->suspects)
         return min_of(wake, s->alone_until_ms);
     if (!may_claim)
-        return wake;
+        return s->now_ms < s->rules_come_ms ? min_of(wake, s->rules_come_ms) : wake;
     if (s->setup.poll_ms && lanes_count(s->lanes))
         wake = min_of(wake, s->polled_ms + s->setup.poll_ms);
     return min_of(wake, lanes_next_ms(s->lanes, scheduler_wish(s)));
@@ -230,6 +250,15 @@ void scheduler_rules_changed(struct scheduler *s, int64_t now_ms)
         a->held->taken_back = true;
         call_off(s, a);
     }
+}
+
+/* Whoever changes rules all the time does not stop everybody: after a wait, as long again is left for claims. */
+void scheduler_await_rules(struct scheduler *s, bool await)
+{
+    if (!await)
+        s->rules_come_ms = 0;
+    else if (s->now_ms >= s->rules_came_ms + 2 * RULES_WAIT_MS || s->now_ms < s->rules_came_ms)
+        s->rules_come_ms = (s->rules_came_ms = s->now_ms) + RULES_WAIT_MS;
 }
 
 void scheduler_begin(struct scheduler *s, bool found_suspects)
@@ -313,6 +342,51 @@ void scheduler_let_go(struct scheduler *s)
     spawner_nudge(s->spawner, 0);
 }
 
+static void forsake(struct scheduler *s, struct held *h)
+{
+    s->suspects -= h->suspect;
+    lanes_settled(s->lanes, h->lane, h->taken_back);
+    held_free(h);
+}
+
+static void disown_claim(struct scheduler *s)
+{
+    struct claim *c = s->claiming;
+    if (!c)
+        return;
+    c->disowned = true;
+    if (c->waits)
+        claim_unref(take(s->claiming));
+}
+
+void scheduler_disown(struct scheduler *s, struct uuid node)
+{
+    struct wheel_entry *e;
+    while ((e = wheel_take(&s->wheel))) {
+        struct armed *a = container_of(e, struct armed, entry);
+        lanes_unarmed(s->lanes, a->held->lane);
+        disarm(s, a);
+    }
+    map_each (&s->held, slot)
+        forsake(s, slot->value);
+    map_release(&s->held);
+    map_init(&s->held, HASH_STABLE);
+    disown_claim(s);
+    s->setup.node = node;
+    s->begun = s->isolating = false;
+    scheduler_hold_back(s);
+}
+
+void scheduler_set_own(struct scheduler *s, const struct partitions *own)
+{
+    s->shares = own != NULL;
+    if (own)
+        s->own = *own;
+    spawner_set_own(s->spawner, own);
+    lanes_all_due(s->lanes, s->now_ms);
+    spawner_nudge(s->spawner, 0);
+}
+
 void scheduler_clock_set_back(struct scheduler *s, int64_t now_ms)
 {
     s->now_ms = s->polled_ms = now_ms;
@@ -322,6 +396,7 @@ void scheduler_clock_set_back(struct scheduler *s, int64_t now_ms)
     }
     wheel_rebase(&s->wheel, now_ms);
     s->retry_at_ms = min_of(s->retry_at_ms, now_ms);
+    s->rules_come_ms = 0;
     s->isolating = false;
     lanes_rules_changed(s->lanes);
     lanes_all_due(s->lanes, now_ms);
@@ -350,7 +425,7 @@ bool scheduler_awaits(const struct scheduler *s)
 
 bool scheduler_is_idle(const struct scheduler *s)
 {
-    return !s->claiming && spawner_is_idle(s->spawner) && s->wheel.count == 0;
+    return !s->claiming && spawner_is_idle(s->spawner) && s->wheel.count == 0 && lanes_is_idle(s->lanes);
 }
 
 struct scheduler_status scheduler_status(const struct scheduler *s)

@@ -22,10 +22,15 @@ struct scheduler_setup {
     struct uuid node;
     uint64_t seed;
     size_t slots;           /* tasks that may be claimed and not yet settled */
+    bool shared;            /* limits hold for all nodes of the store together */
     int64_t spawn_ahead_ms; /* longer than a failover takes */
     int64_t arm_min_ms, arm_max_ms;
     int64_t poll_ms; /* ask at least this often although nobody nudged; 0: never */
 
+    /* Whether what is held is ours still, for sure: else nothing fires. NULL: always. */
+    bool (*may_fire)(void *context);
+    /* The store says that this node is dead. NULL: nobody wants to know. */
+    void (*refused)(void *context);
     /* A claim ends before its task has fired: RETURNED, EXPIRED or CANCELLED. False: it could not be told, and comes again. */
     bool (*end)(void *context, const struct task *t, const struct outcome *o);
     /* A claim has put this one off: BLOCKED, SKIPPED or CANCELLED, as it is now. */
@@ -52,6 +57,10 @@ void scheduler_woke(struct scheduler *s, uint64_t woke);
 /* The book has changed: limits hold from now on, and what is armed of a queue that was paused is given back. A step notices by itself. */
 void scheduler_rules_changed(struct scheduler *s, int64_t now_ms);
 
+/* Another node has changed rules, and somebody reads them: what is claimed is to be claimed by them. For a moment at most: then it goes on
+ * with those that it has. */
+void scheduler_await_rules(struct scheduler *s, bool await);
+
 /* Claims are made from now on, unless it is held back: what died with another process has been judged. If suspects were among that, the
  * first of them is tried with nothing else running, for a few seconds: should the process die again, it is known of what. */
 void scheduler_begin(struct scheduler *s, bool found_suspects);
@@ -74,6 +83,13 @@ bool scheduler_replace(struct scheduler *s, struct uuid id, int64_t fence, struc
  * somebody must first take back what was missed. Let go, it looks at everything anew. */
 void scheduler_hold_back(struct scheduler *s);
 void scheduler_let_go(struct scheduler *s);
+
+/* Others took all that is held here: nothing of it fires or is told of any more, and claims are made as `node`, once it begins and is
+ * let go again. */
+void scheduler_disown(struct scheduler *s, struct uuid node);
+
+/* Which tasks are this node's; others only when nobody else has taken them in time. NULL: all. It looks at everything anew. */
+void scheduler_set_own(struct scheduler *s, const struct partitions *own);
 
 /* The wall clock was set back: what has not fired waits anew. */
 void scheduler_clock_set_back(struct scheduler *s, int64_t now_ms);

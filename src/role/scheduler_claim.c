@@ -10,7 +10,9 @@ enum {
     CLAIM_BYTES = 64 << 20,
     RETRY_MIN_MS = 20,
     RETRY_MAX_MS = 1000,
-    ISOLATION_DOUBLED = 7, /* times at most */
+    HELP_AFTER_MS = 100,     /* what others have not taken by then */
+    BUSY_HELP_MS = 86400000, /* who has enough to do helps nobody: all would crowd around the same tasks */
+    ISOLATION_DOUBLED = 7,   /* times at most */
 };
 
 void claim_unref(struct claim *c)
@@ -97,12 +99,25 @@ static void arm(struct scheduler *s, struct claim *c, const struct tasks *tasks)
     metric_add(s->setup.metrics, METRIC_CLAIMS, 1);
 }
 
+/* Whatever it brought, others have or will find. */
+static void drop_claim(struct scheduler *s, struct claim *c)
+{
+    if (c->op.kind == OP_CLAIM)
+        lanes_unanswered(s->lanes, &c->round);
+    s->claiming = NULL;
+    claim_unref(c);
+}
+
 static void claim_failed(struct scheduler *s, struct claim *c);
 
 static void readback_done(struct op *op)
 {
     struct claim *c = container_of(op, struct claim, op);
     struct scheduler *s = c->scheduler;
+    if (c->disowned) {
+        drop_claim(s, c);
+        return;
+    }
     if (op->rc) {
         claim_failed(s, c);
         return;
@@ -124,6 +139,8 @@ static void claim_failed(struct scheduler *s, struct claim *c)
     c->waits = true;
     if (c->op.kind != OP_CLAIM)
         return;
+    if (c->op.rc == ERR_CONFLICT && strcmp(c->op.error.field, "node") == 0 && s->setup.refused)
+        s->setup.refused(s->setup.context);
     struct uuid id = c->ask.claim;
     lanes_unanswered(s->lanes, &c->round);
     scheduler_woke(s, UINT64_MAX);
@@ -148,10 +165,23 @@ static void tell_gated(struct scheduler *s, const struct op_claim *a)
         s->setup.replaced(s->setup.context, &a->ret_replaced[i]);
 }
 
+/* A claim that our own tasks filled is followed by one of those alone. Once there is room, what others have left is asked for at once. */
+static void see_to_others(struct scheduler *s, const struct op_claim *a)
+{
+    bool was_busy = s->busy;
+    s->busy = s->shares && s->answered_full;
+    if (was_busy && !s->busy && a->own)
+        lanes_all_due(s->lanes, s->now_ms);
+}
+
 static void claim_done(struct op *op)
 {
     struct claim *c = container_of(op, struct claim, op);
     struct scheduler *s = c->scheduler;
+    if (c->disowned) {
+        drop_claim(s, c);
+        return;
+    }
     if (op->rc) {
         claim_failed(s, c);
         return;
@@ -163,8 +193,10 @@ static void claim_done(struct op *op)
     s->answered_begun_ms = c->begun_ms;
     s->answered_full = !c->round.suspects && a->ret.n == a->max;
     lanes_answered(s->lanes, &c->round, a);
+    see_to_others(s, a);
     if (a->ret.n)
         arm(s, c, &a->ret);
+    metric_add(s->setup.metrics, METRIC_CLAIM_CONFLICTS, a->ret_conflicts);
     tell_gated(s, a);
     scheduler_woke(s, a->ret_woke);
     claim_unref(c);
@@ -176,6 +208,7 @@ static void submit_claim(struct scheduler *s, struct claim *c, size_t room)
     c->scheduler = s;
     c->references = 1;
     c->begun_ms = s->now_ms;
+    c->own = s->own;
     c->ask = (struct op_claim){
         .op = { .kind = OP_CLAIM, .done = claim_done },
         .claim = uuid_next(&s->ids, s->now_ms),
@@ -187,6 +220,8 @@ static void submit_claim(struct scheduler *s, struct claim *c, size_t room)
         .max = r->suspects ? 1 : room,
         .max_bytes = CLAIM_BYTES,
         .max_suspects = r->suspects,
+        .own = s->shares ? &c->own : NULL,
+        .help_after_ms = s->busy ? BUSY_HELP_MS : HELP_AFTER_MS,
     };
     arena_init(&c->op.arena, 2 * (size_t)CLAIM_BYTES);
     s->claiming = c;
@@ -214,8 +249,8 @@ static bool isolates(struct scheduler *s)
 
 bool scheduler_may_claim(struct scheduler *s)
 {
-    bool alone = isolates(s) && s->suspects;
-    return !alone && !s->claiming && s->begun && !s->held_back && !s->draining && room_of(s) > 0;
+    bool alone = isolates(s) && s->suspects, soon = s->now_ms < s->rules_come_ms;
+    return !alone && !soon && !s->claiming && s->begun && !s->held_back && !s->draining && room_of(s) > 0;
 }
 
 void scheduler_claim(struct scheduler *s)

@@ -19,7 +19,9 @@ struct claim {
     struct lanes_round round;
     size_t references;
     int64_t begun_ms;
-    bool waits; /* to be read back, at retry_at_ms; else it is with the writer */
+    struct partitions own;
+    bool waits;    /* to be read back, at retry_at_ms; else it is with the writer */
+    bool disowned; /* whatever it brings is others' */
 };
 
 /* A task of ours from its claim to its settlement, which outlives the claim's memory. */
@@ -53,9 +55,14 @@ struct scheduler {
     struct map index; /* id → armed */
     struct map held;  /* id and fence → struct held */
     size_t suspects;  /* among those held */
+    bool shares;      /* the partitions, with other nodes */
+    struct partitions own;
+    bool busy; /* with them */
     bool begun, held_back, isolating;
     int64_t alone_until_ms; /* the suspect that is tried, or, before it is there, whoever it will be */
     uint64_t generation;    /* of the book, as far as it was heeded */
+    int64_t rules_come_ms;  /* until then nothing is claimed: other rules are on their way; 0: none are */
+    int64_t rules_came_ms;  /* when they were last awaited */
 
     struct claim *claiming; /* NULL: none in flight */
     int64_t retry_at_ms, retry_ms, last_claim_ms, polled_ms;

@@ -11,7 +11,12 @@
 #include "base/log.h"
 #include "core/spawn.h"
 
-enum { PAGE = 100, TROUBLE_MS = 5000, ARENA = 32 << 20 /* a task of any size */ };
+enum {
+    PAGE = 100,
+    TROUBLE_MS = 5000,
+    ARENA = 32 << 20, /* a task of any size */
+    HELP_PART = 4     /* of the time ahead: so near, somebody else's are spawned by whoever sees them */
+};
 
 struct spawner {
     struct spawner_setup setup;
@@ -21,6 +26,9 @@ struct spawner {
     int64_t visit_at_ms, from_ms;
     int64_t trouble_at_ms; /* when all is tried again; INT64_MAX: nothing was left behind */
     bool held_back, draining;
+    bool shares; /* with other nodes */
+    struct partitions own;
+    struct partitions asked; /* the page's */
 };
 
 struct spawning {
@@ -245,8 +253,12 @@ static void visit(struct spawner *s)
         s->from_ms = 0;
     }
     s->page = xnew(*s->page);
-    *s->page =
-        (struct op_recurring){ .after_cursor_ms = s->from_ms, .until_ms = s->now_ms + s->setup.ahead_ms, .max = PAGE };
+    s->asked = s->own;
+    *s->page = (struct op_recurring){ .after_cursor_ms = s->from_ms,
+                                      .until_ms = s->now_ms + s->setup.ahead_ms,
+                                      .max = PAGE,
+                                      .own = s->shares ? &s->asked : NULL,
+                                      .help_until_ms = s->now_ms + s->setup.ahead_ms / HELP_PART };
     s->visit_at_ms = INT64_MAX;
     s->from_ms = s->page->until_ms; /* unless somebody says otherwise before it is over */
     ask_for_page(s);
@@ -281,6 +293,13 @@ void spawner_clock_set_back(struct spawner *s, int64_t now_ms)
 {
     s->now_ms = now_ms;
     look_at(s, now_ms, 0);
+}
+
+void spawner_set_own(struct spawner *s, const struct partitions *own)
+{
+    s->shares = own != NULL;
+    if (own)
+        s->own = *own;
 }
 
 void spawner_drain(struct spawner *s)

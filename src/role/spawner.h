@@ -29,6 +29,7 @@ int64_t spawner_step(struct spawner *s, int64_t now_ms);  /* when to call again;
 void spawner_nudge(struct spawner *s, int64_t cursor_ms); /* a recurring task was put there or changed */
 void spawner_hold_back(struct spawner *s, bool hold);     /* nothing more is planned; it begins held back */
 void spawner_clock_set_back(struct spawner *s, int64_t now_ms);
-void spawner_drain(struct spawner *s); /* no more visits */
+void spawner_set_own(struct spawner *s, const struct partitions *own); /* others' only when it gets late; NULL: all */
+void spawner_drain(struct spawner *s);                                 /* no more visits */
 bool spawner_is_idle(const struct spawner *s);
 int64_t spawner_next_ms(const struct spawner *s); /* when the next visit is to be */

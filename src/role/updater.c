@@ -32,7 +32,7 @@ struct updater {
     struct prng random;
     size_t in_flight;
     struct list waiting; /* batches that the store could not take */
-    int64_t now_ms, poll_at_ms;
+    int64_t now_ms, behind_ms, poll_at_ms;
 };
 
 struct updater *updater_new(const struct updater_setup *setup)
@@ -149,20 +149,22 @@ static bool settle_some(struct updater *u)
     b->op.v = xcalloc(b->op.n, sizeof *b->op.v);
     for (size_t i = 0; i < b->op.n; i++) {
         const struct event *ev = &b->events.v[i];
+        int64_t latest_ms = u->now_ms + u->behind_ms;
         b->op.v[i] =
             (struct settlement){ .id = ev->task.id,
                                  .fence = ev->task.fence,
                                  .parent = ev->task.parent,
-                                 .verdict = settle(&ev->task, &ev->outcome, u->now_ms, &u->random, &b->arena) };
+                                 .verdict = settle(&ev->task, &ev->outcome, latest_ms, &u->random, &b->arena) };
     }
     submit(u, b);
     return true;
 }
 
-int64_t updater_step(struct updater *u, int64_t now_ms)
+int64_t updater_step(struct updater *u, int64_t now_ms, int64_t behind_ms)
 {
     bool set_back = now_ms < u->now_ms; /* then no time that somebody waits for means anything any more */
     u->now_ms = now_ms;
+    u->behind_ms = behind_ms;
     int64_t wake = INT64_MAX;
     list_each (&u->waiting, link) {
         struct batch *b = container_of(link, struct batch, link);

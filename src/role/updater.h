@@ -20,5 +20,8 @@ struct updater;
 
 struct updater *updater_new(const struct updater_setup *setup);
 void updater_free(struct updater *u); /* nothing is in flight */
-int64_t updater_step(struct updater *u, int64_t now_ms);
+
+/* behind_ms: by how much now_ms may be behind the time that others go by. What waits for its next attempt waits that much longer, so
+ * that nobody begins it too early. */
+int64_t updater_step(struct updater *u, int64_t now_ms, int64_t behind_ms);
 bool updater_is_idle(const struct updater *u);

@@ -36,6 +36,7 @@ struct job {
     struct worker *worker;
     struct taken *taken;
     struct breakers_answer asked; /* of one that calls a host */
+    bool disowned;                /* whatever comes of it, nobody wants to know */
 };
 
 /* One that a later run replaces. */
@@ -57,9 +58,10 @@ struct worker {
     struct map doomed;  /* delivery_id → struct doomed */
     struct breakers breakers;
     struct outbox outbox;
-    struct outbox spare;                      /* what is being published: the outbox may grow meanwhile */
-    int64_t now_ms, renew_at_ms, retry_at_ms; /* retry: publishing what could not be published */
-    int64_t take_at_ms;                       /* taking, after the queue could not be reached */
+    struct outbox spare;                                 /* what is being published: the outbox may grow meanwhile */
+    int64_t now_ms, behind_ms, renew_at_ms, retry_at_ms; /* retry: publishing what could not be published */
+    int64_t take_at_ms;                                  /* taking, after the queue could not be reached */
+    size_t disowned;                                     /* that have not ended yet */
     bool stopped, giving_up;
 };
 
@@ -84,15 +86,21 @@ static void outbox_release(struct outbox *o)
     free(o->v);
 }
 
+static void forget_doomed(struct worker *w)
+{
+    map_each (&w->doomed, slot)
+        free(slot->value);
+    map_release(&w->doomed);
+    map_init(&w->doomed, HASH_STABLE);
+}
+
 void worker_free(struct worker *w)
 {
     if (!w)
         return;
-    assert(w->running.n == 0);
+    assert(worker_running(w) == 0);
     map_release(&w->running);
-    map_each (&w->doomed, slot)
-        free(slot->value);
-    map_release(&w->doomed);
+    forget_doomed(w);
     breakers_release(&w->breakers);
     outbox_release(&w->outbox);
     outbox_release(&w->spare);
@@ -160,17 +168,30 @@ static bool calls_a_host(const struct task *t)
     return t->target == TARGET_HTTP;
 }
 
+static void tell_breakers(struct worker *w, struct job *j, const struct outcome *o)
+{
+    const struct task *t = j->run.task;
+    struct outcome told = *o;
+    char host[TARGET_HOST_MAX];
+    if (told.retry_after_ms > 0)
+        told.retry_after_ms += w->behind_ms; /* the clock may catch up meanwhile */
+    if (calls_a_host(t))
+        breakers_report(&w->breakers, t->tenant, target_host(t, host), &j->asked, &told, o->completed_us / 1000);
+}
+
 static void job_done(struct run *run, const struct outcome *o)
 {
     struct job *j = container_of(run, struct job, run);
     struct worker *w = j->worker;
     const struct task *t = run->task;
     failpoint("after_call");
-    map_remove(&w->running, uuid_bytes(&t->id));
-    if (calls_a_host(t)) {
-        char host[TARGET_HOST_MAX];
-        breakers_report(&w->breakers, t->tenant, target_host(t, host), &j->asked, o, o->completed_us / 1000);
+    tell_breakers(w, j, o);
+    if (j->disowned) {
+        w->disowned--;
+        taken_unref(j->taken);
+        return;
     }
+    map_remove(&w->running, uuid_bytes(&t->id));
     struct outcome aborted;
     if (o->kind == OUTCOME_CANCELLED) {
         aborted = cancelled(w, t, o);
@@ -242,13 +263,20 @@ static bool is_held(struct worker *w, struct job *j)
     return true;
 }
 
+static bool may_start(const struct worker *w, const struct task *t)
+{
+    return !w->setup.may_start || w->setup.may_start(w->setup.context, t);
+}
+
 /* What must not run any more, though it was pushed. */
 static bool is_over(struct worker *w, struct job *j)
 {
     const struct task *t = j->run.task;
     const struct doomed *d = find_doomed(w, t);
     struct outcome o = { .retry_after_ms = -1 };
-    if (d) {
+    if (!may_start(w, t)) { /* we were stopped just now, or it was others' already: given back, if it is ours to give */
+        o.kind = OUTCOME_RETURNED;
+    } else if (d) {
         o.kind = OUTCOME_CANCELLED;
         o.error = (struct str){ d->why, d->why_size };
     } else if (is_expired(task_expires_ms(t), w->now_ms)) {
@@ -292,7 +320,7 @@ static bool start(struct worker *w, struct job *j)
 
 static size_t free_slots(const struct worker *w)
 {
-    size_t used = w->running.n + w->outbox.n + w->spare.n;
+    size_t used = worker_running(w) + w->outbox.n + w->spare.n;
     return w->setup.slots - min_of(used, w->setup.slots);
 }
 
@@ -300,7 +328,7 @@ static size_t free_slots(const struct worker *w)
 static size_t take_some(struct worker *w)
 {
     size_t room = min_of(free_slots(w), (size_t)TAKE_BATCH);
-    if (room == 0 || w->stopped || w->now_ms < w->take_at_ms || queue_depth(w->setup.queue) == 0)
+    if (room == 0 || w->stopped || w->now_ms < w->take_at_ms || queue_depth(w->setup.queue) == 0 || !may_start(w, NULL))
         return 0;
     struct taken *t = xnew(*t);
     struct tasks tasks = { 0 };
@@ -351,11 +379,12 @@ static void renew(struct worker *w)
     w->renew_at_ms = w->now_ms + w->setup.visibility_ms / 3;
 }
 
-int64_t worker_step(struct worker *w, int64_t now_ms)
+int64_t worker_step(struct worker *w, int64_t now_ms, int64_t behind_ms)
 {
     if (now_ms < w->now_ms) /* the clock was set back: whatever waits for a time does not wait for that one */
         w->renew_at_ms = w->retry_at_ms = w->take_at_ms = now_ms;
     w->now_ms = now_ms;
+    w->behind_ms = behind_ms;
     do
         publish(w);
     while (take_some(w) > 0);
@@ -416,9 +445,47 @@ void worker_give_up(struct worker *w)
     free(jobs);
 }
 
+static void drop_queued(struct worker *w)
+{
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, TAKE_ARENA);
+    struct take all = {
+        .max = TAKE_BATCH, .now_ms = w->now_ms, .visibility_ms = w->setup.visibility_ms, .worker = w->setup.id
+    };
+    struct tasks tasks = { 0 };
+    struct error e;
+    /* What the queue does not give us now is refused when it does: see may_start. */
+    while (queue_depth(w->setup.queue) && queue_take(w->setup.queue, &all, &a, &tasks, &e) == ERR_OK && tasks.n) {
+        for (size_t i = 0; i < tasks.n; i++) {
+            struct delivery_id d = { tasks.v[i].id, tasks.v[i].fence };
+            if (queue_ack(w->setup.queue, &d, 1, &e))
+                log_warn("ack_failed", kv_err(&e));
+        }
+        arena_reset(&a);
+    }
+}
+
+void worker_disown(struct worker *w)
+{
+    struct job **jobs = xcalloc(w->running.n, sizeof *jobs);
+    size_t n = 0;
+    map_each (&w->running, slot)
+        jobs[n++] = slot->value;
+    for (size_t i = 0; i < n; i++) {
+        jobs[i]->disowned = true;
+        map_remove(&w->running, uuid_bytes(&jobs[i]->run.task->id));
+    }
+    w->disowned += n;
+    for (size_t i = 0; i < n; i++)
+        runner_abort(w->setup.runners[jobs[i]->run.task->target], &jobs[i]->run);
+    free(jobs);
+    forget_doomed(w);
+    drop_queued(w);
+}
+
 size_t worker_running(const struct worker *w)
 {
-    return w->running.n;
+    return w->running.n + w->disowned;
 }
 
 size_t worker_unpublished(const struct worker *w)

@@ -23,6 +23,9 @@ struct worker_setup {
     struct str name; /* for the record: host and process */
     size_t slots;
     int64_t visibility_ms;
+    /* Whether a task may start here: its claim is ours still, for sure. Of NULL: whether any may. NULL: always. */
+    bool (*may_start)(void *context, const struct task *t);
+    void *context;
     struct hash_key hash; /* of the table of breakers: random, for hosts are users' */
 };
 
@@ -32,7 +35,7 @@ struct worker *worker_new(const struct worker_setup *setup);
 void worker_free(struct worker *w); /* nothing runs */
 
 /* Takes and starts what fits, publishes what ended, renews. Returns when it wants to be called though nothing happened. */
-int64_t worker_step(struct worker *w, int64_t now_ms);
+int64_t worker_step(struct worker *w, int64_t now_ms, int64_t behind_ms); /* behind_ms: as updater_step's */
 
 /* Asks a running attempt to end; false when it does not run here (any more). */
 bool worker_abort(struct worker *w, struct uuid id, int64_t fence);
@@ -46,5 +49,7 @@ struct breakers *worker_breakers(struct worker *w);
 
 void worker_stop_taking(struct worker *w); /* drain: finish what runs */
 void worker_give_up(struct worker *w);     /* the deadline has passed: what runs is aborted and reported as lost */
-size_t worker_running(const struct worker *w);
+/* Others run all of it now: what runs is aborted, what waits in the queue is dropped, and neither is reported. */
+void worker_disown(struct worker *w);
+size_t worker_running(const struct worker *w); /* those that were disowned and have not ended yet among them */
 size_t worker_unpublished(const struct worker *w);

@@ -1,0 +1,517 @@
+/* Invariants:
+ *  - at most one beat, one burial and one renewal of the lease are in flight;
+ *  - sent_us is when the last beat that was answered was sent: others count our silence from a later moment;
+ *  - a peer's since_us is when we heard first that its beats are what they are, or the end of a gap in our own: it has been silent from
+ *    there until we sent the beat whose answer shows the same number. Both are to our disadvantage, never to its. */
+#include "role/membership.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+
+enum {
+    DEAD_BEATS = 5,   /* silent for so long */
+    FENCE_BEATS = 4,  /* unanswered for so long */
+    LEASE_BEATS = 10, /* the leader's */
+    RENEW_BEATS = 3,
+    DOC_MAX = 4096,
+    ARENA = 1 << 20,
+    US_PER_MS = 1000,
+};
+
+/* How a doc begins, whoever wrote it. */
+#define STATE(name) "{\"state\":\"" name "\""
+
+struct peer {
+    struct uuid id;
+    int64_t beats, since_us;
+    bool risen; /* since we came, or looked around */
+};
+
+struct membership {
+    struct membership_setup setup;
+    struct uuid_gen ids;
+    struct uuid id;
+    int64_t now_ms;
+    bool joined, ready, closing, leaving, left;
+
+    struct op_beat beat;
+    struct buf doc;
+    bool beating, at_once;
+    int64_t asked_us;             /* when the beat in flight, or the last one, was sent */
+    int64_t sent_us, answered_us; /* of the last one that was answered well; 0: none */
+    uint64_t failed;              /* in a row */
+    int64_t beats;                /* ours, as the last answer had them */
+    bool dead_held;               /* the last beat said so */
+
+    struct arena arena; /* of the rows */
+    struct node_rows rows;
+    uint64_t generation;
+    struct peer *peers;
+    size_t peer_count;
+    enum company company;
+
+    struct op_bury bury;
+    bool burying;
+
+    struct op_lease lease;
+    bool renewing;
+    int64_t renewed_us, leader_until_us; /* asked; held until */
+
+    bool sharing; /* with others: else all is ours */
+    struct partitions own;
+
+    struct offset offset;
+    int64_t skew_us;
+};
+
+struct membership *membership_new(const struct membership_setup *setup, int64_t now_ms)
+{
+    assert(setup->beat_ms > 0);
+    struct membership *m = xnew(*m);
+    m->setup = *setup;
+    m->now_ms = now_ms;
+    m->at_once = true;
+    uuid_gen_init(&m->ids, setup->seed);
+    m->id = uuid_next(&m->ids, now_ms);
+    buf_init(&m->doc, DOC_MAX);
+    arena_init(&m->arena, ARENA);
+    return m;
+}
+
+void membership_free(struct membership *m)
+{
+    if (!m)
+        return;
+    assert(!membership_in_flight(m));
+    buf_release(&m->doc);
+    arena_release(&m->arena);
+    free(m->peers);
+    free(m);
+}
+
+static int64_t beats_us(const struct membership *m, int64_t n)
+{
+    return n * m->setup.beat_ms * US_PER_MS;
+}
+
+static int64_t steady_us(const struct membership *m)
+{
+    return clock_steady_us(m->setup.clock);
+}
+
+/* ---- the others ---- */
+
+static bool is_ready(const struct node_row *r)
+{
+    return str_starts(r->doc, S(STATE("ready")));
+}
+
+/* Until now, at least. */
+static bool looks_after_tasks(const struct node_row *r)
+{
+    return is_ready(r) || str_starts(r->doc, S(STATE("leaving")));
+}
+
+static struct peer *find_peer(const struct membership *m, struct uuid id)
+{
+    for (size_t i = 0; i < m->peer_count; i++)
+        if (uuid_eq(m->peers[i].id, id))
+            return &m->peers[i];
+    return NULL;
+}
+
+static struct peer watch(const struct membership *m, const struct node_row *r, bool gap, int64_t now_us)
+{
+    const struct peer *before = find_peer(m, r->id);
+    struct peer p = { .id = r->id, .beats = r->beats, .since_us = now_us };
+    if (!before)
+        return p;
+    p.risen = before->risen || r->beats != before->beats;
+    if (r->beats == before->beats && !gap)
+        p.since_us = before->since_us;
+    return p;
+}
+
+static void watch_all(struct membership *m, bool gap, int64_t now_us)
+{
+    struct peer *peers = xcalloc(m->rows.n, sizeof *peers);
+    size_t n = 0;
+    for (size_t i = 0; i < m->rows.n; i++)
+        if (!m->rows.v[i].dead && !uuid_eq(m->rows.v[i].id, m->id))
+            peers[n++] = watch(m, &m->rows.v[i], gap, now_us);
+    free(m->peers);
+    m->peers = peers;
+    m->peer_count = n;
+}
+
+static const struct node_row *row_of(const struct membership *m, struct uuid id)
+{
+    for (size_t i = 0; i < m->rows.n; i++)
+        if (uuid_eq(m->rows.v[i].id, id))
+            return &m->rows.v[i];
+    return NULL;
+}
+
+/* Any order that is the same for all will do. */
+static bool comes_before(const struct node_row *a, const struct node_row *b)
+{
+    return a->joined_ms != b->joined_ms ? a->joined_ms < b->joined_ms : uuid_cmp(a->id, b->id) < 0;
+}
+
+static enum company look_at_company(const struct membership *m)
+{
+    const struct node_row *self = row_of(m, m->id);
+    bool waits = !self;
+    for (size_t i = 0; i < m->peer_count; i++) {
+        const struct node_row *r = row_of(m, m->peers[i].id);
+        if (m->peers[i].risen && looks_after_tasks(r))
+            return COMPANY_OTHERS;
+        waits = waits || !m->peers[i].risen || comes_before(r, self);
+    }
+    return waits ? COMPANY_UNKNOWN : COMPANY_NOBODY;
+}
+
+static void share(struct membership *m)
+{
+    struct uuid *nodes = xcalloc(m->rows.n, sizeof *nodes);
+    struct partitions own = { 0 };
+    size_t n = 0;
+    for (size_t i = 0; i < m->rows.n; i++) {
+        const struct node_row *r = &m->rows.v[i];
+        bool shares = uuid_eq(r->id, m->id) ? m->ready : is_ready(r);
+        if (!r->dead && shares)
+            nodes[n++] = r->id;
+    }
+    bool sharing = n > 1 || (n == 1 && !m->ready);
+    if (sharing)
+        own = partitions_share(m->id, nodes, n);
+    bool changed = sharing != m->sharing || memcmp(&own, &m->own, sizeof own) != 0;
+    m->sharing = sharing;
+    m->own = own;
+    free(nodes);
+    if (changed)
+        m->setup.shares_changed(m->setup.context);
+}
+
+/* ---- burials ---- */
+
+static void buried(struct op *op)
+{
+    struct membership *m = op->context;
+    m->burying = false;
+    arena_release(&op->arena);
+    if (op->rc) {
+        log_warn("bury_failed", kv_err(&op->error));
+        return;
+    }
+    m->at_once = true; /* the partitions are shared anew */
+    if (!m->bury.ret_buried)
+        return;
+    log_warn("node_buried", kv_uuid("node", m->bury.node));
+    m->setup.found_dead(m->setup.context);
+}
+
+/* One at a time: the next beat is soon. */
+static void bury_silent(struct membership *m)
+{
+    const struct peer *silent = NULL;
+    for (size_t i = 0; i < m->peer_count; i++)
+        if (m->asked_us - m->peers[i].since_us >= beats_us(m, DEAD_BEATS))
+            silent = &m->peers[i];
+    if (!silent || m->burying)
+        return;
+    m->burying = true;
+    m->bury = (struct op_bury){ .op = { .kind = OP_BURY, .done = buried, .context = m },
+                                .node = silent->id,
+                                .beats = silent->beats,
+                                .now_ms = m->now_ms };
+    arena_init(&m->bury.op.arena, ARENA);
+    writer_submit(m->setup.writer, &m->bury.op);
+}
+
+/* ---- the leader ---- */
+
+static void renewed(struct op *op)
+{
+    struct membership *m = op->context;
+    bool was_leader = membership_is_leader(m);
+    m->renewing = false;
+    arena_release(&op->arena);
+    if (op->rc)
+        return; /* the lease runs out, if it goes on like that */
+    bool ours = m->lease.ret_held && uuid_eq(m->lease.holder, m->id) && m->lease.ttl_ms > 0;
+    m->leader_until_us = ours ? m->renewed_us + beats_us(m, LEASE_BEATS) : 0;
+    if (ours && !was_leader)
+        log_info("leads", kv_uuid("node", m->id));
+}
+
+static void ask_for_lease(struct membership *m, int64_t ttl_ms)
+{
+    m->renewing = true;
+    m->renewed_us = steady_us(m);
+    m->lease = (struct op_lease){ .op = { .kind = OP_LEASE, .done = renewed, .context = m },
+                                  .name = S("leader"),
+                                  .holder = m->id,
+                                  .now_ms = m->now_ms,
+                                  .ttl_ms = ttl_ms };
+    arena_init(&m->lease.op.arena, ARENA);
+    writer_submit(m->setup.writer, &m->lease.op);
+}
+
+static void renew(struct membership *m)
+{
+    bool wants = m->setup.shared && m->joined && m->ready && !m->leaving;
+    if (wants && !m->renewing && (!m->renewed_us || steady_us(m) - m->renewed_us >= beats_us(m, RENEW_BEATS)))
+        ask_for_lease(m, LEASE_BEATS * m->setup.beat_ms);
+}
+
+/* ---- beats ---- */
+
+static void measure(struct membership *m, int64_t store_us, int64_t now_us)
+{
+    if (!store_us)
+        return;
+    offset_add(&m->offset, m->asked_us, now_us, store_us);
+    struct offset_view v = offset_view(&m->offset, now_us);
+    m->skew_us = v.middle_us + now_us - clock_machine_us(m->setup.clock);
+    clock_correct(m->setup.clock, v.low_us, 2 * v.error_us);
+}
+
+/* What it held is others'. */
+static void die(struct membership *m)
+{
+    log_error("found_dead", kv_uuid("node", m->id), kv_cstr("remedy", "it drops what it held and joins again"));
+    m->id = uuid_next(&m->ids, m->now_ms);
+    m->joined = m->ready = false;
+    m->sent_us = m->answered_us = m->leader_until_us = m->renewed_us = m->beats = 0;
+    m->peer_count = m->rows.n = 0;
+    m->generation++;
+    m->company = COMPANY_UNKNOWN;
+    m->left = m->leaving;
+    m->at_once = true;
+    m->setup.died(m->setup.context, m->id);
+}
+
+static void keep_rows(struct membership *m, struct op_beat *b)
+{
+    arena_release(&m->arena);
+    m->arena = b->op.arena;
+    m->rows = b->ret;
+    m->generation++;
+}
+
+static void heard(struct membership *m, int64_t now_us)
+{
+    struct op_beat *b = &m->beat;
+    bool gap = m->answered_us && now_us - m->answered_us > beats_us(m, DEAD_BEATS) / 2;
+    bool first = !m->joined;
+    keep_rows(m, b);
+    m->joined = true;
+    m->beats = row_of(m, m->id)->beats;
+    m->sent_us = m->asked_us;
+    m->answered_us = now_us;
+    measure(m, b->ret_store_us, now_us);
+    watch_all(m, gap, now_us);
+    if (m->company == COMPANY_UNKNOWN)
+        m->company = m->setup.shared ? look_at_company(m) : COMPANY_NOBODY;
+    if (first)
+        log_info("joined", kv_uuid("node", m->id), kv_i64("others", (int64_t)m->peer_count));
+    if (!m->setup.shared)
+        return;
+    share(m);
+    bury_silent(m);
+    if (b->ret_wished)
+        m->setup.wished(m->setup.context);
+    if (b->ret_held_by_dead && m->dead_held) /* whoever buried them has had his time */
+        m->setup.found_dead(m->setup.context);
+    m->dead_held = b->ret_held_by_dead;
+}
+
+/* Dead, or forgotten after that: then its beats began anew. */
+static bool is_dead(const struct membership *m)
+{
+    const struct op_beat *b = &m->beat;
+    int64_t beats = 0;
+    for (size_t i = 0; i < b->ret.n; i++)
+        if (uuid_eq(b->ret.v[i].id, m->id))
+            beats = b->ret.v[i].beats;
+    return b->ret_dead || beats <= m->beats;
+}
+
+static void beaten(struct op *op)
+{
+    struct membership *m = op->context;
+    int64_t now_us = steady_us(m);
+    m->beating = false;
+    m->left = m->left || m->beat.leave; /* if that did not come through: others will notice */
+    bool dead = op->rc == ERR_OK && !m->left && is_dead(m);
+    if (op->rc == ERR_OK && !m->left && !dead) {
+        m->failed = 0;
+        heard(m, now_us);
+        return;
+    }
+    if (op->rc && !m->failed++)
+        log_warn("beat_failed", kv_err(&op->error));
+    arena_release(&op->arena);
+    if (dead)
+        die(m);
+}
+
+static void write_doc(struct membership *m)
+{
+    struct jw w;
+    buf_reset(&m->doc);
+    jw_init(&w, &m->doc);
+    jw_object(&w);
+    jw_kv_cstr(&w, "state", m->closing ? "leaving" : m->ready ? "ready" : "joining"); /* the first: see STATE */
+    jw_kv_bool(&w, "leader", membership_is_leader(m));
+    jw_kv_i64(&w, "partitions", m->sharing ? (int64_t)partitions_count(&m->own) : m->ready ? PARTITIONS : 0);
+    m->setup.describe(m->setup.context, &w);
+    jw_object_end(&w);
+}
+
+static void beat(struct membership *m)
+{
+    write_doc(m);
+    m->beating = true;
+    m->at_once = false;
+    m->beat = (struct op_beat){
+        .op = { .kind = OP_BEAT, .done = beaten, .context = m },
+        .node = { .id = m->id, .name = m->setup.name, .version = m->setup.version, .doc = buf_str(&m->doc) },
+        .now_ms = m->now_ms,
+        .alone = !m->setup.shared,
+        .leave = m->leaving,
+    };
+    arena_init(&m->beat.op.arena, ARENA);
+    m->asked_us = steady_us(m);
+    writer_submit(m->setup.writer, &m->beat.op);
+}
+
+/* In how many microseconds the next beat is to be; INT64_MAX: not, unless something happens. */
+static int64_t next_beat_us(const struct membership *m)
+{
+    if (m->beating || m->left)
+        return INT64_MAX;
+    if (m->at_once)
+        return 0;
+    bool enough = m->joined && !m->setup.shared && !m->leaving;
+    if (enough)
+        return INT64_MAX;
+    return m->asked_us ? max_of(m->asked_us + beats_us(m, 1) - steady_us(m), (int64_t)0) : 0;
+}
+
+/* ---- doors ---- */
+
+int64_t membership_step(struct membership *m, int64_t now_ms)
+{
+    m->now_ms = now_ms;
+    if (next_beat_us(m) == 0)
+        beat(m);
+    renew(m);
+    int64_t wait_us = next_beat_us(m);
+    return wait_us == INT64_MAX ? INT64_MAX : now_ms + (wait_us + US_PER_MS - 1) / US_PER_MS;
+}
+
+void membership_beat_now(struct membership *m)
+{
+    m->at_once = m->setup.shared;
+}
+
+struct uuid membership_id(const struct membership *m)
+{
+    return m->id;
+}
+
+bool membership_has_joined(const struct membership *m)
+{
+    return m->joined;
+}
+
+bool membership_may_fire(const struct membership *m)
+{
+    return !m->setup.shared || (m->joined && steady_us(m) - m->sent_us < beats_us(m, FENCE_BEATS));
+}
+
+const struct partitions *membership_own(const struct membership *m)
+{
+    return m->sharing ? &m->own : NULL;
+}
+
+bool membership_is_leader(const struct membership *m)
+{
+    return !m->setup.shared || steady_us(m) < m->leader_until_us;
+}
+
+enum company membership_company(const struct membership *m)
+{
+    return m->company;
+}
+
+void membership_look_around(struct membership *m)
+{
+    if (!m->setup.shared)
+        return;
+    m->company = COMPANY_UNKNOWN;
+    m->at_once = true;
+    for (size_t i = 0; i < m->peer_count; i++)
+        m->peers[i].risen = false;
+}
+
+void membership_set_ready(struct membership *m, bool ready)
+{
+    if (m->ready == ready)
+        return;
+    m->ready = ready;
+    if (!m->setup.shared)
+        return;
+    m->at_once = true;
+    share(m);
+}
+
+void membership_close(struct membership *m)
+{
+    m->closing = true;
+    membership_set_ready(m, false);
+}
+
+void membership_leave(struct membership *m)
+{
+    if (m->leaving)
+        return;
+    if (m->setup.shared && membership_is_leader(m) && !m->renewing)
+        ask_for_lease(m, 0); /* over at once: somebody else need not wait */
+    m->leaving = m->at_once = true;
+    m->left = !m->joined && !m->beating;
+}
+
+bool membership_has_left(const struct membership *m)
+{
+    return m->left;
+}
+
+bool membership_in_flight(const struct membership *m)
+{
+    return m->beating || m->burying || m->renewing;
+}
+
+const struct node_rows *membership_nodes(const struct membership *m)
+{
+    return &m->rows;
+}
+
+uint64_t membership_generation(const struct membership *m)
+{
+    return m->generation;
+}
+
+struct offset_view membership_offset(const struct membership *m)
+{
+    return offset_view(&m->offset, steady_us(m));
+}
+
+int64_t membership_skew_us(const struct membership *m)
+{
+    return m->skew_us;
+}
