@@ -70,7 +70,12 @@ static bool goes_in_front(enum op_kind kind)
     case OP_HELD:
     case OP_MISSED: /* no claim is made until it is done */
     case OP_SETTLE:
-    case OP_LEASE: /* names no task, and a late one costs its holder the lease */ return true;
+    case OP_LEASE: /* names no task, and a late one costs its holder the lease */
+    case OP_BEAT:  /* and this one its life */
+    case OP_BURY:
+    case OP_SHARE: /* claims wait for it */
+    case OP_WISH:
+    case OP_WISHES: return true;
     case OP_INSERT:
     case OP_RECURRING:
     case OP_SPAWN:
@@ -95,10 +100,15 @@ static size_t task_count_of(const struct op *op)
     case OP_SPAWN: return ((const struct op_spawn *)op)->plan->occurrences.n;
     case OP_FORGET: return ((const struct op_forget *)op)->max;
     case OP_CATALOG: return ((const struct op_catalog *)op)->n;
+    case OP_SHARE: return ((const struct op_share *)op)->n;
+    case OP_WISHES: return ((const struct op_wishes *)op)->max;
     case OP_CLAIMED:
     case OP_PUT:
     case OP_KEY_PUT:
-    case OP_LEASE: return 1;
+    case OP_LEASE:
+    case OP_BEAT:
+    case OP_BURY:
+    case OP_WISH: return 1;
     }
     return 1;
 }

@@ -45,7 +45,7 @@ struct timespec clock_condition_end(int64_t after_us)
 
 struct clock *clock_system(void)
 {
-    static const struct clock_ops ops = { wall_us, steady_ns };
+    static const struct clock_ops ops = { .wall_us = wall_us, .steady_ns = steady_ns };
     static struct clock the_clock = { &ops };
     return &the_clock;
 }

@@ -9,6 +9,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+enum { NEAR_US = 20 }; /* two readings of a corrected clock differ by less */
+
 struct loop_writer {
     struct writer base;
     struct loop *loop;
@@ -22,7 +24,7 @@ struct loop {
     uv_idle_t again; /* active while a step wants the next one at once: the loop then looks for I/O without waiting */
     uv_poll_t timer;
     int timer_fd;
-    int64_t armed_ms;
+    int64_t armed_us; /* by the machine's clock; -1: nothing is armed */
     struct loop_writer writer;
     pthread_mutex_t lock; /* over the two lists */
     struct list completed, calls;
@@ -84,15 +86,22 @@ static void on_async(uv_async_t *handle)
 
 /* ---- time ---- */
 
+/* When that is by the machine's clock. */
+static int64_t on_machine_us(struct loop *l, int64_t wake_ms)
+{
+    return wake_ms == INT64_MAX ? INT64_MAX : wake_ms * 1000 - clock_ahead_us(l->setup.clock);
+}
+
 static void arm(struct loop *l, int64_t wake_ms)
 {
-    if (wake_ms == l->armed_ms)
+    int64_t wake_us = on_machine_us(l, wake_ms);
+    if (wake_us == l->armed_us || (wake_us != INT64_MAX && llabs(wake_us - l->armed_us) < NEAR_US))
         return;
-    l->armed_ms = wake_ms;
+    l->armed_us = wake_us;
     struct itimerspec when = { 0 };
-    if (wake_ms != INT64_MAX) {
-        when.it_value.tv_sec = wake_ms / 1000;
-        when.it_value.tv_nsec = wake_ms % 1000 * 1000000 + 1; /* not zero: that would disarm it */
+    if (wake_us != INT64_MAX) {
+        when.it_value.tv_sec = wake_us / 1000000;
+        when.it_value.tv_nsec = wake_us % 1000000 * 1000 + 1; /* not zero: that would disarm it */
     }
     timerfd_settime(l->timer_fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &when, NULL);
 }
@@ -105,7 +114,7 @@ static void on_timer(uv_poll_t *handle, int status, int events)
     uint64_t expirations;
     ssize_t n = read(l->timer_fd, &expirations, sizeof expirations);
     (void)n;          /* ECANCELED: somebody set the clock, which is just as good a reason to look */
-    l->armed_ms = -1; /* nothing is armed: not even a time that never comes */
+    l->armed_us = -1; /* nothing is armed: not even a time that never comes */
 }
 
 static void on_again(uv_idle_t *handle)
@@ -143,7 +152,7 @@ enum err loop_new(const struct loop_setup *setup, struct loop **ret, struct erro
     static const struct writer_ops writer_ops = { submit };
     struct loop *l = xnew(*l);
     l->setup = *setup;
-    l->armed_ms = -1;
+    l->armed_us = -1;
     l->writer = (struct loop_writer){ { &writer_ops }, l };
     list_init(&l->completed);
     list_init(&l->calls);

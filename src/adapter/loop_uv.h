@@ -2,7 +2,7 @@
 /* adapter/loop_uv.h - drives a node on a libuv loop, on a thread of its own or the caller's.
  *
  *  - waits on a timer finer than a millisecond (timerfd, absolute wall time), so that what is due fires on the dot, and is
- *    woken when somebody sets the clock;
+ *    woken when somebody sets the clock; if its clock is a corrected one, by what the machine's clock will show then;
  *  - operations complete on the writer's thread and are delivered here, on the loop's;
  *  - other threads reach the node by loop_call. */
 #include <uv.h>

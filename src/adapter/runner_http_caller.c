@@ -36,12 +36,46 @@ void caller_give_back(struct call *c)
 
 bool caller_add(struct call *c)
 {
-    return curl_multi_add_handle(c->caller->multi, c->easy) == CURLM_OK;
+    if (curl_multi_add_handle(c->caller->multi, c->easy) != CURLM_OK)
+        return false;
+    list_push(&c->caller->running, &c->link);
+    return true;
+}
+
+static long own_port(const struct call *c)
+{
+    long port = 0;
+    curl_easy_getinfo(c->easy, CURLINFO_LOCAL_PORT, &port);
+    return port;
+}
+
+/* To pause a call and let it go on makes libcurl write. One that is done already has no connection. */
+static bool make_write(const struct caller *who, const struct host *h, long port)
+{
+    list_each (&who->running, link) {
+        struct call *c = container_of(link, struct call, link);
+        if (c->host != h || own_port(c) != port || curl_easy_pause(c->easy, CURLPAUSE_RECV) != CURLE_OK)
+            continue;
+        curl_easy_pause(c->easy, CURLPAUSE_CONT);
+        return true;
+    }
+    return false;
+}
+
+/* Of a stream that is broken off libcurl keeps the reset until it next has something to write on that connection: for as long the receiver
+ * would go on working for nobody. Where no other call can make it write, the connection goes. */
+static void remove_unfinished(struct call *c)
+{
+    long port = own_port(c);
+    curl_multi_remove_handle(c->caller->multi, c->easy);
+    if (c->is_tls && port && !make_write(c->caller, c->host, port))
+        poller_shut(c->runner->poller, c->caller, c->host, port);
 }
 
 void caller_remove(struct call *c)
 {
-    curl_multi_remove_handle(c->caller->multi, c->easy);
+    list_remove(&c->link);
+    remove_unfinished(c);
 }
 
 void caller_reap(struct caller *who)
@@ -54,7 +88,11 @@ void caller_reap(struct caller *who)
         CURL *easy = m->easy_handle;
         struct call *c = NULL;
         curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&c);
-        curl_multi_remove_handle(who->multi, easy);
+        list_remove(&c->link);
+        if (code == CURLE_OK)
+            curl_multi_remove_handle(who->multi, easy);
+        else
+            remove_unfinished(c);
         runner_http_finished(c, code);
     }
 }
@@ -92,6 +130,7 @@ static struct caller *caller_new(struct runner_http *r, int32_t tenant)
     struct caller *who = xnew(*who);
     who->tenant = tenant;
     who->runner = r;
+    list_init(&who->running);
     list_init(&who->spare);
     list_init(&who->touched);
     who->multi = curl_multi_init();

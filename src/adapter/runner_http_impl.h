@@ -36,6 +36,7 @@ struct caller {
     struct runner_http *runner;
     CURLM *multi;
     uv_timer_t timer;
+    struct list running; /* calls that libcurl has */
     struct list spare;   /* calls whose handles wait for their next use */
     struct list touched; /* in the poller's list: libcurl may be done with some calls */
     size_t open;         /* runs started and not done */
@@ -82,7 +83,7 @@ struct runner_http {
 
 /* One run, and a handle of libcurl that outlives it: most options are set once. */
 struct call {
-    struct list link; /* waiting at its host, or spare in its caller */
+    struct list link; /* waiting at its host, or running or spare in its caller */
     struct runner_http *runner;
     struct caller *caller;
     struct run *run;
@@ -134,7 +135,9 @@ void poller_free(struct poller *p);            /* frees itself once the loop has
 void poller_hold(struct poller *p, bool busy); /* whether the loop is to stay alive for it */
 void poller_watch(struct caller *caller);      /* its sockets, from now on */
 int poller_open(struct poller *p, struct call *c, const struct curl_sockaddr *to); /* a socket, or CURL_SOCKET_BAD */
-void poller_attach(struct poller *p, CURL *easy);                                  /* options that every handle gets */
+void poller_shut(struct poller *p, const struct caller *who, struct host *h,
+                 long port);                      /* an idle socket, by its own port */
+void poller_attach(struct poller *p, CURL *easy); /* options that every handle gets */
 
 /* runner_http_names.c */
 struct lookup {

@@ -6,6 +6,7 @@
  * Connections are counted here, because libcurl counts those of one tenant only. Where one more would be too many, the one
  * that has been idle for longest is shut down, whosever it is: its caller finds it dead and closes it before its next use. */
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -92,6 +93,30 @@ static void shut_idle(struct poller *p, struct socket *s)
     leave_idle(s);
     uncount(p, s);
     shutdown(s->fd, SHUT_RDWR);
+}
+
+static long own_port(int fd)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } a = { 0 };
+    socklen_t n = sizeof a;
+    if (getsockname(fd, &a.any, &n))
+        return 0;
+    return ntohs(a.any.sa_family == AF_INET6 ? a.v6.sin6_port : a.v4.sin_port);
+}
+
+void poller_shut(struct poller *p, const struct caller *who, struct host *h, long port)
+{
+    list_each (&h->idle, link) {
+        struct socket *s = container_of(link, struct socket, of_host);
+        if (s->caller != who || own_port(s->fd) != port)
+            continue;
+        shut_idle(p, s);
+        return;
+    }
 }
 
 /* For one more connection to the host. If none is idle, each is in use by a call, and those have a limit of their own. */

@@ -49,13 +49,25 @@ static void wipe_results(struct op *op)
         [OP_CLAIMED] = offsetof(struct op_claimed, ret),
         [OP_HELD] = offsetof(struct op_held, ret),
         [OP_RECURRING] = offsetof(struct op_recurring, ret),
-        [OP_FORGET] = 0,
+        [OP_KINDS - 1] = 0,
     };
     if (op->kind == OP_CATALOG) {
         struct op_catalog *c = container_of(op, struct op_catalog, op);
         for (size_t i = 0; i < c->n; i++)
             c->v[i].ret_version = c->v[i].ret_created_ms = -1;
     }
+    if (op->kind == OP_BEAT) {
+        struct op_beat *b = container_of(op, struct op_beat, op);
+        b->ret = (struct node_rows){ 0 };
+        b->ret_dead = b->ret_wished = b->ret_held_by_dead = false;
+    }
+    if (op->kind == OP_SHARE) {
+        struct op_share *s = container_of(op, struct op_share, op);
+        for (size_t i = 0; i < s->n; i++)
+            s->v[i].ret_tokens = s->v[i].ret_places = -1;
+    }
+    if (op->kind == OP_WISHES)
+        container_of(op, struct op_wishes, op)->ret_count = 0;
     if (ret_at[op->kind])
         *(struct tasks *)(void *)((char *)op + ret_at[op->kind]) = (struct tasks){ 0 };
 }
@@ -103,6 +115,26 @@ static enum err reader(struct store *s, struct reader **ret, struct error *e)
     return store_reader(self(s)->inner, ret, e);
 }
 
+static void watch(struct store *s, struct store_watch *w)
+{
+    store_watch(self(s)->inner, w);
+}
+
+static void await(struct store *s, struct store_echo *echo)
+{
+    store_await(self(s)->inner, echo);
+}
+
+static bool forget_echo(struct store *s, struct store_echo *echo)
+{
+    return store_forget_echo(self(s)->inner, echo);
+}
+
+static void heeded(struct store *s, uint64_t heard)
+{
+    store_heeded(self(s)->inner, heard);
+}
+
 static void free_all(struct store *s)
 {
     struct store_faults *f = self(s);
@@ -114,9 +146,16 @@ static void free_all(struct store *s)
 
 struct store *store_faults_new(struct store *inner, struct store_faults **ret)
 {
-    static const struct store_ops ops = { apply, reader, free_all };
+    static const struct store_ops ops = { .apply = apply,
+                                          .reader = reader,
+                                          .watch = watch,
+                                          .await = await,
+                                          .forget_echo = forget_echo,
+                                          .heeded = heeded,
+                                          .free = free_all };
+    static const struct store_ops alone = { .apply = apply, .reader = reader, .free = free_all };
     struct store_faults *f = xnew(*f);
-    f->base.ops = &ops;
+    f->base.ops = store_is_shared(inner) ? &ops : &alone;
     f->inner = inner;
     pthread_mutex_init(&f->lock, NULL);
     *ret = f;

@@ -103,7 +103,7 @@ static enum err op_insert(struct store_memory *s, struct op *base)
 
 /* ---- what is held ---- */
 
-static void pick_held(const struct claim *c, size_t max, struct picks *p)
+void picks_held(const struct claim *c, size_t max, struct picks *p)
 {
     list_each (&c->rows, link)
         if (p->n < max)
@@ -116,19 +116,7 @@ static enum err op_claimed(struct store_memory *s, struct op *base)
     cleanup_with(picks_release) struct picks p = { 0 };
     const struct claim *c = table_claim(&s->table, op->claim);
     if (c)
-        pick_held(c, SIZE_MAX, &p);
-    return picks_copy(&p, &base->arena, &op->ret, &base->error);
-}
-
-static enum err op_held(struct store_memory *s, struct op *base)
-{
-    struct op_held *op = as(struct op_held, base);
-    cleanup_with(picks_release) struct picks p = { 0 };
-    map_each (&s->table.claims, slot) {
-        const struct claim *c = slot->value;
-        if (!uuid_eq(c->node, op->not_node))
-            pick_held(c, op->max, &p);
-    }
+        picks_held(c, SIZE_MAX, &p);
     return picks_copy(&p, &base->arena, &op->ret, &base->error);
 }
 
@@ -228,11 +216,17 @@ static enum err op_recurring(struct store_memory *s, struct op *base)
     size_t i = order_find(o, op->after_cursor_ms, op->after_id);
     if (order_get(o, op->after_cursor_ms, op->after_id))
         i++;
-    for (; i < order_count(o) && p.n < op->max && order_at(o, i)->key < op->until_ms; i++)
-        picks_add(&p, task_at(o, i));
+    int64_t next_ms = INT64_MAX;
+    for (; i < order_count(o) && order_at(o, i)->key < next_ms; i++) {
+        const struct task *t = task_at(o, i);
+        if (p.n < op->max && recurring_gives(op, t->id, t->cursor_ms))
+            picks_add(&p, t);
+        else
+            next_ms = min_of(next_ms, recurring_counts_as(op, t->id, t->cursor_ms));
+    }
     if (picks_copy(&p, &base->arena, &op->ret, &base->error))
         return base->error.code;
-    op->ret_next_ms = i < order_count(o) ? order_at(o, i)->key : INT64_MAX;
+    op->ret_next_ms = next_ms;
     return ERR_OK;
 }
 
@@ -335,10 +329,11 @@ static enum err op_put(struct store_memory *s, struct op *base)
 
 static enum err (*const verbs[])(struct store_memory *, struct op *) = {
     [OP_INSERT] = op_insert,       [OP_CLAIM] = memory_claim,     [OP_CLAIMED] = op_claimed,
-    [OP_HELD] = op_held,           [OP_SETTLE] = op_settle,       [OP_RECURRING] = op_recurring,
+    [OP_HELD] = memory_held,       [OP_SETTLE] = op_settle,       [OP_RECURRING] = op_recurring,
     [OP_SPAWN] = op_spawn,         [OP_MISSED] = memory_missed,   [OP_PUT] = op_put,
     [OP_KEY_PUT] = memory_key_put, [OP_CATALOG] = memory_catalog, [OP_LEASE] = memory_lease,
-    [OP_FORGET] = memory_forget,
+    [OP_FORGET] = memory_forget,   [OP_BEAT] = memory_beat,       [OP_BURY] = memory_bury,
+    [OP_SHARE] = memory_share,     [OP_WISH] = memory_wish,       [OP_WISHES] = memory_wishes,
 };
 
 static enum err apply(struct store *base, struct op *const *ops, size_t n, struct error *e)
@@ -373,6 +368,9 @@ static void free_store(struct store *base)
     release_values(&s->leases);
     release_values(&s->dedupe);
     release_values(&s->catalog);
+    release_values(&s->nodes);
+    release_values(&s->wishes);
+    memory_shares_release(&s->shares);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }
@@ -390,5 +388,8 @@ struct store *store_memory_new(void)
     map_init(&s->leases, HASH_STABLE);
     map_init(&s->dedupe, HASH_STABLE);
     map_init(&s->catalog, HASH_STABLE);
+    map_init(&s->nodes, HASH_STABLE);
+    map_init(&s->shares, HASH_STABLE);
+    map_init(&s->wishes, HASH_STABLE);
     return &s->base;
 }

@@ -184,7 +184,8 @@ static const struct task *next_in(const struct claiming *c, const struct order *
         i++;
     for (; i < order_count(o) && order_at(o, i)->key <= c->op->until_ms; i++) {
         const struct task *t = task_at(o, i);
-        if (t->delivery != DELIVER_AT_MOST_ONCE || t->due_ms <= c->op->now_ms)
+        bool too_early = t->delivery == DELIVER_AT_MOST_ONCE && t->due_ms > c->op->now_ms;
+        if (!too_early && claim_is_for(c->op, t->id, t->due_ms))
             return t;
     }
     return NULL;
@@ -233,9 +234,13 @@ static void claim_suspects(struct claiming *c)
     }
 }
 
-static int64_t first_due(const struct order *o)
+/* What comes later counts as no earlier than it is due. */
+static int64_t first_due(const struct op_claim *op, const struct order *o)
 {
-    return order_count(o) ? order_at(o, 0)->key : INT64_MAX;
+    int64_t first_ms = INT64_MAX;
+    for (size_t i = 0; i < order_count(o) && order_at(o, i)->key < first_ms; i++)
+        first_ms = min_of(first_ms, claim_counts_as(op, order_at(o, i)->id, order_at(o, i)->key));
+    return first_ms;
 }
 
 static void tell_what_is_left(const struct table *t, struct op_claim *op)
@@ -243,10 +248,10 @@ static void tell_what_is_left(const struct table *t, struct op_claim *op)
     op->ret_next_due_ms = op->ret_next_suspect_ms = INT64_MAX;
     for (size_t i = 0; i < op->lane_count; i++) {
         const struct lane_rows *l = table_lane(t, op->lanes[i].lane);
-        op->lanes[i].ret_next_due_ms = l ? first_due(&l->due) : INT64_MAX;
+        op->lanes[i].ret_next_due_ms = l ? first_due(op, &l->due) : INT64_MAX;
         op->ret_next_due_ms = min_of(op->ret_next_due_ms, op->lanes[i].ret_next_due_ms);
         if (l)
-            op->ret_next_suspect_ms = min_of(op->ret_next_suspect_ms, first_due(&l->suspects));
+            op->ret_next_suspect_ms = min_of(op->ret_next_suspect_ms, first_due(op, &l->suspects));
     }
 }
 
@@ -293,6 +298,8 @@ static enum err answer(const struct claiming *c, struct op_claim *op, struct are
 enum err memory_claim(struct store_memory *s, struct op *base)
 {
     struct op_claim *op = container_of(base, struct op_claim, op);
+    if (memory_node_is_dead(s, op->node))
+        return node_is_dead(&base->error);
     if (table_claim(&s->table, op->claim))
         return error_set(&base->error, ERR_CONFLICT, "this claim was made before");
     struct claiming c = { .table = &s->table, .op = op };

@@ -28,6 +28,16 @@ static size_t victims_remove(struct victims *v, struct map *from)
     return v->n;
 }
 
+size_t memory_sweep(struct map *m, size_t max, bool (*may_go)(const void *entry, const struct sweep *w),
+                    const struct sweep *w)
+{
+    struct victims gone = victims_of(m, max);
+    map_each (m, slot)
+        if (may_go(slot->value, w))
+            victims_add(&gone, slot->key);
+    return victims_remove(&gone, m);
+}
+
 static size_t forget_idempotency(struct store_memory *s, int64_t before_ms, size_t max)
 {
     struct victims old = victims_of(&s->idempotency, max);
@@ -97,6 +107,10 @@ enum err memory_forget(struct store_memory *s, struct op *base)
     n += forget_jobs(s, op->jobs_before_ms, op->max - n);
     n += forget_tasks(s, op, op->max - n);
     n += forget_executions(s, op->executions_before_ms, op->max - n);
+    struct sweep w = { .store = s, .now_ms = op->now_ms };
+    n += memory_sweep(&s->wishes, op->max - n, memory_wish_may_go, &w);
+    n += memory_sweep(&s->shares, op->max - n, memory_share_may_go, &w);
+    n += memory_sweep(&s->nodes, op->max - n, memory_node_may_go, &w);
     op->ret_forgotten = n;
     op->ret_more = n == op->max;
     return ERR_OK;

@@ -15,6 +15,9 @@ struct store_memory {
     struct map leases;       /* name → struct lease */
     struct map dedupe;       /* tenant and key → struct dedupe_row */
     struct map catalog;      /* kind, tenant and name → struct catalog_row */
+    struct map nodes;        /* id → struct node_entry (store_memory_nodes.c) */
+    struct map shares;       /* key → struct share_entry (store_memory_share.c) */
+    struct map wishes;       /* task → struct wish_entry (store_memory_wishes.c) */
 };
 
 /* Tasks borrowed from the table, on their way into an arena. */
@@ -25,6 +28,7 @@ struct picks {
 
 void picks_add(struct picks *p, const struct task *t);
 void picks_release(struct picks *p);
+void picks_held(const struct claim *c, size_t max, struct picks *p); /* what the claim holds, until there are max */
 enum err picks_copy(const struct picks *p, struct arena *a, struct tasks *ret, struct error *e) must_use;
 
 /* ---- idempotency (store_memory_records.c) ---- */
@@ -93,6 +97,33 @@ enum err memory_key_put(struct store_memory *s, struct op *base);
 enum err memory_lease(struct store_memory *s, struct op *base);
 enum err memory_catalog(struct store_memory *s, struct op *base);
 enum err memory_forget(struct store_memory *s, struct op *base);
+
+/* ---- nodes, what they share and what is wished of them ---- */
+
+bool memory_node_is_dead(const struct store_memory *s, struct uuid id);
+bool memory_node_lives(const struct store_memory *s, struct uuid id); /* known, and not dead */
+void memory_places_drop(struct store_memory *s, struct uuid node);
+void memory_shares_release(struct map *shares);
+bool memory_is_wished(const struct store_memory *s, struct uuid node);
+
+enum err memory_held(struct store_memory *s, struct op *base);
+enum err memory_beat(struct store_memory *s, struct op *base);
+enum err memory_bury(struct store_memory *s, struct op *base);
+enum err memory_share(struct store_memory *s, struct op *base);
+enum err memory_wish(struct store_memory *s, struct op *base);
+enum err memory_wishes(struct store_memory *s, struct op *base);
+
+/* Frees and removes entries that may go, at most max; returns how many. What is asked of them is in `w`. */
+struct sweep {
+    const struct store_memory *store;
+    int64_t now_ms;
+    struct uuid node; /* nil: any */
+};
+size_t memory_sweep(struct map *m, size_t max, bool (*may_go)(const void *entry, const struct sweep *w),
+                    const struct sweep *w);
+bool memory_node_may_go(const void *entry, const struct sweep *w);
+bool memory_share_may_go(const void *entry, const struct sweep *w);
+bool memory_wish_may_go(const void *entry, const struct sweep *w);
 
 /* ---- readers ---- */
 

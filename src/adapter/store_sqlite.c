@@ -14,6 +14,11 @@ enum { AUTO_VACUUM_INCREMENTAL = 2 };
 #define HOLDERS "FROM slots AS s CROSS JOIN tasks AS t ON t.id = s.task_id WHERE s.key = ?1"
 #define DUE     "FROM tasks INDEXED BY tasks_due WHERE state = 0 AND kind <> 1 AND lane = ?1 "
 
+/* Claims by nodes that do not live; of a wish, that its task runs as it did when it was made. */
+#define LEFT_BEHIND "FROM claims WHERE node <> ?1 AND node NOT IN (SELECT id FROM nodes WHERE NOT dead)"
+#define STILL_RUNS                                                                                                     \
+    "EXISTS (SELECT 1 FROM tasks AS t WHERE t.id = wishes.task_id AND t.state = 3 AND t.fence = wishes.fence)"
+
 /* Rows come in the order of their time, nearly: those in front are looked at, ?3 of them, and at most ?2 go. */
 #define OLDEST(table, time)                                                                                            \
     "DELETE FROM " table " WHERE rowid IN (SELECT rowid FROM (SELECT rowid, " time " FROM " table                      \
@@ -46,7 +51,7 @@ static const char *const writer_sql[] = {
     [ST_DUE_BEHIND] =
         "SELECT rid" TASK_COLUMNS_DUE(SQL_NAME) ", gates " DUE "AND due_ms <= ?2 AND (due_ms, id) > (?3, ?4) "
                                                 "ORDER BY due_ms, id",
-    [ST_NEXT_DUE] = "SELECT due_ms " DUE "ORDER BY due_ms, id LIMIT 1",
+    [ST_NEXT_DUE] = "SELECT due_ms, id " DUE "ORDER BY due_ms, id",
     [ST_CLAIM_TASK] = "UPDATE tasks SET state = 3, fence = fence + 1, claim_id = ?2 WHERE rid = ?1",
     [ST_CLAIM_EXISTS] = "SELECT 1 FROM claims WHERE id = ?",
     [ST_CLAIM_INSERT] = "INSERT INTO claims (id, node, held, tasks) VALUES (?, ?, ?, ?)",
@@ -54,7 +59,7 @@ static const char *const writer_sql[] = {
     [ST_CLAIM_LEAVE] = "UPDATE claims SET held = held - ?2 WHERE id = ?1",
     [ST_CLAIM_DELETE] = "DELETE FROM claims WHERE id = ? AND held <= 0",
     [ST_CLAIM_BY_ID] = "SELECT id, tasks FROM claims WHERE id = ?",
-    [ST_CLAIMS_OF_OTHERS] = "SELECT id, tasks FROM claims WHERE node <> ?",
+    [ST_CLAIMS_LEFT_BEHIND] = "SELECT id, tasks " LEFT_BEHIND,
     [ST_SETTLE] = "UPDATE tasks SET state = ?2, due_ms = coalesce(?3, due_ms), attempts = ?4, losses = ?5, "
                   "claim_id = NULL, updated_ms = ?6, started_ms = coalesce(?7, started_ms), completed_ms = ?8, "
                   "last_error = ?9, cause = ?10, failed_ms = ?11 WHERE rid = ?1",
@@ -128,6 +133,33 @@ static const char *const writer_sql[] = {
     [ST_CATALOG_PUT] =
         "REPLACE INTO catalog (rowid" CATALOG_COLUMNS(SQL_NAME) ") VALUES (?" CATALOG_COLUMNS(SQL_MARK) ")",
     [ST_CATALOG_REMOVE] = "DELETE FROM catalog WHERE rowid = ?",
+    /* nodes: store_sqlite_nodes.c, store_sqlite_share.c, store_sqlite_wishes.c */
+    [ST_NODE_DEAD] = "SELECT dead FROM nodes WHERE id = ?",
+    [ST_NODE_BEAT] = "INSERT INTO nodes (id, name, version, beats, joined_ms, dead, dead_ms, doc) "
+                     "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (id) DO UPDATE "
+                     "SET name = ?2, version = ?3, beats = beats + 1, doc = ?8",
+    [ST_NODE_LEAVE] = "DELETE FROM nodes WHERE id = ?",
+    [ST_NODE_BURY] = "UPDATE nodes SET dead = 1, dead_ms = ?3 WHERE id = ?1 AND beats = ?2 AND NOT dead",
+    [ST_NODE_BURY_OTHERS] = "UPDATE nodes SET dead = 1, dead_ms = ?2 WHERE id <> ?1 AND NOT dead",
+    [ST_NODES] = "SELECT 0" NODE_COLUMNS(SQL_NAME) " FROM nodes ORDER BY dead, dead * -joined_ms, id",
+    [ST_LEFT_BEHIND] = "SELECT 1 " LEFT_BEHIND " LIMIT 1",
+    [ST_SHARE] = "SELECT rate, burst, level, since_ms, taken, seen_ms FROM shares WHERE key = ?",
+    [ST_SHARE_PUT] = "REPLACE INTO shares (key, rate, burst, level, since_ms, taken, seen_ms) "
+                     "VALUES (?, ?, ?, ?, ?, ?, ?)",
+    [ST_PLACES] = "SELECT node, n FROM places WHERE key = ?",
+    [ST_PLACES_PUT] = "REPLACE INTO places (key, node, n) VALUES (?, ?, ?)",
+    [ST_PLACES_GIVE_UP] = "DELETE FROM places WHERE key = ? AND node = ?",
+    [ST_PLACES_OF_DEAD] = "DELETE FROM places WHERE node NOT IN (SELECT id FROM nodes WHERE NOT dead)",
+    [ST_WISH_OWNER] = "SELECT c.node FROM tasks AS t CROSS JOIN claims AS c ON c.id = t.claim_id "
+                      "WHERE t.id = ?1 AND t.state = 3 AND t.fence = ?2",
+    [ST_WISH] = "INSERT INTO wishes (task_id, node, fence, abort, by_scheduled_ms, created_ms) "
+                "VALUES (?1, ?2, ?3, ?4, ?6, ?5) ON CONFLICT (task_id) DO UPDATE SET "
+                "by_scheduled_ms = CASE WHEN ?6 = 0 AND fence = ?3 THEN by_scheduled_ms ELSE ?6 END, "
+                "abort = ?4 OR (fence = ?3 AND abort), node = ?2, fence = ?3, created_ms = ?5",
+    [ST_IS_WISHED] = "SELECT 1 FROM wishes WHERE node = ?1 AND " STILL_RUNS " LIMIT 1",
+    [ST_WISHES_DROP] = "DELETE FROM wishes WHERE node = ?1 AND NOT " STILL_RUNS,
+    [ST_WISHES_COUNT] = "SELECT count(*) FROM wishes WHERE node = ?",
+    [ST_WISHES] = "SELECT task_id, fence, abort, by_scheduled_ms FROM wishes WHERE node = ?",
     /* forgetting: store_sqlite_forget.c */
     [ST_ENDED_INSERT] = "INSERT INTO ended (completed_ms, tasks) VALUES (?, ?)",
     [ST_ENDED_OLDEST] = "SELECT rowid, tasks FROM ended INDEXED BY ended_at WHERE completed_ms < ? "
@@ -142,6 +174,13 @@ static const char *const writer_sql[] = {
     [ST_FORGET_EXECUTIONS] = OLDEST("executions", "completed_us"),
     [ST_FORGET_DEDUPE] = "DELETE FROM dedupe WHERE (tenant_id, key) IN (SELECT tenant_id, key FROM dedupe "
                          "INDEXED BY dedupe_until WHERE until_ms < ?1 LIMIT ?2)",
+    [ST_FORGET_WISHES] =
+        "DELETE FROM wishes WHERE task_id IN (SELECT task_id FROM wishes WHERE NOT " STILL_RUNS " LIMIT ?2)",
+    [ST_FORGET_SHARES] = "DELETE FROM shares WHERE key IN (SELECT key FROM shares WHERE seen_ms < ?1 "
+                         "AND (rate = 0 OR level + (?3 - since_ms) * rate / 1000 - taken >= burst) "
+                         "AND key NOT IN (SELECT key FROM places) LIMIT ?2)",
+    [ST_FORGET_NODES] = "DELETE FROM nodes WHERE id IN (SELECT id FROM nodes WHERE dead AND dead_ms < ?1 "
+                        "AND id NOT IN (SELECT node FROM claims) LIMIT ?2)",
     [ST_GIVE_BACK] = "PRAGMA incremental_vacuum(128)",
 };
 static_assert(array_count(writer_sql) == ST_WRITER_COUNT, "a statement without a text");
@@ -152,38 +191,6 @@ static struct store_sqlite *self(struct store *s)
 }
 
 /* ---- counts ---- */
-
-void tally_add(struct tallies *t, int32_t tenant, enum task_state state, int64_t n)
-{
-    size_t i = 0;
-    while (i < t->n && t->v[i].tenant != tenant)
-        i++;
-    if (i == t->n) {
-        if (t->n == t->cap) {
-            t->cap = t->cap * 2 + 16;
-            t->v = xrealloc(t->v, t->cap * sizeof *t->v);
-        }
-        t->v[t->n++] = (struct tally){ .tenant = tenant };
-    }
-    t->v[i].n[state] += n;
-}
-
-void tally_move(struct store_sqlite *s, int32_t tenant, bool deleted, enum task_state from, enum task_state to)
-{
-    if (deleted)
-        return;
-    tally_add(&s->of_op, tenant, from, -1);
-    tally_add(&s->of_op, tenant, to, 1);
-}
-
-static void keep_tallies(struct store_sqlite *s)
-{
-    for (size_t i = 0; i < s->of_op.n; i++)
-        for (int state = 0; state <= TASK_EXPIRED; state++)
-            if (s->of_op.v[i].n[state])
-                tally_add(&s->of_transaction, s->of_op.v[i].tenant, (enum task_state)state, s->of_op.v[i].n[state]);
-    s->of_op.n = 0;
-}
 
 static enum err write_tallies(struct store_sqlite *s, struct error *e)
 {
@@ -258,13 +265,13 @@ static enum err in_savepoint(struct store_sqlite *s, struct op *op, enum err (*r
     if (rc) {
         slot_counts_forget(s);
         if (s->made_lanes)
-            lanes_forget(&s->conn.lanes);
+            store_lanes_forget(&s->conn.lanes);
         if (conn_run(&s->conn, writer_stmt(s, ST_ROLLBACK_TO), &ignored))
             return ignored.code;
     }
     if (conn_run(&s->conn, writer_stmt(s, ST_RELEASE), &ignored))
         return ignored.code;
-    return rc && s->conn.lanes.count == 0 && lanes_load(&s->conn, &ignored) ? ignored.code : rc;
+    return rc && s->conn.lanes.top == 0 && lanes_load(&s->conn, &ignored) ? ignored.code : rc;
 }
 
 static enum err run_op(struct store_sqlite *s, struct op *op)
@@ -283,6 +290,11 @@ static enum err run_op(struct store_sqlite *s, struct op *op)
     case OP_CATALOG: return in_savepoint(s, op, sqlite_catalog);
     case OP_LEASE: return sqlite_lease(s, op);
     case OP_FORGET: return sqlite_forget(s, op);
+    case OP_BEAT: return in_savepoint(s, op, sqlite_beat);
+    case OP_BURY: return sqlite_bury(s, op);
+    case OP_SHARE: return sqlite_share(s, op);
+    case OP_WISH: return sqlite_wish(s, op);
+    case OP_WISHES: return sqlite_wishes(s, op);
     }
     abort();
 }
@@ -294,14 +306,14 @@ static void roll_back(struct store_sqlite *s)
     if (!sqlite3_get_autocommit(s->conn.db))
         (void)!conn_run(&s->conn, writer_stmt(s, ST_ROLLBACK), &ignored);
     if (s->made_lanes)
-        lanes_forget(&s->conn.lanes);
+        store_lanes_forget(&s->conn.lanes);
 }
 
 static enum err run_all(struct store_sqlite *s, struct op *const *ops, size_t n, struct error *e)
 {
     if (conn_run(&s->conn, writer_stmt(s, ST_BEGIN), e))
         return e->code;
-    if (s->conn.lanes.count == 0 && lanes_load(&s->conn, e))
+    if (s->conn.lanes.top == 0 && lanes_load(&s->conn, e))
         return e->code;
     for (size_t i = 0; i < n; i++) {
         s->of_op.n = 0;
@@ -313,7 +325,7 @@ static enum err run_all(struct store_sqlite *s, struct op *const *ops, size_t n,
             return e->code;
         }
         if (ops[i]->rc == ERR_OK) {
-            keep_tallies(s);
+            tallies_keep(&s->of_transaction, &s->of_op);
             s->ended.kept = s->ended.n;
         }
     }
@@ -358,8 +370,8 @@ static void free_store(struct store *base)
     conn_release(&s->conn);
     directory_unlock(&s->directory);
     pthread_mutex_destroy(&s->writing);
-    free(s->of_op.v);
-    free(s->of_transaction.v);
+    tallies_release(&s->of_op);
+    tallies_release(&s->of_transaction);
     free(s->ended.v);
     free(s->scratch);
     free(s->rids);
@@ -376,7 +388,7 @@ static void free_storep(struct store_sqlite **s)
 
 enum err store_sqlite_open_at(const char *directory, int64_t now_ms, struct store **ret, struct error *e)
 {
-    static const struct store_ops ops = { apply, reader, free_store };
+    static const struct store_ops ops = { .apply = apply, .reader = reader, .free = free_store };
     struct error local;
     e = e ? e : &local;
     cleanup_with(free_storep) struct store_sqlite *s = xnew(*s);
@@ -384,7 +396,7 @@ enum err store_sqlite_open_at(const char *directory, int64_t now_ms, struct stor
     s->base.ops = &ops;
     s->directory.lock_fd = s->checkpointer.wake_fd = -1;
     pthread_mutex_init(&s->writing, NULL);
-    map_init(&s->slot_counts, HASH_STABLE);
+    slots_init(s);
     arena_init(&s->arena, 1 << 20);
     if (directory_lock(directory, &s->directory, e))
         return e->code;

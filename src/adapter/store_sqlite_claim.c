@@ -2,7 +2,6 @@
  * walk goes, in a table of their own. A task that finds none is dealt with at once: its lane is then walked anew from behind it, because
  * rows of the index that is walked have changed. */
 #include <endian.h>
-#include <stdlib.h>
 
 #include "adapter/store_sqlite_claim.h"
 
@@ -37,13 +36,19 @@ static enum err claim_insert(struct store_sqlite *s, const struct op_claim *op, 
 
 /* ---- picking ---- */
 
+static void add_bytes(struct claiming *c, size_t bytes)
+{
+    c->bytes += bytes;
+    c->full = c->full || c->bytes >= c->op->max_bytes;
+}
+
 static enum err pick(struct store_sqlite *s, struct claiming *c, sqlite3_stmt *st, struct error *e)
 {
     if (scratch_read_due(s, st, c->n, c->arena, e))
         return e->code;
     const struct task *t = &s->scratch[c->n++];
     c->full = c->n == c->op->max;
-    claim_add_bytes(c, t->payload.n + t->target_config.n);
+    add_bytes(c, t->payload.n + t->target_config.n);
     return ERR_OK;
 }
 
@@ -59,25 +64,30 @@ static enum err consider(struct store_sqlite *s, struct claiming *c, sqlite3_stm
     *ret = TAKEN;
     if (sqlite3_column_type(st, AT_gates) == SQLITE_NULL)
         return pick(s, c, st, e);
-    if (gate_look(s, st, &k, e))
+    if (candidate_read(s, st, &k, e) || gate_look(&c->gate, &k, e))
         return e->code;
     if (k.missing == k.n)
-        return gate_take_slots(s, &k, k.n, e) ? e->code : pick(s, c, st, e);
+        return gate_take(&c->gate, &k, k.n, e) ? e->code : pick(s, c, st, e);
     *ret = PASSED_OVER;
     if (k.task.due_ms > c->op->now_ms)
         return ERR_OK;
     *ret = DEALT_WITH;
     *place = (struct place){ k.task.due_ms, k.task.id };
     sqlite3_reset(st);
-    return gate_deal_with(s, c, &k, e);
+    if (gate_deal_with(&c->gate, &k, e))
+        return e->code;
+    c->full = c->gate.dealt_with == CLAIM_GATED_MAX;
+    add_bytes(c, k.bytes);
+    return ERR_OK;
 }
 
 /* ---- lanes ---- */
 
 static bool may_claim(const struct op_claim *op, sqlite3_stmt *st)
 {
-    return sqlite3_column_int(st, AT_delivery) != DELIVER_AT_MOST_ONCE ||
-           sqlite3_column_int64(st, AT_due_ms) <= op->now_ms;
+    int64_t due_ms = sqlite3_column_int64(st, AT_due_ms);
+    bool too_early = sqlite3_column_int(st, AT_delivery) == DELIVER_AT_MOST_ONCE && due_ms > op->now_ms;
+    return !too_early && (!op->own || claim_is_for(op, row_uuid(st, AT_id), due_ms));
 }
 
 static sqlite3_stmt *due_behind(struct store_sqlite *s, const struct op_claim *op, int64_t lane,
@@ -213,19 +223,24 @@ static enum err claim_suspects(struct store_sqlite *s, struct claiming *c, struc
 
 /* ---- what is left ---- */
 
-static enum err first_due(struct store_sqlite *s, struct lane lane, int pool, int64_t *ret, struct error *e)
+/* What comes later counts as no earlier than it is due. */
+static enum err first_due(struct store_sqlite *s, const struct op_claim *op, struct lane lane, int pool, int64_t *ret,
+                          struct error *e)
 {
     const struct lane_row *row = lanes_find(&s->conn, lane, pool);
     *ret = INT64_MAX;
     if (!row)
         return ERR_OK;
     sqlite3_stmt *st = writer_stmt(s, ST_NEXT_DUE);
-    bool found;
     sqlite3_bind_int64(st, 1, row->number);
-    if (conn_step(&s->conn, st, &found, e))
-        return e->code;
-    if (found)
-        *ret = sqlite3_column_int64(st, 0);
+    for (bool found;;) {
+        if (conn_step(&s->conn, st, &found, e))
+            return e->code;
+        int64_t due_ms = found ? sqlite3_column_int64(st, 0) : INT64_MAX;
+        if (due_ms >= *ret)
+            break;
+        *ret = min_of(*ret, claim_counts_as(op, row_uuid(st, 1), due_ms));
+    }
     sqlite3_reset(st);
     return ERR_OK;
 }
@@ -236,8 +251,8 @@ static enum err tell_what_is_left(struct store_sqlite *s, struct op_claim *op, s
     for (size_t i = 0; i < op->lane_count; i++) {
         struct lane_quota *q = &op->lanes[i];
         int64_t suspect_ms;
-        if (first_due(s, q->lane, POOL_DISPATCHED, &q->ret_next_due_ms, e) ||
-            first_due(s, q->lane, POOL_SUSPECT, &suspect_ms, e))
+        if (first_due(s, op, q->lane, POOL_DISPATCHED, &q->ret_next_due_ms, e) ||
+            first_due(s, op, q->lane, POOL_SUSPECT, &suspect_ms, e))
             return e->code;
         op->ret_next_due_ms = min_of(op->ret_next_due_ms, q->ret_next_due_ms);
         op->ret_next_suspect_ms = min_of(op->ret_next_suspect_ms, suspect_ms);
@@ -259,7 +274,7 @@ static enum err mark_claimed(struct store_sqlite *s, const struct op_claim *op, 
         t->state = TASK_RUNNING;
         t->fence++;
         t->claim = op->claim;
-        tally_move(s, t->tenant, t->deleted, TASK_SCHEDULED, TASK_RUNNING);
+        tally_move(&s->of_op, t->tenant, t->deleted, TASK_SCHEDULED, TASK_RUNNING);
     }
     return taken->n ? claim_insert(s, op, taken->n, e) : ERR_OK;
 }
@@ -270,9 +285,9 @@ static enum err read_gated(struct store_sqlite *s, const struct claiming *c, str
     sqlite3_stmt *st = writer_stmt(s, ST_TASK_BY_RID);
     size_t n = 0;
     enum err rc = ERR_OK;
-    for (size_t i = 0; !rc && i < c->gated_count; i++) {
+    for (size_t i = 0; !rc && i < c->gate.gated_count; i++) {
         bool row;
-        sqlite3_bind_int64(st, 1, c->gated[i]);
+        sqlite3_bind_int64(st, 1, c->gate.gated[i].rid);
         rc = conn_step(&s->conn, st, &row, e);
         if (!rc && row && sqlite3_column_int(st, AT_state) != TASK_SCHEDULED)
             rc = scratch_read(s, st, n++, c->arena, e);
@@ -285,20 +300,20 @@ static enum err answer(struct store_sqlite *s, struct claiming *c, struct error 
 {
     struct op_claim *op = c->op;
     struct tasks taken, gated;
-    struct replaced *replaced = arena_alloc(c->arena, c->replaced_count * sizeof *replaced);
+    struct replaced *replaced = arena_alloc(c->arena, c->gate.replaced_count * sizeof *replaced);
     if (scratch_take(s, c->n, c->arena, &taken, e))
         return e->code;
     if (!replaced)
         return error_set(e, ERR_LIMIT, "the answer is larger than the memory set aside for it");
-    if (c->replaced_count)
-        memcpy(replaced, c->replaced, c->replaced_count * sizeof *replaced);
+    if (c->gate.replaced_count)
+        memcpy(replaced, c->gate.replaced, c->gate.replaced_count * sizeof *replaced);
     if (mark_claimed(s, op, &taken, e) || read_gated(s, c, &gated, e) || tell_what_is_left(s, op, e))
         return e->code;
     op->ret = taken;
     op->ret_gated = gated;
     op->ret_replaced = replaced;
-    op->ret_replaced_count = c->replaced_count;
-    op->ret_woke = c->woke;
+    op->ret_replaced_count = c->gate.replaced_count;
+    op->ret_woke = c->gate.woke;
     return ERR_OK;
 }
 
@@ -318,14 +333,17 @@ enum err sqlite_claim(struct store_sqlite *s, struct op *base)
 {
     struct op_claim *op = (struct op_claim *)base;
     struct error *e = &base->error;
-    bool exists;
-    if (claim_exists(s, op->claim, &exists, e))
+    bool exists, known, dead;
+    if (node_look(s, &op->node, &known, &dead, e) || claim_exists(s, op->claim, &exists, e))
         return e->code;
+    if (dead)
+        return node_is_dead(e);
     if (exists)
         return error_set(e, ERR_CONFLICT, "this claim was made before");
-    struct claiming c = { .op = op, .arena = &base->arena };
+    struct claiming c = { .op = op,
+                          .arena = &base->arena,
+                          .gate = { .slots = &s->slots, .now_ms = op->now_ms, .is_picked = claim_is_picked } };
     enum err rc = claim_all(s, &c, e);
-    free(c.gated);
-    free(c.replaced);
+    gate_release(&c.gate);
     return rc;
 }

@@ -93,7 +93,7 @@ enum err sqlite_claimed(struct store_sqlite *s, struct op *base)
 enum err sqlite_held(struct store_sqlite *s, struct op *base)
 {
     struct op_held *op = (struct op_held *)base;
-    sqlite3_stmt *st = writer_stmt(s, ST_CLAIMS_OF_OTHERS);
+    sqlite3_stmt *st = writer_stmt(s, ST_CLAIMS_LEFT_BEHIND);
     sqlite3_bind_blob(st, 1, op->not_node.b, sizeof op->not_node.b, SQLITE_STATIC);
     return held(s, st, op->max, &base->arena, &op->ret, &base->error);
 }
@@ -178,7 +178,7 @@ static enum err write_verdict(struct store_sqlite *s, const struct guards *g, co
         sqlite3_bind_null(st, 9);
     if (again || failed)
         bind_rest(st, v, now_ms);
-    tally_move(s, g->tenant, g->deleted, TASK_RUNNING, v->next);
+    tally_move(&s->of_op, g->tenant, g->deleted, TASK_RUNNING, v->next);
     note_ended(s, g->rid, v->next, now_ms);
     return conn_run(&s->conn, st, e);
 }
@@ -228,7 +228,7 @@ static enum err write_replacement(struct store_sqlite *s, const struct guards *g
     assert(uuid_eq(t->claim, g->claim) || t->state != TASK_RUNNING);
     next.claim = (struct uuid){ 0 };
     left.claim = (struct uuid){ 0 };
-    return change_task(s, &left, &next, &keys, e) ? e->code : slots_hand_over(s, &keys, woke, e);
+    return change_task(s, &left, &next, &keys, e) ? e->code : slots_hand_over(&s->slots, &keys, woke, e);
 }
 
 static enum err apply_verdict(struct store_sqlite *s, const struct guards *g, const struct settlement *v,
@@ -239,7 +239,7 @@ static enum err apply_verdict(struct store_sqlite *s, const struct guards *g, co
         return e->code;
     if ((next == TASK_EXPIRED || next == TASK_SKIPPED) && count_as_skipped(s, g->rid, &v->parent, e))
         return e->code;
-    return g->gated ? slots_settle(s, &v->id, next, &op->ret_woke, e) : ERR_OK;
+    return g->gated ? slots_settle(&s->slots, &v->id, next, &op->ret_woke, e) : ERR_OK;
 }
 
 static enum err settle_one(struct store_sqlite *s, struct op_settle *op, struct settlement *v, struct leaving *l,
@@ -284,18 +284,18 @@ enum err sqlite_recurring(struct store_sqlite *s, struct op *base)
     sqlite3_stmt *st = writer_stmt(s, ST_RECURRING);
     int64_t next_ms = INT64_MAX;
     size_t n = 0;
-    enum err rc;
+    enum err rc = ERR_OK;
     sqlite3_bind_int64(st, 1, op->after_cursor_ms);
     sqlite3_bind_blob(st, 2, op->after_id.b, sizeof op->after_id.b, SQLITE_STATIC);
-    for (bool row; !(rc = conn_step(&s->conn, st, &row, e)) && row; n++) {
+    for (bool row; !rc && !(rc = conn_step(&s->conn, st, &row, e)) && row;) {
         int64_t cursor_ms = sqlite3_column_int64(st, AT_cursor_ms);
-        if (n == op->max || cursor_ms >= op->until_ms) {
-            next_ms = cursor_ms;
+        struct uuid id = row_uuid(st, AT_id);
+        if (cursor_ms >= next_ms)
             break;
-        }
-        rc = scratch_read(s, st, n, &base->arena, e);
-        if (rc)
-            break;
+        if (n < op->max && recurring_gives(op, id, cursor_ms))
+            rc = scratch_read(s, st, n++, &base->arena, e);
+        else
+            next_ms = min_of(next_ms, recurring_counts_as(op, id, cursor_ms));
     }
     sqlite3_reset(st);
     if (rc || scratch_take(s, n, &base->arena, &op->ret, e))

@@ -93,7 +93,7 @@ enum err conn_open(struct conn *c, const char *path, enum conn_mode mode, struct
     map_init(&c->lanes.by_key, HASH_STABLE);
     (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS,
                          0); /* else each allocation takes a lock; refused, rightly, once in use */
-    int rc = sqlite3_open_v2(path, &c->db, flags[mode] | SQLITE_OPEN_NOMUTEX, NULL);
+    int rc = sqlite3_open_v2(path, &c->db, flags[mode] | SQLITE_OPEN_NOMUTEX, mode == CONN_WRITER ? log_vfs() : NULL);
     if (rc != SQLITE_OK)
         return error_set(e, meaning(rc), "open '%s': %s", path, c->db ? sqlite3_errmsg(c->db) : sqlite3_errstr(rc));
     sqlite3_extended_result_codes(c->db, 1);
@@ -120,8 +120,7 @@ void conn_release(struct conn *c)
     for (size_t i = 0; i < c->stmt_count; i++)
         sqlite3_finalize(c->stmts[i]);
     free(c->stmts);
-    lanes_forget(&c->lanes);
-    free(c->lanes.by_number);
+    store_lanes_release(&c->lanes);
     for (size_t i = 0; i < array_count(c->texts); i++)
         buf_release(&c->texts[i]);
     sqlite3_close(c->db);
@@ -169,55 +168,6 @@ enum err conn_step(struct conn *c, sqlite3_stmt *st, bool *ret_row, struct error
 
 /* ---- lanes ---- */
 
-int task_pool(const struct task *t)
-{
-    if (t->target == TARGET_WORKER || t->target == TARGET_WORKFLOW)
-        return POOL_PULLED;
-    return task_is_suspect(t) ? POOL_SUSPECT : POOL_DISPATCHED;
-}
-
-enum { KEY_HEAD = 6, QUEUE_MAX = 1024 };
-
-/* tenant, class, pool, then the queue's name. */
-static struct str lane_key(struct lane lane, int pool, char out[KEY_HEAD + QUEUE_MAX])
-{
-    assert(lane.queue.n <= QUEUE_MAX);
-    memcpy(out, &lane.tenant, sizeof lane.tenant);
-    out[4] = (char)lane.class_;
-    out[5] = (char)pool;
-    if (lane.queue.n)
-        memcpy(out + KEY_HEAD, lane.queue.p, lane.queue.n);
-    return (struct str){ out, KEY_HEAD + lane.queue.n };
-}
-
-void lanes_forget(struct lanes *l)
-{
-    for (size_t i = 0; i < l->count; i++)
-        free(l->by_number[i]);
-    l->count = 0;
-    map_release(&l->by_key);
-}
-
-static void lanes_keep(struct lanes *l, int64_t number, struct lane lane, int pool)
-{
-    char bytes[KEY_HEAD + QUEUE_MAX];
-    struct str key = lane_key(lane, pool, bytes);
-    struct lane_row *row = xcalloc(1, sizeof *row + key.n);
-    memcpy(row->bytes, key.p, key.n);
-    row->key = (struct str){ row->bytes, key.n };
-    row->number = number;
-    row->lane = lane;
-    row->lane.queue = str_sub(row->key, KEY_HEAD, key.n);
-    row->pool = pool;
-    if ((size_t)number > l->cap) {
-        size_t cap = max_of((size_t)number * 2, (size_t)64);
-        l->by_number = xrealloc(l->by_number, cap * sizeof(struct lane_row *));
-        l->cap = cap;
-    }
-    l->by_number[l->count++] = row;
-    (void)map_put(&l->by_key, row->key, row);
-}
-
 /* Those that are new since the last look. Numbers are given out one by one, so that a gap means a damaged table. */
 static enum err load(struct conn *c, sqlite3_stmt *st, struct error *e)
 {
@@ -228,12 +178,12 @@ static enum err load(struct conn *c, sqlite3_stmt *st, struct error *e)
             return ERR_OK;
         int64_t number = sqlite3_column_int64(st, 0);
         int queue_n = sqlite3_column_bytes(st, 2), class_ = sqlite3_column_int(st, 3);
-        if (number != (int64_t)c->lanes.count + 1 || queue_n > QUEUE_MAX || class_ < 0 || class_ > CLASS_HIGH)
+        if (number != (int64_t)c->lanes.top + 1 || queue_n > LANE_QUEUE_MAX || class_ < 0 || class_ > CLASS_HIGH)
             return error_set(e, ERR_CORRUPT, "'%s': lane %lld is not one of ours", c->path, (long long)number);
         struct lane lane = { .tenant = sqlite3_column_int(st, 1),
                              .queue = { (const char *)sqlite3_column_text(st, 2), (size_t)queue_n },
                              .class_ = (enum priority_class)class_ };
-        lanes_keep(&c->lanes, number, lane, sqlite3_column_int(st, 4));
+        store_lanes_keep(&c->lanes, number, lane, sqlite3_column_int(st, 4));
     }
 }
 
@@ -242,7 +192,7 @@ enum err lanes_load(struct conn *c, struct error *e)
     sqlite3_stmt *st;
     if (sqlite3_prepare_v2(c->db, lanes_sql, -1, &st, NULL) != SQLITE_OK)
         return conn_fail(c, e);
-    sqlite3_bind_int64(st, 1, (int64_t)c->lanes.count);
+    sqlite3_bind_int64(st, 1, (int64_t)c->lanes.top);
     enum err rc = load(c, st, e);
     sqlite3_finalize(st);
     return rc;
@@ -250,16 +200,15 @@ enum err lanes_load(struct conn *c, struct error *e)
 
 const struct lane_row *lanes_find(struct conn *c, struct lane lane, int pool)
 {
-    char bytes[KEY_HEAD + QUEUE_MAX];
-    return map_get(&c->lanes.by_key, lane_key(lane, pool, bytes));
+    return store_lanes_find(&c->lanes, lane, pool);
 }
 
 enum err lanes_at(struct conn *c, int64_t number, const struct lane_row **ret, struct error *e)
 {
-    if (number > (int64_t)c->lanes.count && lanes_load(c, e))
+    if (number > (int64_t)c->lanes.top && lanes_load(c, e))
         return e->code;
-    if (number < 1 || number > (int64_t)c->lanes.count)
+    *ret = store_lanes_at(&c->lanes, number);
+    if (!*ret)
         return error_set(e, ERR_CORRUPT, "'%s': there is no lane %lld", c->path, (long long)number);
-    *ret = c->lanes.by_number[number - 1];
     return ERR_OK;
 }

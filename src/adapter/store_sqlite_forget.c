@@ -215,6 +215,23 @@ static enum err forget_jobs(struct store_sqlite *s, int64_t before_ms, size_t ma
     return ERR_OK;
 }
 
+/* Dead nodes, limits that nobody asks for, wishes that are over. */
+static enum err forget_cluster(struct store_sqlite *s, const struct op_forget *op, size_t *count, struct error *e)
+{
+    static const enum writer_statement all[] = { ST_FORGET_WISHES, ST_FORGET_SHARES, ST_FORGET_NODES };
+    for (size_t i = 0; i < array_count(all); i++) {
+        sqlite3_stmt *st = writer_stmt(s, all[i]);
+        sqlite3_bind_int64(st, 1, op->now_ms - NODE_KEPT_MS);
+        sqlite3_bind_int64(st, 2, (int64_t)(op->max - *count));
+        if (all[i] == ST_FORGET_SHARES)
+            sqlite3_bind_int64(st, 3, op->now_ms);
+        if (conn_run(&s->conn, st, e))
+            return e->code;
+        *count += (size_t)sqlite3_changes(s->conn.db);
+    }
+    return ERR_OK;
+}
+
 /* The file's last pages move into its gaps, a few at a time. A gap that the next tasks will fill anyhow is left to them: else the file
  * would shrink and grow all day. */
 static enum err give_back(struct store_sqlite *s, bool *ret_gave, struct error *e)
@@ -252,7 +269,7 @@ enum err sqlite_forget(struct store_sqlite *s, struct op *base)
     if (forget_ended(s, &f, e) || forget_dead(s, true, op->tasks_before_ms, op->max - n, &n, e) ||
         forget_dead(s, false, op->dlq_before_ms, op->max - n, &n, e) ||
         forget_oldest(s, ST_FORGET_EXECUTIONS, op->executions_before_ms * 1000, op->max - n, &n, e) ||
-        give_back(s, &gave, e))
+        forget_cluster(s, op, &n, e) || give_back(s, &gave, e))
         return e->code;
     op->ret_forgotten = n;
     op->ret_more = n == op->max || gave;

@@ -4,32 +4,14 @@
 #include <sqlite3.h>
 #include <stdatomic.h>
 
+#include "adapter/store_columns.h"
+#include "adapter/store_lanes.h"
+#include "adapter/store_reading.h"
+#include "adapter/store_slots.h"
 #include "adapter/store_sqlite.h"
-#include "base/buf.h"
-#include "base/map.h"
+#include "adapter/store_tally.h"
 
 /* ---- a connection, its statements and its lanes (store_sqlite_conn.c) ---- */
-
-enum {
-    POOL_DISPATCHED,
-    POOL_PULLED,  /* WORKER, WORKFLOW: never claimed by the scheduler */
-    POOL_SUSPECT, /* dispatched, but a few at a time */
-};
-
-struct lane_row {
-    int64_t number;
-    struct lane lane;
-    int pool;
-    struct str key; /* in the map; what follows holds it, and the queue's name at its end */
-    char bytes[];
-};
-
-/* The lanes table in memory: by key for those who write, by number for those who read rows. */
-struct lanes {
-    struct map by_key;
-    struct lane_row **by_number; /* [number - 1] */
-    size_t count, cap;
-};
 
 struct conn {
     sqlite3 *db;
@@ -38,7 +20,7 @@ struct conn {
     size_t stmt_count;
     enum err failed; /* set by conn_fail: whatever runs on this connection must be rolled back */
     struct error failure;
-    struct lanes lanes;
+    struct store_lanes lanes;
     struct buf texts[3]; /* JSON of the row being bound */
 };
 
@@ -59,150 +41,13 @@ enum err conn_run(struct conn *c, sqlite3_stmt *st, struct error *e) must_use;
 /* *ret_row says whether a row stands there; false resets the statement, and so does an error. */
 enum err conn_step(struct conn *c, sqlite3_stmt *st, bool *ret_row, struct error *e) must_use;
 
-int task_pool(const struct task *t);
-void lanes_forget(struct lanes *l); /* read anew at the next use */
 enum err lanes_load(struct conn *c, struct error *e) must_use;
 const struct lane_row *lanes_find(struct conn *c, struct lane lane, int pool); /* NULL: none */
 enum err lanes_at(struct conn *c, int64_t number, const struct lane_row **ret, struct error *e) must_use;
 
 /* ---- rows and structs (store_sqlite_row.c) ---- */
 
-enum column_kind {
-    COL_UUID, /* nil is NULL */
-    COL_BYTES32,
-    COL_I64,
-    COL_INT, /* int and enums: 0 to max */
-    COL_BOOL,
-    COL_TEXT,      /* empty is NULL */
-    COL_LANE,      /* a number; read back as the queue's name */
-    COL_RETRY,     /* JSON, NULL for RETRY_DEFAULT */
-    COL_SCHEDULE,  /* JSON, NULL for an empty one */
-    COL_DEAD_TEXT, /* empty and NULL unless the task is FAILED */
-    COL_DEAD_I64,  /* 0 unless it is */
-    COL_FAILED,    /* since when it is; else NULL. Written only */
-    COL_GATES,     /* JSON of concurrency, overlap and dedupe, NULL where nothing can hold the task back */
-};
-
-/* X(column, kind, member, max), in the order of the statements. */
-#define TASK_COLUMNS_DUE(X)                                                                                            \
-    X(id, COL_UUID, id, 0)                                                                                             \
-    X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
-    X(state, COL_INT, state, TASK_EXPIRED)                                                                             \
-    X(fence, COL_I64, fence, 0)                                                                                        \
-    X(deleted, COL_BOOL, deleted, 0)                                                                                   \
-    X(claim_id, COL_UUID, claim, 0)                                                                                    \
-    X(kind, COL_INT, kind, TASK_OCCURRENCE)                                                                            \
-    X(lane, COL_LANE, queue, 0)                                                                                        \
-    X(due_ms, COL_I64, due_ms, 0)                                                                                      \
-    X(delivery, COL_INT, delivery, DELIVER_AT_MOST_ONCE)                                                               \
-    X(version, COL_I64, version, 0)                                                                                    \
-    X(attempts, COL_INT, attempts, INT32_MAX)                                                                          \
-    X(losses, COL_INT, losses, INT32_MAX)                                                                              \
-    X(completed_ms, COL_I64, completed_ms, 0)                                                                          \
-    X(scheduled_ms, COL_I64, scheduled_ms, 0)                                                                          \
-    X(started_ms, COL_I64, started_ms, 0)                                                                              \
-    X(updated_ms, COL_I64, updated_ms, 0)                                                                              \
-    X(created_ms, COL_I64, created_ms, 0)                                                                              \
-    X(parent_id, COL_UUID, parent, 0)                                                                                  \
-    X(cursor_ms, COL_I64, cursor_ms, 0)                                                                                \
-    X(last_run_ms, COL_I64, last_run_ms, 0)                                                                            \
-    X(runs_count, COL_I64, runs_count, 0)                                                                              \
-    X(skipped_count, COL_I64, skipped_count, 0)                                                                        \
-    X(priority, COL_INT, priority, PRIORITY_MAX)                                                                       \
-    X(target, COL_INT, target, TARGET_NOOP)                                                                            \
-    X(timeout_ms, COL_I64, timeout_ms, 0)                                                                              \
-    X(expires_after_ms, COL_I64, expires_after_ms, 0)                                                                  \
-    X(name, COL_TEXT, name, 0)                                                                                         \
-    X(task_type, COL_TEXT, task_type, 0)                                                                               \
-    X(retry, COL_RETRY, retry, 0)                                                                                      \
-    X(schedule, COL_SCHEDULE, schedule, 0)                                                                             \
-    X(last_error, COL_TEXT, last_error, 0)                                                                             \
-    X(target_config, COL_TEXT, target_config, 0)                                                                       \
-    X(extra, COL_TEXT, extra, 0)                                                                                       \
-    X(payload, COL_TEXT, payload, 0)
-
-/* What a task that is SCHEDULED and not RECURRING has none of, but for the first. */
-#define TASK_COLUMNS_REST(X)                                                                                           \
-    X(gates, COL_GATES, concurrency_key, 0)                                                                            \
-    X(waits_for, COL_TEXT, waits_for, 0)                                                                               \
-    X(cause, COL_DEAD_TEXT, cause, 0)                                                                                  \
-    X(resolved_ms, COL_DEAD_I64, resolved_ms, 0)                                                                       \
-    X(resolution, COL_DEAD_TEXT, resolution, 0)                                                                        \
-    X(failed_ms, COL_FAILED, completed_ms, 0)                                                                          \
-    X(calendar, COL_TEXT, schedule.calendar, 0)
-
-#define TASK_COLUMNS(X) TASK_COLUMNS_DUE(X) TASK_COLUMNS_REST(X)
-
-#define EXECUTION_COLUMNS(X)                                                                                           \
-    X(id, COL_UUID, id, 0)                                                                                             \
-    X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
-    X(task_id, COL_UUID, task, 0)                                                                                      \
-    X(occurrence_id, COL_UUID, occurrence, 0)                                                                          \
-    X(status, COL_INT, status, EXECUTION_LOST)                                                                         \
-    X(attempt, COL_INT, attempt, INT32_MAX)                                                                            \
-    X(fence, COL_I64, fence, 0)                                                                                        \
-    X(scheduled_ms, COL_I64, scheduled_ms, 0)                                                                          \
-    X(due_ms, COL_I64, due_ms, 0)                                                                                      \
-    X(started_us, COL_I64, started_us, 0)                                                                              \
-    X(completed_us, COL_I64, completed_us, 0)                                                                          \
-    X(http_status, COL_INT, http_status, INT32_MAX)                                                                    \
-    X(worker, COL_TEXT, worker, 0)                                                                                     \
-    X(error, COL_TEXT, error, 0)                                                                                       \
-    X(output, COL_TEXT, output, 0)                                                                                     \
-    X(trace_id, COL_TEXT, trace_id, 0)
-
-#define IDEMPOTENCY_COLUMNS(X)                                                                                         \
-    X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
-    X(key, COL_BYTES32, key, 0)                                                                                        \
-    X(payload, COL_BYTES32, payload, 0)                                                                                \
-    X(status, COL_INT, status, INT32_MAX)                                                                              \
-    X(answer, COL_TEXT, answer, 0)                                                                                     \
-    X(created_ms, COL_I64, created_ms, 0)
-
-#define API_KEY_COLUMNS(X)                                                                                             \
-    X(id, COL_TEXT, id, 0)                                                                                             \
-    X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
-    X(hash, COL_BYTES32, hash, 0)                                                                                      \
-    X(name, COL_TEXT, name, 0)                                                                                         \
-    X(scopes, COL_TEXT, scopes, 0)                                                                                     \
-    X(created_ms, COL_I64, created_ms, 0)                                                                              \
-    X(expires_ms, COL_I64, expires_ms, 0)
-
-#define CATALOG_COLUMNS(X)                                                                                             \
-    X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
-    X(kind, COL_INT, kind, CATALOG_JOB)                                                                                \
-    X(name, COL_TEXT, name, 0)                                                                                         \
-    X(version, COL_I64, version, 0)                                                                                    \
-    X(created_ms, COL_I64, created_ms, 0)                                                                              \
-    X(updated_ms, COL_I64, updated_ms, 0)                                                                              \
-    X(doc, COL_TEXT, doc, 0)
-
-/* In a statement's text: the columns, as many question marks. A leading column keeps the commas right: `rid`, `rowid`. */
-#define SQL_NAME(column, kind, member, max) ", " #column
 #define SQL_MARK(column, kind, member, max) ", ?"
-
-/* Where a column of tasks stands in "SELECT rid" TASK_COLUMNS(SQL_NAME), and as a parameter behind the first one, rid. */
-enum task_column {
-    AT_rid,
-#define X(column, kind, member, max) AT_##column,
-    TASK_COLUMNS(X)
-#undef X
-};
-
-struct column {
-    const char *name;
-    enum column_kind kind;
-    size_t offset;
-    int64_t max;
-};
-
-struct table {
-    const char *what; /* "task": in sentences */
-    const struct column *columns;
-    int count;
-};
-extern const struct table table_due; /* TASK_COLUMNS_DUE */
-extern const struct table table_tasks, table_executions, table_idempotency, table_api_keys, table_catalog;
 
 /* Binds the struct's members from parameter `first` on; a lane is bound by the caller. Texts are borrowed until the next bind. */
 void row_bind(struct conn *c, sqlite3_stmt *st, int first, const struct table *t, const void *row);
@@ -235,6 +80,10 @@ char *directory_path(const char *directory, const char *name) must_use;
 /* A restore that was decided and then broken off is finished by whoever has the lock next (store_sqlite_restore.c). */
 enum err directory_finish(const char *directory, struct error *e) must_use;
 
+/* ---- the log (store_sqlite_log.c) ---- */
+
+const char *log_vfs(void); /* the name of the file layer that the writer opens its files through */
+
 /* ---- the checkpointer (store_sqlite_checkpoint.c) ---- */
 
 struct checkpointer {
@@ -251,17 +100,6 @@ enum err checkpointer_start(struct checkpointer *k, const char *path, struct con
 void checkpointer_stop(struct checkpointer *k); /* leaves the log empty, if no reader holds it */
 
 /* ---- the writer (store_sqlite.c; its operations in store_sqlite_{tasks,claims,missed}.c) ---- */
-
-/* Changes to the counts table, gathered: one row a tenant. */
-struct tally {
-    int32_t tenant;
-    int64_t n[TASK_EXPIRED + 1];
-};
-
-struct tallies {
-    struct tally *v;
-    size_t n, cap;
-};
 
 /* Tasks that became final in a transaction: see the table `ended`. */
 struct ended {
@@ -284,7 +122,8 @@ struct store_sqlite {
     int64_t *rids;        /* theirs */
     size_t scratch_cap;
     struct ended ended;
-    bool gives_back;        /* the file can be made shorter */
+    bool gives_back; /* the file can be made shorter */
+    struct slots slots;
     struct map slot_counts; /* slot key → how many hold it, in this transaction (store_sqlite_slots.c) */
     struct arena arena;     /* for what is looked at and not given away */
 };
@@ -316,7 +155,7 @@ enum writer_statement {
     ST_CLAIM_LEAVE,
     ST_CLAIM_DELETE,
     ST_CLAIM_BY_ID,
-    ST_CLAIMS_OF_OTHERS,
+    ST_CLAIMS_LEFT_BEHIND,
     ST_SETTLE,
     ST_SETTLE_DONE,
     ST_MOVE_LANE,
@@ -354,6 +193,25 @@ enum writer_statement {
     ST_RECURRING_COUNT,
     ST_CALENDAR_EXISTS,
     ST_CALENDAR_USED,
+    ST_NODE_DEAD,
+    ST_NODE_BEAT,
+    ST_NODE_LEAVE,
+    ST_NODE_BURY,
+    ST_NODE_BURY_OTHERS,
+    ST_NODES,
+    ST_LEFT_BEHIND,
+    ST_SHARE,
+    ST_SHARE_PUT,
+    ST_PLACES,
+    ST_PLACES_PUT,
+    ST_PLACES_GIVE_UP,
+    ST_PLACES_OF_DEAD,
+    ST_WISH_OWNER,
+    ST_WISH,
+    ST_IS_WISHED,
+    ST_WISHES_DROP,
+    ST_WISHES_COUNT,
+    ST_WISHES,
     ST_CATALOG_FIND,
     ST_CATALOG_PUT,
     ST_CATALOG_REMOVE,
@@ -367,6 +225,9 @@ enum writer_statement {
     ST_FORGET_IDEMPOTENCY,
     ST_FORGET_EXECUTIONS,
     ST_FORGET_DEDUPE,
+    ST_FORGET_WISHES,
+    ST_FORGET_SHARES,
+    ST_FORGET_NODES,
     ST_GIVE_BACK,
     ST_WRITER_COUNT
 };
@@ -376,8 +237,6 @@ static inline sqlite3_stmt *writer_stmt(struct store_sqlite *s, enum writer_stat
     return s->conn.stmts[which];
 }
 
-void tally_add(struct tallies *t, int32_t tenant, enum task_state state, int64_t n);
-void tally_move(struct store_sqlite *s, int32_t tenant, bool deleted, enum task_state from, enum task_state to);
 void scratch_grow(struct store_sqlite *s, size_t n); /* room for one more behind n */
 /* Reads the row where the statement stands as the scratch's nth; a due one has gates and no more behind TASK_COLUMNS_DUE. */
 enum err scratch_read_due(struct store_sqlite *s, sqlite3_stmt *st, size_t n, struct arena *a,
@@ -424,36 +283,21 @@ enum err idempotency_take_back(struct store_sqlite *s, int64_t rowid, struct err
 void note_ended(struct store_sqlite *s, int64_t rid, enum task_state state, int64_t completed_ms);
 enum err write_ended(struct store_sqlite *s, struct error *e) must_use; /* what was noted and kept so far */
 
-/* ---- slots (store_sqlite_slots.c) ---- */
+/* ---- slots (store_sqlite_slots.c, and of claims store_sqlite_gate.c; what is decided, in adapter/store_slots.h) ---- */
 
-struct held_slots {
-    size_t n;
-    struct str key[SLOTS_MAX];
-    char text[SLOTS_MAX][SLOT_KEY_MAX];
-};
-
+void slots_init(struct store_sqlite *s);
 void slot_counts_forget(struct store_sqlite *s);
-enum err slot_take(struct store_sqlite *s, int32_t tenant, const struct uuid *task, struct str key,
-                   struct error *e) must_use;
-enum err slot_drop(struct store_sqlite *s, const struct uuid *task, struct str key, struct error *e) must_use;
-enum err slots_of(struct store_sqlite *s, const struct uuid *task, struct held_slots *ret, struct error *e) must_use;
-bool slots_have(const struct held_slots *h, struct str key);
-/* Whether the slot is free for this task, which does not hold it; whether anybody waits for it. */
-enum err slot_is_free(struct store_sqlite *s, const struct task *t, const struct slot_need *need, bool *ret,
-                      struct error *e) must_use;
-enum err slot_is_awaited(struct store_sqlite *s, struct str key, bool *ret, struct error *e) must_use;
 
-/* The key that the task waits for, in `text`; empty: none. */
-enum err slot_waited_for(struct store_sqlite *s, int64_t rid, char text[SLOT_KEY_MAX], struct str *ret,
-                         struct error *e) must_use;
+/* The primitives of claims. */
+enum err slot_block(struct slots *base, const struct slot_row *r, const struct slot_need *need, int64_t now_ms,
+                    struct error *e);
+enum err slot_give_up(struct slots *base, const struct slot_row *r, enum task_state state, struct str why,
+                      int64_t now_ms, struct error *e);
+enum err slot_holders(struct slots *base, struct str key, struct slot_row **ret, size_t *ret_count, struct error *e);
+enum err slot_other(struct slots *base, struct str key, const struct slot_row *but, struct slot_row *ret,
+                    bool *ret_found, struct error *e);
+enum err slot_since(struct slots *base, struct str key, int64_t *ret, struct error *e);
 
-/* Lets go of what the task, as it is now, keeps no more; NULL: of all. Keys whose lines are to be looked at go to `keys`. */
-enum err slots_let_go(struct store_sqlite *s, const struct uuid *task, const struct task *next, struct slot_keys *keys,
-                      struct error *e) must_use;
-enum err slots_settle(struct store_sqlite *s, const struct uuid *task, enum task_state next, uint64_t *woke,
-                      struct error *e) must_use;
-enum err slots_hand_over(struct store_sqlite *s, const struct slot_keys *keys, uint64_t *woke,
-                         struct error *e) must_use;
 /* replace_task, and what it means for slots. */
 enum err change_task(struct store_sqlite *s, const struct guards *old, const struct task *t, struct slot_keys *keys,
                      struct error *e) must_use;
@@ -484,9 +328,18 @@ enum err calendar_check(struct store_sqlite *s, const struct task *t, struct err
 enum err calendar_unused(struct store_sqlite *s, const struct catalog_entry *x, struct error *e) must_use;
 enum err reader_sqlite_usage(struct reader *base, int32_t tenant, struct tenant_usage *ret, struct error *e);
 
+/* Whether a node is known, and marked dead (store_sqlite_nodes.c). */
+enum err node_look(struct store_sqlite *s, const struct uuid *id, bool *ret_known, bool *ret_dead,
+                   struct error *e) must_use;
+
 enum err sqlite_key_put(struct store_sqlite *s, struct op *base);
 enum err sqlite_catalog(struct store_sqlite *s, struct op *base);
 enum err sqlite_lease(struct store_sqlite *s, struct op *base);
+enum err sqlite_beat(struct store_sqlite *s, struct op *base);
+enum err sqlite_bury(struct store_sqlite *s, struct op *base);
+enum err sqlite_share(struct store_sqlite *s, struct op *base);
+enum err sqlite_wish(struct store_sqlite *s, struct op *base);
+enum err sqlite_wishes(struct store_sqlite *s, struct op *base);
 enum err sqlite_forget(struct store_sqlite *s, struct op *base);
 
 /* ---- reading (store_sqlite_read.c; what stands besides tasks in store_sqlite_read_records.c) ---- */
@@ -533,8 +386,6 @@ static inline struct reader_sqlite *reader_self(struct reader *r)
     return container_of(r, struct reader_sqlite, base);
 }
 
-enum err reader_not_found(const char *what, struct error *e);
-enum err reader_no_room(struct error *e);
 /* Reads the one row of a bound statement, or none. */
 enum err reader_read_one(struct reader_sqlite *r, sqlite3_stmt *st, const struct table *t, struct arena *a, void *row,
                          bool *ret_found, struct error *e) must_use;

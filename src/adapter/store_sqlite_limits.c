@@ -4,15 +4,6 @@
 
 /* ---- limits ---- */
 
-static int64_t tallied(const struct tallies *t, int32_t tenant)
-{
-    int64_t n = 0;
-    for (size_t i = 0; i < t->n; i++)
-        for (int state = 0; t->v[i].tenant == tenant && state <= TASK_RUNNING; state++)
-            n += t->v[i].n[state];
-    return n;
-}
-
 static enum err one_number(struct conn *c, sqlite3_stmt *st, int64_t *ret, struct error *e)
 {
     bool row;
@@ -27,13 +18,13 @@ static enum err check_pending(struct store_sqlite *s, const struct op_insert *op
 {
     int32_t tenant = op->tasks[0].tenant;
     sqlite3_stmt *st = writer_stmt(s, ST_PENDING);
-    int64_t written = 0, comes = tallied(&s->of_op, tenant);
+    int64_t written = 0, comes = tally_pending(&s->of_op, tenant);
     if (!op->max_pending || comes <= 0)
         return ERR_OK;
     sqlite3_bind_int(st, 1, tenant);
     if (one_number(&s->conn, st, &written, e))
         return e->code;
-    bool fits = written + tallied(&s->of_transaction, tenant) + comes <= op->max_pending;
+    bool fits = written + tally_pending(&s->of_transaction, tenant) + comes <= op->max_pending;
     return fits ? ERR_OK : limit_reached("max_pending", op->max_pending, e);
 }
 

@@ -1,11 +1,9 @@
-/* Up and down the versions of the schema. The files' names say version and direction: 0001_spine.up.sql. */
+/* Up and down the versions of the schema. */
 #include "adapter/store_sqlite_migrations.h"
 
-#include <assert.h>
 #include <unistd.h>
 
 #include "adapter/store_sqlite_impl.h"
-#include "base/embed.h"
 
 extern const struct embedded_file migrations_sqlite[];
 extern const size_t migrations_sqlite_count;
@@ -20,46 +18,25 @@ static const char list_sql[] = "SELECT version, name, applied_ms FROM migrations
 static const char insert_sql[] = "INSERT INTO migrations (version, name, applied_ms) VALUES (?, ?, ?)";
 static const char delete_sql[] = "DELETE FROM migrations WHERE version = ?";
 
-/* ---- what the binary holds ---- */
-
-struct version {
-    int number;
-    struct str name;
-    struct str up, down; /* SQL */
-};
-
-static struct str name_of(const struct embedded_file *f, const char *ending)
+static struct schema schema(void)
 {
-    struct str whole = str_from(f->name);
-    assert(whole.n > 5 + strlen(ending) && whole.p[4] == '_');
-    return str_sub(whole, 5, whole.n - strlen(ending));
-}
-
-/* Version n, counted from 1: its pair stands in the table as … down, up, by the order of names. */
-static struct version version_at(int n)
-{
-    const struct embedded_file *down = &migrations_sqlite[2 * n - 2], *up = down + 1;
-    struct version v = { .name = name_of(up, ".up.sql"), .up = up->text, .down = down->text };
-    int64_t number = 0;
-    bool numbered = str_to_i64(str_sub(str_from(up->name), 0, 4), 1, 9999, &number);
-    assert(numbered && number == n && str_eq(v.name, name_of(down, ".down.sql")));
-    v.number = (int)number;
-    return v;
+    return (struct schema){ migrations_sqlite, migrations_sqlite_count };
 }
 
 static int newest(void)
 {
-    return (int)migrations_sqlite_count / 2;
+    struct schema s = schema();
+    return schema_newest(&s);
 }
 
 /* ---- up and down, one step a transaction ---- */
 
-static enum err write_step(struct conn *c, const struct version *v, bool up, int64_t now_ms, struct error *e)
+static enum err write_step(struct conn *c, const struct schema_step *v, bool up, int64_t now_ms, struct error *e)
 {
     sqlite3_stmt *st;
     if (sqlite3_prepare_v2(c->db, up ? insert_sql : delete_sql, -1, &st, NULL) != SQLITE_OK)
         return conn_fail(c, e);
-    sqlite3_bind_int(st, 1, v->number);
+    sqlite3_bind_int(st, 1, v->version);
     if (up) {
         (void)bind_str(st, 2, v->name);
         sqlite3_bind_int64(st, 3, now_ms);
@@ -69,7 +46,7 @@ static enum err write_step(struct conn *c, const struct version *v, bool up, int
     return rc;
 }
 
-static enum err step(struct conn *c, const struct version *v, bool up, int64_t now_ms, struct error *e)
+static enum err step(struct conn *c, const struct schema_step *v, bool up, int64_t now_ms, struct error *e)
 {
     struct error ignored;
     enum err rc = conn_exec(c, "BEGIN IMMEDIATE", e);
@@ -81,7 +58,7 @@ static enum err step(struct conn *c, const struct version *v, bool up, int64_t n
         rc = conn_exec(c, "COMMIT", e);
     if (!rc)
         return ERR_OK;
-    (void)error_wrap(e, "migration %d (" STR_FMT ") %s", v->number, STR_ARG(v->name), up ? "up" : "down");
+    (void)error_wrap(e, "migration %d (" STR_FMT ") %s", v->version, STR_ARG(v->name), up ? "up" : "down");
     if (!sqlite3_get_autocommit(c->db))
         (void)!conn_exec(c, "ROLLBACK", &ignored);
     return rc;
@@ -129,9 +106,10 @@ enum err migrate(struct conn *c, int to_version, int64_t now_ms, struct error *e
         return too_new(c, at, e);
     if (conn_exec(c, make_table_sql, e))
         return e->code;
+    struct schema s = schema();
     for (; at != to; at += at < to ? 1 : -1) {
         bool up = at < to;
-        struct version v = version_at((int)(up ? at + 1 : at));
+        struct schema_step v = schema_step_at(&s, (int)(up ? at + 1 : at));
         if (step(c, &v, up, now_ms, e))
             return e->code;
     }
@@ -154,63 +132,49 @@ enum err store_sqlite_migrate(const char *directory, int to_version, int64_t now
     return rc;
 }
 
-static enum err no_room(struct error *e)
-{
-    return error_set(e, ERR_LIMIT, "does not fit in the memory allowed");
-}
-
-/* What is applied: marks known ones, adds others behind them. v has room for all. */
-static enum err read_applied(sqlite3_stmt *st, struct conn *c, struct arena *a, struct store_sqlite_migration *v,
+/* v has room for all. */
+static enum err read_applied(sqlite3_stmt *st, struct conn *c, struct arena *a, struct store_migration *v,
                              size_t *count, struct error *e)
 {
+    struct schema s = schema();
     for (bool row;;) {
         if (conn_step(c, st, &row, e))
             return e->code;
         if (!row)
             return ERR_OK;
-        int version = sqlite3_column_int(st, 0);
-        struct store_sqlite_migration *m = version <= newest() && version > 0 ? &v[version - 1] : &v[(*count)++];
         struct str name = { (const char *)sqlite3_column_text(st, 1), (size_t)sqlite3_column_bytes(st, 1) };
-        m->version = version;
-        m->applied = true;
-        m->applied_ms = sqlite3_column_int64(st, 2);
-        if (!m->known && !arena_str(a, name, &m->name))
-            return no_room(e);
+        if (store_migrations_mark(&s, a, v, count, sqlite3_column_int(st, 0), name, sqlite3_column_int64(st, 2), e))
+            return e->code;
     }
 }
 
-static enum err list_applied(struct conn *c, struct arena *a, struct store_sqlite_migration **v, size_t *count,
+static enum err list_applied(struct conn *c, struct arena *a, struct store_migration **v, size_t *count,
                              struct error *e)
 {
     int64_t has_table, at;
+    struct schema s = schema();
     if (conn_number(c, has_table_sql, &has_table, e))
         return e->code;
     if (!has_table)
         return ERR_OK;
-    if (conn_number(c, current_sql, &at, e))
+    if (conn_number(c, current_sql, &at, e) || store_migrations_known(&s, (size_t)at, a, v, e))
         return e->code;
-    struct store_sqlite_migration *wider = arena_array(a, struct store_sqlite_migration, *count + (size_t)at);
-    if (!wider)
-        return no_room(e);
-    memcpy(wider, *v, *count * sizeof *wider);
     sqlite3_stmt *st;
     if (sqlite3_prepare_v2(c->db, list_sql, -1, &st, NULL) != SQLITE_OK)
         return conn_fail(c, e);
-    enum err rc = read_applied(st, c, a, wider, count, e);
+    enum err rc = read_applied(st, c, a, *v, count, e);
     sqlite3_finalize(st);
-    *v = wider;
     return rc;
 }
 
-enum err store_sqlite_migrations(const char *directory, struct arena *a, struct store_sqlite_migration **ret,
+enum err store_sqlite_migrations(const char *directory, struct arena *a, struct store_migration **ret,
                                  size_t *ret_count, struct error *e)
 {
+    struct schema s = schema();
     size_t count = (size_t)newest();
-    struct store_sqlite_migration *v = arena_array(a, struct store_sqlite_migration, count);
-    if (!v)
-        return no_room(e);
-    for (int i = 1; i <= newest(); i++)
-        v[i - 1] = (struct store_sqlite_migration){ .version = i, .name = version_at(i).name, .known = true };
+    struct store_migration *v;
+    if (store_migrations_known(&s, 0, a, &v, e))
+        return e->code;
     cleanup_with(free_charp) char *path = directory_file(directory);
     if (access(path, F_OK) == 0) {
         struct conn c = { 0 };

@@ -1,20 +1,11 @@
 #pragma once
 /* adapter/store_sqlite_migrations.h - the versions of the schema: which are applied, and going up and down.
  *
- * Each is a pair of files migrations/sqlite/NNNN_name.{up,down}.sql inside the binary, and runs in one transaction with the
- * row that says so. store_sqlite_open goes up by itself; unless it is told the time, those rows have applied_ms 0. */
-#include "base/arena.h"
-
-struct store_sqlite_migration {
-    int version;
-    struct str name; /* "spine" */
-    bool known;      /* false: applied by a newer binary */
-    bool applied;
-    int64_t applied_ms; /* 0: not told */
-};
+ * Each runs in one transaction with the row that says so. store_sqlite_open goes up by itself; unless it is told the time, those rows have applied_ms 0. */
+#include "adapter/store_migrations.h"
 
 /* All that are known or applied, by version. Reads only, also while a server runs; a directory without a file has none applied. */
-enum err store_sqlite_migrations(const char *directory, struct arena *a, struct store_sqlite_migration **ret,
+enum err store_sqlite_migrations(const char *directory, struct arena *a, struct store_migration **ret,
                                  size_t *ret_count, struct error *e) must_use;
 
 enum { STORE_SQLITE_NEWEST = -1 };

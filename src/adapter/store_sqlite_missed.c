@@ -1,16 +1,7 @@
 /* OP_MISSED: from one recurring task that has something waiting to the next, and from its latest occurrence back. Both walks
  * follow an index, so that neither a million tasks nor a long history cost anything. */
+#include "adapter/store_edits.h"
 #include "adapter/store_sqlite_impl.h"
-
-/* A recurring task, and what of it is to be taken back: so many of s->scratch and s->rids, the earliest of them was for first_ms. */
-struct missed {
-    struct uuid id;
-    int64_t rid;
-    int32_t tenant;
-    struct schedule schedule; /* what there is about catching up in it */
-    size_t n;
-    int64_t first_ms;
-};
 
 static struct task spawned_row(sqlite3_stmt *st, struct uuid parent)
 {
@@ -36,72 +27,61 @@ static struct task spawned_row(sqlite3_stmt *st, struct uuid parent)
 static enum err holds_slot(struct store_sqlite *s, sqlite3_stmt *st, const struct task *t, bool *ret, struct error *e)
 {
     struct held_slots held = { .n = 0 };
-    if (t->fence == 0 && sqlite3_column_int(st, 11) && slots_of(s, &t->id, &held, e))
+    if (t->fence == 0 && sqlite3_column_int(st, 11) && s->slots.ops->held(&s->slots, &t->id, &held, e))
         return e->code;
     *ret = held.n > 0;
     return ERR_OK;
 }
 
-/* Walks from the latest back; what fired last ends it, so that a long history costs nothing. */
-static enum err find_missed(struct store_sqlite *s, struct missed *m, int64_t before_ms, struct error *e)
+/* Walks from the latest back; what fired last ends it, so that a long history costs nothing. What may be taken back goes to s->scratch
+ * and s->rids. */
+static enum err find_missed(struct store_sqlite *s, struct missed *m, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_AHEAD);
     (void)bind_uuid(st, 1, &m->id);
-    for (size_t ahead = 0;;) {
-        bool row;
+    for (enum missed_fate fate = MISSED_PASSED; fate != MISSED_END;) {
+        bool row, holds = false;
         if (conn_step(&s->conn, st, &row, e))
             return e->code;
         if (!row)
             return ERR_OK;
         struct task t = spawned_row(st, m->id);
-        bool holds = false;
         if (holds_slot(s, st, &t, &holds, e))
             break;
-        enum spawned how = spawned_how(&t, holds);
-        if (how == SPAWNED_FOR_GOOD)
-            break;
-        if (how == SPAWNED_BY_HAND)
-            continue;
-        scratch_grow(s, ahead);
-        s->scratch[ahead] = t;
-        s->rids[ahead++] = sqlite3_column_int64(st, 0);
-        if (spawned_was_missed(&t, &m->schedule, before_ms)) {
-            m->n = ahead;
-            m->first_ms = t.scheduled_ms;
-        }
-        if (m->schedule.catch_up == CATCH_UP_ALL && ahead > MISSED_ALL_MAX) {
-            m->n = 0;
-            break;
-        }
+        scratch_grow(s, m->ahead);
+        s->scratch[m->ahead] = t;
+        s->rids[m->ahead] = sqlite3_column_int64(st, 0);
+        fate = missed_look(m, &t, holds);
     }
     sqlite3_reset(st);
     return s->conn.failed;
 }
 
-static enum err take_back_missed(struct store_sqlite *s, const struct missed *m, struct slot_keys *keys,
+static enum err take_back_missed(struct store_sqlite *s, const struct missed *m, int64_t rid, struct slot_keys *keys,
                                  struct error *e)
 {
     for (size_t i = 0; i < m->n; i++) {
         const struct task *t = &s->scratch[i];
-        if (delete_task(s, s->rids[i], e) || (t->fence && slots_let_go(s, &t->id, NULL, keys, e)))
+        if (delete_task(s, s->rids[i], e) || (t->fence && slots_let_go(&s->slots, &t->id, NULL, keys, e)))
             return e->code;
     }
     tally_add(&s->of_op, m->tenant, TASK_SCHEDULED, -(int64_t)m->n);
     sqlite3_stmt *st = writer_stmt(s, ST_TAKE_BACK);
-    sqlite3_bind_int64(st, 1, m->rid);
-    sqlite3_bind_int64(st, 2, m->first_ms + schedule_spread(&m->schedule, m->id));
+    sqlite3_bind_int64(st, 1, rid);
+    sqlite3_bind_int64(st, 2, missed_cursor(m));
     sqlite3_bind_int64(st, 3, (int64_t)m->n);
     return conn_run(&s->conn, st, e);
 }
 
 /* *ret_found: it is a SCHEDULED recurring task. */
-static enum err read_catch_up(struct store_sqlite *s, struct missed *m, bool *ret_found, struct error *e)
+static enum err read_catch_up(struct store_sqlite *s, struct missed *m, int64_t *ret_rid, bool *ret_found,
+                              struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_CATCH_UP);
     (void)bind_uuid(st, 1, &m->id);
     if (conn_step(&s->conn, st, ret_found, e) || !*ret_found)
         return s->conn.failed;
-    m->rid = sqlite3_column_int64(st, 0);
+    *ret_rid = sqlite3_column_int64(st, 0);
     m->tenant = sqlite3_column_int(st, 1);
     m->schedule = (struct schedule){ .catch_up = (enum catch_up)sqlite3_column_int(st, 2),
                                      .spread_ms = sqlite3_column_int64(st, 3),
@@ -136,17 +116,18 @@ enum err sqlite_missed(struct store_sqlite *s, struct op *base)
     if (next_waiting(s, at, &next, e))
         return e->code;
     for (size_t i = 0; i < op->max && !uuid_is_nil(next); i++) {
-        struct missed m = { .id = next };
+        struct missed m = { .id = next, .before_ms = op->before_ms };
+        int64_t rid;
         bool found;
-        if (read_catch_up(s, &m, &found, e) || (found && find_missed(s, &m, op->before_ms, e)) ||
-            (m.n && take_back_missed(s, &m, &keys, e)))
+        if (read_catch_up(s, &m, &rid, &found, e) || (found && find_missed(s, &m, e)) ||
+            (m.n && take_back_missed(s, &m, rid, &keys, e)))
             return e->code;
         withdrawn += m.n;
         at = next;
         if (next_waiting(s, at, &next, e))
             return e->code;
     }
-    if (slots_hand_over(s, &keys, &woke, e))
+    if (slots_hand_over(&s->slots, &keys, &woke, e))
         return e->code;
     op->ret_withdrawn = withdrawn;
     op->ret_after = uuid_is_nil(next) ? next : at;

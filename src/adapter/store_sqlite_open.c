@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "adapter/directory.h"
 #include "adapter/store_sqlite_impl.h"
 
 char *directory_path(const char *directory, const char *name)
@@ -43,21 +44,6 @@ static enum err write_pid(const char *path, int fd, struct error *e)
     return ERR_OK;
 }
 
-/* With the folders above it: on a fresh machine ~/.local/share may be missing too. */
-static bool make_directory(const char *directory)
-{
-    if (mkdir(directory, 0700) == 0 || errno == EEXIST)
-        return true;
-    cleanup_with(free_charp) char *path = directory_path(directory, "");
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        if (mkdir(path, 0700) && errno != EEXIST)
-            return false;
-        *slash = '/';
-    }
-    return true;
-}
-
 /* Before SQLite does, which would let others read it; the log and its index take their mode from it. */
 static enum err make_file(const char *path, struct error *e)
 {
@@ -70,7 +56,7 @@ static enum err make_file(const char *path, struct error *e)
 
 enum err directory_lock(const char *directory, struct directory *ret, struct error *e)
 {
-    if (!make_directory(directory))
+    if (!directory_make(directory))
         return error_set(e, ERR_UNAVAILABLE, "make data directory '%s': %s", directory, strerror(errno));
     cleanup_with(free_charp) char *path = directory_path(directory, "belfry.lock");
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);

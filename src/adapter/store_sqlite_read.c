@@ -1,7 +1,7 @@
 /* Reading, on a connection of one's own.
  *
  * A list walks one index downwards by id and asks each row whether it is wanted, in slices: between them the snapshot is given
- * up, so that the log can shrink however long a search is, and behind VISIT_MAX rows the page ends, however few were found,
+ * up, so that the log can shrink however long a search is, and behind LIST_VISIT_MAX rows the page ends, however few were found,
  * with `more` and where to go on. So no page is slow, whatever is asked for. */
 #include <assert.h>
 #include <stdlib.h>
@@ -59,17 +59,7 @@ static const char *const reader_sql[] = {
 };
 static_assert(array_count(reader_sql) == RD_COUNT, "a statement without a text");
 
-enum { SLICE = 4000, VISIT_MAX = 100000, DUE_MAX = 10000 };
-
-enum err reader_not_found(const char *what, struct error *e)
-{
-    return error_set(e, ERR_NOT_FOUND, "there is no such %s", what);
-}
-
-enum err reader_no_room(struct error *e)
-{
-    return error_set(e, ERR_LIMIT, "the answer is larger than the memory set aside for it");
-}
+enum { SLICE = 4000, DUE_MAX = COUNT_SLOW_MAX };
 
 enum err reader_read_one(struct reader_sqlite *r, sqlite3_stmt *st, const struct table *t, struct arena *a, void *row,
                          bool *ret_found, struct error *e)
@@ -145,7 +135,7 @@ static enum err walk_down(struct walk *w, bool *ret_cut, struct error *e)
     bool stop = false;
     int rows = SLICE;
     w->before = uuid_is_nil(w->before) ? highest : w->before;
-    while (!stop && rows == SLICE && w->visited < VISIT_MAX) {
+    while (!stop && rows == SLICE && w->visited < LIST_VISIT_MAX) {
         if (walk_slice(w, &rows, &stop, e))
             return e->code;
         w->visited += rows;
@@ -162,14 +152,9 @@ static struct str text_at(sqlite3_stmt *st, int column)
     return (struct str){ p, p ? (size_t)sqlite3_column_bytes(st, column) : 0 };
 }
 
-static bool is_prefix(struct str name)
-{
-    return name.n && name.p[name.n - 1] == '*';
-}
-
 static bool name_matches(struct str wanted, struct str name)
 {
-    return is_prefix(wanted) ? str_starts(name, str_sub(wanted, 0, wanted.n - 1)) : str_eq(name, wanted);
+    return name_is_prefix(wanted) ? str_starts(name, str_sub(wanted, 0, wanted.n - 1)) : str_eq(name, wanted);
 }
 
 static bool kind_matches(const struct task_filter *f, sqlite3_stmt *st)
@@ -217,34 +202,26 @@ static enum err matches(struct reader_sqlite *r, const struct task_filter *f, sq
     return *ret && f->queue.n ? queue_matches(r, f, st, ret, e) : ERR_OK;
 }
 
-/* The index that leaves least to visit. */
+static sqlite3_stmt *bind_text(struct reader_sqlite *r, enum reader_statement which, struct str text)
+{
+    (void)bind_str(r->conn.stmts[which], 1, text);
+    return r->conn.stmts[which];
+}
+
 static sqlite3_stmt *choose(struct reader_sqlite *r, const struct task_filter *f)
 {
-    sqlite3_stmt *st;
-    if (!uuid_is_nil(f->parent)) {
-        st = r->conn.stmts[RD_LIST_PARENT];
-        (void)bind_uuid(st, 1, &f->parent);
-    } else if (f->calendar.n && f->states && f->states < 1u << TASK_RUNNING) { /* what is not over */
-        st = r->conn.stmts[RD_LIST_CALENDAR];
-        (void)bind_str(st, 1, f->calendar);
-    } else if (f->name.n && !is_prefix(f->name)) {
-        st = r->conn.stmts[RD_LIST_NAME];
-        (void)bind_str(st, 1, f->name);
-    } else if (f->waits_for.n) {
-        st = r->conn.stmts[RD_LIST_WAITING];
-        (void)bind_str(st, 1, f->waits_for);
-    } else if (f->cause.n && f->by_resolved && !f->resolved) {
-        st = r->conn.stmts[RD_LIST_CAUSE];
-        (void)bind_str(st, 1, f->cause);
-    } else if (f->states == 1u << TASK_FAILED || f->cause.n || f->by_resolved) {
-        st = r->conn.stmts[RD_LIST_FAILED];
-    } else if (f->task_type.n) {
-        st = r->conn.stmts[RD_LIST_TYPE];
-        (void)bind_str(st, 1, f->task_type);
-    } else {
-        st = r->conn.stmts[RD_LIST];
+    switch (list_walk_of(f)) {
+    case WALK_PARENT:
+        (void)bind_uuid(r->conn.stmts[RD_LIST_PARENT], 1, &f->parent);
+        return r->conn.stmts[RD_LIST_PARENT];
+    case WALK_CALENDAR: return bind_text(r, RD_LIST_CALENDAR, f->calendar);
+    case WALK_NAME: return bind_text(r, RD_LIST_NAME, f->name);
+    case WALK_WAITING: return bind_text(r, RD_LIST_WAITING, f->waits_for);
+    case WALK_CAUSE: return bind_text(r, RD_LIST_CAUSE, f->cause);
+    case WALK_FAILED: return r->conn.stmts[RD_LIST_FAILED];
+    case WALK_TYPE: return bind_text(r, RD_LIST_TYPE, f->task_type);
+    default: return r->conn.stmts[RD_LIST];
     }
-    return st;
 }
 
 struct listing {
@@ -448,11 +425,11 @@ static enum err lanes(struct reader *base, struct arena *a, struct lane **ret, s
     struct conn *c = &reader_self(base)->conn;
     if (lanes_load(c, e))
         return e->code;
-    struct lane *v = arena_alloc(a, c->lanes.count * sizeof *v);
+    struct lane *v = arena_alloc(a, c->lanes.top * sizeof *v);
     size_t n = 0;
     if (!v)
         return reader_no_room(e);
-    for (size_t i = 0; i < c->lanes.count; i++) {
+    for (size_t i = 0; i < c->lanes.top; i++) {
         if (!is_shown(c, c->lanes.by_number[i]))
             continue;
         v[n] = c->lanes.by_number[i]->lane;
@@ -499,7 +476,7 @@ static enum err counts(struct reader *base, int64_t now_ms, struct store_counts 
     struct store_counts counted = { 0 };
     if (count_states(c, &counted, e) || lanes_load(c, e))
         return e->code;
-    for (size_t i = 0; i < c->lanes.count && counted.due < DUE_MAX; i++)
+    for (size_t i = 0; i < c->lanes.top && counted.due < DUE_MAX; i++)
         if (count_due(c, c->lanes.by_number[i]->number, now_ms, DUE_MAX - counted.due, &counted.due, e))
             return e->code;
     *ret = counted;
@@ -513,7 +490,7 @@ static enum err queue_due(struct reader *base, int32_t tenant, struct str queue,
     int64_t due = 0;
     if (lanes_load(c, e))
         return e->code;
-    for (size_t i = 0; i < c->lanes.count && due < DUE_MAX; i++) {
+    for (size_t i = 0; i < c->lanes.top && due < DUE_MAX; i++) {
         const struct lane_row *l = c->lanes.by_number[i];
         bool is_its = l->pool == POOL_DISPATCHED && l->lane.tenant == tenant && str_eq(l->lane.queue, queue);
         if (is_its && count_due(c, l->number, now_ms, DUE_MAX - due, &due, e))

@@ -56,7 +56,7 @@ enum err reader_sqlite_dedupe(struct reader *base, int32_t tenant, struct str ke
 /* ---- dead letters by their cause ---- */
 
 /* Each cause is a step of its own, so that no snapshot is held for long; behind so many dead letters the rest is not counted. */
-enum { COUNT_MAX = 10000, LOOK_MAX = 1000000, GROUPS_MIN = 16 };
+enum { LOOK_MAX = 1000000, GROUPS_MIN = 16 };
 
 struct grouping {
     struct conn *conn;
@@ -92,7 +92,7 @@ static enum err add_group(struct grouping *g, struct str cause, struct error *e)
         (void)bind_str(st, 2, cause);
     else
         sqlite3_bind_null(st, 2);
-    sqlite3_bind_int(st, 3, COUNT_MAX);
+    sqlite3_bind_int(st, 3, COUNT_SLOW_MAX);
     if (conn_step(g->conn, st, &row, e))
         return e->code;
     struct cause_group x = { .cause = cause,

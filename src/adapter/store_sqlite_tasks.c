@@ -1,6 +1,7 @@
 /* Operations that put tasks in and change them: insert, spawn, put. */
 #include <assert.h>
 
+#include "adapter/store_edits.h"
 #include "adapter/store_sqlite_impl.h"
 
 /* ---- one row ---- */
@@ -13,7 +14,7 @@ enum err lane_number(struct store_sqlite *s, struct lane lane, int pool, int64_t
         return ERR_OK;
     }
     sqlite3_stmt *st = writer_stmt(s, ST_LANE_INSERT);
-    sqlite3_bind_int64(st, 1, (int64_t)s->conn.lanes.count + 1);
+    sqlite3_bind_int64(st, 1, (int64_t)s->conn.lanes.top + 1);
     sqlite3_bind_int(st, 2, lane.tenant);
     (void)bind_str(st, 3, lane.queue);
     sqlite3_bind_int(st, 4, (int)lane.class_);
@@ -21,7 +22,7 @@ enum err lane_number(struct store_sqlite *s, struct lane lane, int pool, int64_t
     s->made_lanes = true;
     if (conn_run(&s->conn, st, e) || lanes_load(&s->conn, e))
         return e->code;
-    *ret = (int64_t)s->conn.lanes.count;
+    *ret = (int64_t)s->conn.lanes.top;
     return ERR_OK;
 }
 
@@ -288,46 +289,31 @@ enum err sqlite_spawn(struct store_sqlite *s, struct op *base)
 
 /* ---- put ---- */
 
-static enum err check_put(const struct op_put *op, const struct guards *g, struct error *e)
-{
-    if (!g->found || g->deleted || g->tenant != op->task->tenant)
-        return error_set(e, ERR_NOT_FOUND, "there is no such task");
-    bool moved = g->kind == TASK_RECURRING && g->cursor_ms != op->cursor_ms;
-    if (g->version == op->version && g->fence == op->fence && g->state == op->state && !moved)
-        return ERR_OK;
-    (void)error_set(e, ERR_CONFLICT, "the task has changed since");
-    return error_in(e, g->version != op->version ? "version" : "state");
-}
-
 /* What the row where st stands holds and waits for. */
 static enum err free_withdrawn(struct store_sqlite *s, sqlite3_stmt *st, struct slot_keys *keys, struct error *e)
 {
     struct uuid id = row_uuid(st, 6);
     if (sqlite3_column_bytes(st, 8) > 0)
         slot_keys_add(keys, (struct str){ sqlite3_column_blob(st, 8), (size_t)sqlite3_column_bytes(st, 8) });
-    return sqlite3_column_int(st, 7) ? slots_let_go(s, &id, NULL, keys, e) : ERR_OK;
+    return sqlite3_column_int(st, 7) ? slots_let_go(&s->slots, &id, NULL, keys, e) : ERR_OK;
 }
 
 /* The rids of what is withdrawn go to s->rids; counts, slots and the cursor follow at once. */
-static enum err find_withdrawn(struct store_sqlite *s, struct op_put *op, size_t *ret, int64_t *ret_runs,
-                               struct slot_keys *keys, struct error *e)
+static enum err find_withdrawn(struct store_sqlite *s, struct op_put *op, int64_t *ret_runs, struct slot_keys *keys,
+                               struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_SPAWNED);
-    int64_t spread_ms = schedule_spread(&op->task->schedule, op->task->id);
     (void)bind_uuid(st, 1, &op->task->id);
     for (bool row;;) {
         if (conn_step(&s->conn, st, &row, e))
             return e->code;
         if (!row)
             return ERR_OK;
-        scratch_grow(s, *ret);
-        s->rids[(*ret)++] = sqlite3_column_int64(st, 0);
+        scratch_grow(s, op->ret_withdrawn);
+        s->rids[op->ret_withdrawn] = sqlite3_column_int64(st, 0);
         if (!sqlite3_column_int(st, 3))
             tally_add(&s->of_op, sqlite3_column_int(st, 1), (enum task_state)sqlite3_column_int(st, 2), -1);
-        int64_t at_ms = sqlite3_column_int64(st, 4) + spread_ms, runs = sqlite3_column_int64(st, 5);
-        *ret_runs += runs;
-        if (at_ms >= op->withdraw_from_ms && runs)
-            op->ret_cursor_ms = min_of(op->ret_cursor_ms, at_ms);
+        put_withdraw(op, sqlite3_column_int64(st, 4), sqlite3_column_int64(st, 5), ret_runs);
         if (free_withdrawn(s, st, keys, e)) {
             sqlite3_reset(st);
             return e->code;
@@ -338,41 +324,49 @@ static enum err find_withdrawn(struct store_sqlite *s, struct op_put *op, size_t
 static enum err withdraw(struct store_sqlite *s, struct op_put *op, int64_t *ret_runs, struct slot_keys *keys,
                          struct error *e)
 {
-    size_t n = 0;
-    op->ret_cursor_ms = op->task->cursor_ms;
-    op->ret_withdrawn = 0;
-    if (!op->withdraw || op->task->kind != TASK_RECURRING)
+    if (!put_withdraws(op))
         return ERR_OK;
-    if (find_withdrawn(s, op, &n, ret_runs, keys, e))
+    if (find_withdrawn(s, op, ret_runs, keys, e))
         return e->code;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < op->ret_withdrawn; i++)
         if (delete_task(s, s->rids[i], e))
             return e->code;
-    op->ret_withdrawn = n;
     return ERR_OK;
+}
+
+static struct put_guard put_guard_of(const struct guards *g)
+{
+    return (struct put_guard){ .found = g->found,
+                               .deleted = g->deleted,
+                               .tenant = g->tenant,
+                               .kind = g->kind,
+                               .state = g->state,
+                               .version = g->version,
+                               .fence = g->fence,
+                               .cursor_ms = g->cursor_ms,
+                               .last_run_ms = g->last_run_ms };
 }
 
 enum err sqlite_put(struct store_sqlite *s, struct op *base)
 {
     struct op_put *op = (struct op_put *)base;
     struct error *e = &base->error;
-    struct guards g;
+    struct guards old;
     int64_t record = 0, runs = 0;
     cleanup_with(slot_keys_release) struct slot_keys keys;
     slot_keys_init(&keys);
-    op->ret_woke = 0;
-    if (idempotency_put(s, op->idempotency, &record, e) || read_guards(s, &op->task->id, &g, e) ||
-        check_put(op, &g, e) || calendar_check(s, op->task, e) || withdraw(s, op, &runs, &keys, e))
+    put_begin(op);
+    if (idempotency_put(s, op->idempotency, &record, e) || read_guards(s, &op->task->id, &old, e))
         return e->code;
-    struct task next = *op->task;
-    next.cursor_ms = op->ret_cursor_ms;
-    next.last_run_ms = max_of(next.last_run_ms, g.last_run_ms);
-    next.runs_count = max_of(next.runs_count - runs, 0);
+    struct put_guard g = put_guard_of(&old);
+    if (put_check(op, &g, e) || calendar_check(s, op->task, e) || withdraw(s, op, &runs, &keys, e))
+        return e->code;
+    struct task next = put_next(op, &g, runs);
     bool is_new;
-    if (change_task(s, &g, &next, &keys, e) ||
+    if (change_task(s, &old, &next, &keys, e) ||
         (op->also && insert_or_same(s, op->also, (struct uuid){ 0 }, &is_new, e)))
         return e->code;
-    return slots_hand_over(s, &keys, &op->ret_woke, e);
+    return slots_hand_over(&s->slots, &keys, &op->ret_woke, e);
 }
 
 /* ---- keys and leases ---- */

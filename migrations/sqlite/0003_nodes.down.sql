@@ -1,0 +1,4 @@
+DROP TABLE wishes;
+DROP TABLE places;
+DROP TABLE shares;
+DROP TABLE nodes;

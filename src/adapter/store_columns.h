@@ -1,0 +1,171 @@
+#pragma once
+/* adapter/store_columns.h - what a row has: the columns of each table, for every store that speaks SQL.
+ *
+ * A column is a row here, and the only place that says where its member stands and how it is written. What is long and rare (a retry
+ * policy of one's own, a schedule, gates) is JSON text, which a person can read, and a database's json functions too. */
+#include "base/buf.h"
+#include "port/store.h"
+
+enum column_kind {
+    COL_UUID, /* nil is NULL */
+    COL_BYTES32,
+    COL_I64,
+    COL_INT, /* int and enums: 0 to max */
+    COL_BOOL,
+    COL_TEXT,      /* empty is NULL */
+    COL_LANE,      /* a number; read back as the queue's name */
+    COL_RETRY,     /* JSON, NULL for RETRY_DEFAULT */
+    COL_SCHEDULE,  /* JSON, NULL for an empty one */
+    COL_DEAD_TEXT, /* empty and NULL unless the task is FAILED */
+    COL_DEAD_I64,  /* 0 unless it is */
+    COL_FAILED,    /* since when it is; else NULL. Written only */
+    COL_GATES,     /* JSON of concurrency, overlap and dedupe, NULL where nothing can hold the task back */
+};
+
+/* X(column, kind, member, max), in the order of the statements. */
+#define TASK_COLUMNS_DUE(X)                                                                                            \
+    X(id, COL_UUID, id, 0)                                                                                             \
+    X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
+    X(state, COL_INT, state, TASK_EXPIRED)                                                                             \
+    X(fence, COL_I64, fence, 0)                                                                                        \
+    X(deleted, COL_BOOL, deleted, 0)                                                                                   \
+    X(claim_id, COL_UUID, claim, 0)                                                                                    \
+    X(kind, COL_INT, kind, TASK_OCCURRENCE)                                                                            \
+    X(lane, COL_LANE, queue, 0)                                                                                        \
+    X(due_ms, COL_I64, due_ms, 0)                                                                                      \
+    X(delivery, COL_INT, delivery, DELIVER_AT_MOST_ONCE)                                                               \
+    X(version, COL_I64, version, 0)                                                                                    \
+    X(attempts, COL_INT, attempts, INT32_MAX)                                                                          \
+    X(losses, COL_INT, losses, INT32_MAX)                                                                              \
+    X(completed_ms, COL_I64, completed_ms, 0)                                                                          \
+    X(scheduled_ms, COL_I64, scheduled_ms, 0)                                                                          \
+    X(started_ms, COL_I64, started_ms, 0)                                                                              \
+    X(updated_ms, COL_I64, updated_ms, 0)                                                                              \
+    X(created_ms, COL_I64, created_ms, 0)                                                                              \
+    X(parent_id, COL_UUID, parent, 0)                                                                                  \
+    X(cursor_ms, COL_I64, cursor_ms, 0)                                                                                \
+    X(last_run_ms, COL_I64, last_run_ms, 0)                                                                            \
+    X(runs_count, COL_I64, runs_count, 0)                                                                              \
+    X(skipped_count, COL_I64, skipped_count, 0)                                                                        \
+    X(priority, COL_INT, priority, PRIORITY_MAX)                                                                       \
+    X(target, COL_INT, target, TARGET_NOOP)                                                                            \
+    X(timeout_ms, COL_I64, timeout_ms, 0)                                                                              \
+    X(expires_after_ms, COL_I64, expires_after_ms, 0)                                                                  \
+    X(name, COL_TEXT, name, 0)                                                                                         \
+    X(task_type, COL_TEXT, task_type, 0)                                                                               \
+    X(retry, COL_RETRY, retry, 0)                                                                                      \
+    X(schedule, COL_SCHEDULE, schedule, 0)                                                                             \
+    X(last_error, COL_TEXT, last_error, 0)                                                                             \
+    X(target_config, COL_TEXT, target_config, 0)                                                                       \
+    X(extra, COL_TEXT, extra, 0)                                                                                       \
+    X(payload, COL_TEXT, payload, 0)
+
+/* What a task that is SCHEDULED and not RECURRING has none of, but for the first. */
+#define TASK_COLUMNS_REST(X)                                                                                           \
+    X(gates, COL_GATES, concurrency_key, 0)                                                                            \
+    X(waits_for, COL_TEXT, waits_for, 0)                                                                               \
+    X(cause, COL_DEAD_TEXT, cause, 0)                                                                                  \
+    X(resolved_ms, COL_DEAD_I64, resolved_ms, 0)                                                                       \
+    X(resolution, COL_DEAD_TEXT, resolution, 0)                                                                        \
+    X(failed_ms, COL_FAILED, completed_ms, 0)                                                                          \
+    X(calendar, COL_TEXT, schedule.calendar, 0)
+
+#define TASK_COLUMNS(X) TASK_COLUMNS_DUE(X) TASK_COLUMNS_REST(X)
+
+#define EXECUTION_COLUMNS(X)                                                                                           \
+    X(id, COL_UUID, id, 0)                                                                                             \
+    X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
+    X(task_id, COL_UUID, task, 0)                                                                                      \
+    X(occurrence_id, COL_UUID, occurrence, 0)                                                                          \
+    X(status, COL_INT, status, EXECUTION_LOST)                                                                         \
+    X(attempt, COL_INT, attempt, INT32_MAX)                                                                            \
+    X(fence, COL_I64, fence, 0)                                                                                        \
+    X(scheduled_ms, COL_I64, scheduled_ms, 0)                                                                          \
+    X(due_ms, COL_I64, due_ms, 0)                                                                                      \
+    X(started_us, COL_I64, started_us, 0)                                                                              \
+    X(completed_us, COL_I64, completed_us, 0)                                                                          \
+    X(http_status, COL_INT, http_status, INT32_MAX)                                                                    \
+    X(worker, COL_TEXT, worker, 0)                                                                                     \
+    X(error, COL_TEXT, error, 0)                                                                                       \
+    X(output, COL_TEXT, output, 0)                                                                                     \
+    X(trace_id, COL_TEXT, trace_id, 0)
+
+#define IDEMPOTENCY_COLUMNS(X)                                                                                         \
+    X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
+    X(key, COL_BYTES32, key, 0)                                                                                        \
+    X(payload, COL_BYTES32, payload, 0)                                                                                \
+    X(status, COL_INT, status, INT32_MAX)                                                                              \
+    X(answer, COL_TEXT, answer, 0)                                                                                     \
+    X(created_ms, COL_I64, created_ms, 0)
+
+#define API_KEY_COLUMNS(X)                                                                                             \
+    X(id, COL_TEXT, id, 0)                                                                                             \
+    X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
+    X(hash, COL_BYTES32, hash, 0)                                                                                      \
+    X(name, COL_TEXT, name, 0)                                                                                         \
+    X(scopes, COL_TEXT, scopes, 0)                                                                                     \
+    X(created_ms, COL_I64, created_ms, 0)                                                                              \
+    X(expires_ms, COL_I64, expires_ms, 0)
+
+#define CATALOG_COLUMNS(X)                                                                                             \
+    X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
+    X(kind, COL_INT, kind, CATALOG_JOB)                                                                                \
+    X(name, COL_TEXT, name, 0)                                                                                         \
+    X(version, COL_I64, version, 0)                                                                                    \
+    X(created_ms, COL_I64, created_ms, 0)                                                                              \
+    X(updated_ms, COL_I64, updated_ms, 0)                                                                              \
+    X(doc, COL_TEXT, doc, 0)
+
+#define NODE_COLUMNS(X)                                                                                                \
+    X(id, COL_UUID, id, 0)                                                                                             \
+    X(name, COL_TEXT, name, 0)                                                                                         \
+    X(version, COL_TEXT, version, 0)                                                                                   \
+    X(beats, COL_I64, beats, 0)                                                                                        \
+    X(joined_ms, COL_I64, joined_ms, 0)                                                                                \
+    X(dead, COL_BOOL, dead, 0)                                                                                         \
+    X(dead_ms, COL_I64, dead_ms, 0)                                                                                    \
+    X(doc, COL_TEXT, doc, 0)
+
+/* In a statement's text: the columns. A leading column keeps the commas right. */
+#define SQL_NAME(column, kind, member, max) ", " #column
+
+/* Where a column of tasks stands in "SELECT rid" TASK_COLUMNS(SQL_NAME), and as a parameter behind the first one, rid. */
+enum task_column {
+    AT_rid,
+#define X(column, kind, member, max) AT_##column,
+    TASK_COLUMNS(X)
+#undef X
+};
+
+struct column {
+    const char *name;
+    enum column_kind kind;
+    size_t offset;
+    int64_t max;
+};
+
+struct table {
+    const char *what; /* "task": in sentences */
+    const struct column *columns;
+    int count;
+};
+extern const struct table table_due; /* TASK_COLUMNS_DUE */
+extern const struct table table_tasks, table_executions, table_idempotency, table_api_keys, table_catalog, table_nodes;
+
+/* What a column says of a row: numbers (COL_I64, COL_INT, COL_BOOL, COL_DEAD_I64, COL_FAILED; false: NULL) and texts (COL_TEXT,
+ * COL_DEAD_TEXT, and the JSON of COL_RETRY, COL_SCHEDULE and COL_GATES, which is made in b; empty: NULL). */
+bool column_number(const struct column *c, const void *row, int64_t *ret);
+struct str column_text(const struct column *c, const void *row, struct buf *b);
+
+/* And back, into a zeroed row whose columns before this one were read. Texts are copied into the arena: ERR_LIMIT, it is full;
+ * ERR_CORRUPT: not what we wrote. */
+enum err column_read_number(const struct table *t, const struct column *c, int64_t number, void *row,
+                            struct error *e) must_use;
+enum err column_read_text(const struct table *t, const struct column *c, struct str text, struct arena *a, void *row,
+                          struct error *e) must_use;
+enum err column_wrong(const struct table *t, const struct column *c, int64_t number, struct error *e);
+
+/* Some databases take text for what it says it is. What came from elsewhere (an answer that a target gave) may be anything: bytes that
+ * are no UTF-8, and NUL, become U+FFFD, as they would in the API's JSON. */
+bool text_is_clean(struct str text);
+void text_add_clean(struct buf *out, struct str text);
