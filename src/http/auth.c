@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/map.h"
 #include "port/crypto.h"
@@ -179,6 +180,14 @@ static void remember(struct auth *a, const struct cached *c, uint64_t forgotten_
     pthread_mutex_unlock(&a->lock);
 }
 
+void auth_forget_all(struct auth *a)
+{
+    pthread_mutex_lock(&a->lock);
+    a->forgotten++;
+    forget_all(a);
+    pthread_mutex_unlock(&a->lock);
+}
+
 void auth_forget(struct auth *a, struct str id)
 {
     pthread_mutex_lock(&a->lock);
@@ -246,23 +255,39 @@ void auth_key_make(struct str pepper, struct str id, int32_t tenant, struct str 
     crypto_hmac_sha256(pepper, str_from(ret_text), ret->hash);
 }
 
-static enum err put_key(struct store *store, const struct api_key *key, struct error *e)
-{
-    struct op_key_put put = { .op = { .kind = OP_KEY_PUT }, .key = key };
-    arena_init(&put.op.arena, 64 * 1024);
-    struct op *const ops[] = { &put.op };
-    enum err rc = store_apply(store, ops, 1, e);
-    if (!rc && put.op.rc) {
-        *e = put.op.error;
-        rc = put.op.rc;
-    }
-    arena_release(&put.op.arena);
-    return rc;
-}
-
 bool api_key_is_admin(const struct api_key *k, int64_t now_ms)
 {
     return (scopes_parse(k->scopes) & 1U << SCOPE_ADMIN) && (!k->expires_ms || k->expires_ms > now_ms);
+}
+
+/* ---- the first key ---- */
+
+static enum err apply(struct store *store, struct op *op, struct error *e)
+{
+    arena_init(&op->arena, 64 * 1024);
+    struct op *const ops[] = { op };
+    enum err rc = store_apply(store, ops, 1, e);
+    if (!rc && op->rc) {
+        *e = op->error;
+        rc = op->rc;
+    }
+    arena_release(&op->arena);
+    return rc;
+}
+
+/* Nodes that start together: one makes the key, the others wait for it, and no longer than a node that dies meanwhile holds them up. */
+enum { BOOTSTRAP_MS = 10000, BOOTSTRAP_LOOK_MS = 50 };
+
+static enum err lease(struct store *store, struct uuid holder, int64_t now_ms, int64_t ttl_ms, bool *ret_held,
+                      struct error *e)
+{
+    struct op_lease op = {
+        .op = { .kind = OP_LEASE }, .name = S("bootstrap"), .holder = holder, .now_ms = now_ms, .ttl_ms = ttl_ms
+    };
+    enum err rc = apply(store, &op.op, e);
+    if (rc == ERR_OK)
+        *ret_held = op.ret_held;
+    return rc;
 }
 
 static bool has_admin(const struct key_list *keys, int64_t now_ms)
@@ -273,29 +298,61 @@ static bool has_admin(const struct key_list *keys, int64_t now_ms)
     return false;
 }
 
-enum err auth_bootstrap(struct store *store, struct str pepper, int64_t now_ms, char ret_text[AUTH_KEY_TEXT + 1],
-                        struct error *e)
+static enum err ask_for_admin(struct store *store, int64_t now_ms, bool *ret, struct error *e)
 {
     struct reader *r = NULL;
-    enum err rc = store_reader(store, &r, e);
-    if (rc)
-        return rc;
+    struct key_list keys = { 0 };
     cleanup_with(arena_release) struct arena arena;
     arena_init(&arena, 4 << 20);
-    struct api_key key;
-    struct key_list keys = { 0 };
-    rc = reader_keys(r, TENANT_DEFAULT, &arena, &keys, e);
+    enum err rc = store_reader(store, &r, e);
+    if (rc == ERR_OK)
+        rc = reader_keys(r, TENANT_DEFAULT, &arena, &keys, e);
     reader_free(r);
-    if (rc || has_admin(&keys, now_ms)) {
-        if (rc == ERR_OK)
-            ret_text[0] = '\0';
-        return rc;
-    }
+    if (rc == ERR_OK)
+        *ret = has_admin(&keys, now_ms);
+    return rc;
+}
+
+static enum err make_admin(struct store *store, struct str pepper, int64_t now_ms, char ret_text[AUTH_KEY_TEXT + 1],
+                           struct error *e)
+{
     char text[AUTH_KEY_TEXT + 1];
+    struct api_key key;
     auth_key_make(pepper, S(ADMIN_KEY_ID), TENANT_DEFAULT, S("admin"), S("admin"), now_ms, text, &key);
-    rc = put_key(store, &key, e);
+    struct op_key_put put = { .op = { .kind = OP_KEY_PUT }, .key = &key };
+    enum err rc = apply(store, &put.op, e);
     if (rc == ERR_OK)
         memcpy(ret_text, text, sizeof text);
     explicit_bzero(text, sizeof text);
+    return rc;
+}
+
+enum err auth_bootstrap(struct store *store, struct str pepper, int64_t now_ms, char ret_text[AUTH_KEY_TEXT + 1],
+                        struct error *e)
+{
+    struct uuid holder;
+    bool found = false, held = false;
+    crypto_random(holder.b, sizeof holder.b);
+    for (bool is_last = false;;
+         is_last = held) { /* held before it is looked for the last time: nobody makes one since */
+        if (ask_for_admin(store, now_ms, &found, e))
+            return e->code;
+        if (found || is_last)
+            break;
+        if (lease(store, holder, now_ms, BOOTSTRAP_MS, &held, e))
+            return e->code;
+        if (held)
+            continue;
+        nanosleep(&(struct timespec){ .tv_nsec = BOOTSTRAP_LOOK_MS * 1000000L }, NULL);
+        now_ms += BOOTSTRAP_LOOK_MS;
+    }
+    struct error ignored; /* it lapses */
+    enum err rc = ERR_OK;
+    if (found)
+        ret_text[0] = '\0';
+    else
+        rc = make_admin(store, pepper, now_ms, ret_text, e);
+    if (held)
+        (void)lease(store, holder, now_ms, 0, &held, &ignored);
     return rc;
 }

@@ -66,6 +66,7 @@ enum err auth_ask(struct auth *a, struct str header, struct reader *r, enum auth
 
 /* A key was revoked: what is remembered of it goes, and what is being read of it at this moment is not remembered. */
 void auth_forget(struct auth *a, struct str id);
+void auth_forget_all(struct auth *a); /* another node may have changed some */
 
 void auth_id_make(char out[AUTH_ID + 1]); /* a new key's name, by chance */
 
@@ -75,7 +76,7 @@ void auth_key_make(struct str pepper, struct str id, int32_t tenant, struct str 
 bool auth_key_is_well_formed(struct str text);
 bool api_key_is_admin(const struct api_key *k, int64_t now_ms); /* and has not expired */
 
-/* The first start: makes an admin key of tenant `default` unless there is one that has not expired. ret_text is empty if there was. Before anyone
- * else writes to the store. */
+/* The first start: makes an admin key of tenant `default` unless there is one that has not expired. ret_text is empty if there was. Of
+ * several nodes that start on one store, one makes it; the others wait. Before anyone else of this process writes to the store. */
 enum err auth_bootstrap(struct store *store, struct str pepper, int64_t now_ms, char ret_text[AUTH_KEY_TEXT + 1],
                         struct error *e) must_use;

@@ -153,21 +153,28 @@ static void write_answer(struct request *q, const struct creation *v, size_t n)
     jw_object_end(&w);
 }
 
-enum handled batch_create(struct request *q, struct reader *r)
+static enum handled create(struct request *q, struct reader *r)
 {
-    struct batch b = { .q = q };
-    bool lines = false;
-    media_type_is_known(q->head.content_type, &lines);
-    if (!(lines ? read_lines(&b) : read_array(&b)) || !limits_take(q, b.q->task_count))
-        return HANDLED_DONE;
+    struct batch *b = q->batch;
     buf_release(&q->body); /* what is needed of it is in the tasks */
-    if (b.has_keys)
-        return dedupe_create(q, r, b.v, b.n, write_answer);
-    write_answer(q, b.v, b.n);
+    if (b->has_keys)
+        return dedupe_create(q, r, b->v, b->n, write_answer);
+    write_answer(q, b->v, b->n);
     if (q->task_count == 0)
         return HANDLED_DONE;
     q->write.insert = (struct op_insert){
         .op = { .kind = OP_INSERT }, .tasks = q->tasks, .count = q->task_count, .idempotency = request_record(q)
     };
     return request_submit(q, tasks_created);
+}
+
+enum handled batch_create(struct request *q, struct reader *r)
+{
+    struct batch *b = q->batch = arena_new(&q->arena, struct batch);
+    bool lines = false;
+    b->q = q;
+    media_type_is_known(q->head.content_type, &lines);
+    if (!(lines ? read_lines(b) : read_array(b)))
+        return HANDLED_DONE;
+    return limits_take(q, r, q->task_count, create);
 }

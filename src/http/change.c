@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "base/log.h"
+#include "http/heed.h"
 #include "http/impl.h"
 #include "http/query.h"
 
@@ -38,6 +39,12 @@ static void tell_all(struct request *q, struct change *c)
         log_error("book_failed", kv_str("name", c->name), kv_err(&e));
     if (setup->catalog_changed)
         setup->catalog_changed(setup->context);
+}
+
+static void heeded(struct request *q)
+{
+    if (!q->change->then || q->change->then(q) == HANDLED_DONE)
+        request_answer(q);
 }
 
 /* True if the answer is there; false if it was begun anew. */
@@ -76,8 +83,8 @@ static void change_done(struct op *op)
         request_fail(q, &op->error);
     } else {
         tell_all(q, c);
-        if (c->then && c->then(q) == HANDLED_LATER)
-            return;
+        heed_wait(q, heeded);
+        return;
     }
     request_answer(q);
 }

@@ -1,7 +1,7 @@
 #pragma once
 /* http/change.h - a change of the catalog (queues, calendars, tenants): what is there is read, its resource says what it becomes, the
  * writer puts it there if it still is what was read; else all is done again from the start, a few times. After the commit the book
- * knows it, who decides by it is told, and the answer goes out. */
+ * knows it, who decides by it is told, and once other nodes heed it the answer goes out. */
 #include "base/json.h"
 #include "http/request.h"
 

@@ -26,6 +26,7 @@ struct edit {
 
     int64_t deadline_ns;    /* of a recall; 0: none yet */
     int64_t aborting_fence; /* its owner has been told to end it; 0: not so */
+    struct task claimed;    /* what another node was asked for, and gave back; its id is nil: nothing */
     struct timer look_again;
 };
 
@@ -334,6 +335,7 @@ static enum handled after_recall(struct request *q, enum recall_result result)
     case RECALL_DONE: nudge(q); return HANDLED_DONE;
     case RECALL_ABORTING: q->edit->aborting_fence = q->edit->current.fence; return look_later(q);
     case RECALL_ANSWERED: return request_later(q, request_replay_stored);
+    case RECALL_FREED: q->edit->claimed = q->edit->current; return request_later(q, attempt);
     case RECALL_RUNNING: break;
     }
     return refuse_running(q);
@@ -380,6 +382,7 @@ static enum handled attempt(struct request *q, struct reader *r)
     q->now_ms = clock_wall_ms(q->server->setup.clock);
     if (request_get_task(q, r, &edit->current, &e))
         return request_fail(q, &e);
+    task_undo_delay(&edit->current, &edit->claimed);
     if (!if_match_allows(q->head.if_match, edit->current.version))
         return request_refuse(q, PROBLEM_PRECONDITION, "it was changed since you read it; read it again");
     if (make_plan(q, edit, &e))

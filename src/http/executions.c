@@ -64,7 +64,7 @@ enum handled executions_list(struct request *q, struct reader *r)
     struct execution_page page = { 0 };
     if (query_read(q->query, fields, array_count(fields), &p, &q->arena, &e) || request_get_task(q, r, &t, &e))
         return request_fail(q, &e);
-    struct execution_filter f = { .tenant = q->who.tenant, .statuses = p.results, .before = p.cursor };
+    struct execution_filter f = { .tenant = q->who.tenant, .statuses = p.results, .before = p.cursor, .may_lag = true };
     f.task = t.kind == TASK_OCCURRENCE ? t.parent : t.id;
     f.limit = (size_t)p.limit;
     if (reader_executions(r, &f, &q->arena, &page, &e))

@@ -55,8 +55,9 @@ struct http_server {
     bool closed;    /* nothing is run any more */
     bool stopping;
     struct uuid_gen ids;
-    struct list jobs; /* those that are not over (http/jobs.h) */
+    struct list jobs; /* those that are worked on here (http/jobs.h) */
     size_t job_count;
+    struct job_watch *job_watch; /* NULL: nobody else works on any */
 
     struct timer sweep;
     bool sweeping;

@@ -1,6 +1,7 @@
-/* One job at work. It advances in turns: a turn looks at what became of tasks retried before, lists the next page, asks for the action
- * on each task of it, several at a time, and saves how far it came; then it waits as long as the job's pace says. A turn counts as a
- * request that runs, so that the server does not stop under it; between turns nothing does.
+/* One job at work. It advances in turns: a turn makes sure that the job is ours, looks at its record and at what became of tasks
+ * retried before, lists the next page, asks for the action on each task of it, several at a time, and saves how far it came; then it
+ * waits as long as the job's pace says. A turn counts as a request that runs, so that the server does not stop under it; between turns
+ * nothing does.
  *
  * A page is asked for by requests of our own, which end on any thread: the page's state is under the lock. */
 #include <stdio.h>
@@ -27,10 +28,12 @@ struct job_run {
     struct request *carrier; /* never answered: what steps and saves run on */
     struct timer timer;
     int32_t tenant;
-    struct arena arena;
+    struct uuid id;
+    struct arena arena; /* the job's texts */
     struct job job;
-    atomic_bool cancelled;
-    bool saved; /* the final state is in the store */
+    int64_t version;    /* of its record, as far as we know; 0: not read yet */
+    struct uuid cursor; /* as the record has it */
+    bool over;          /* nothing is left to do here: it has ended, or is another node's */
 
     pthread_mutex_t lock; /* over what follows, and the job's counts */
     struct uuid page[PAGE_MAX];
@@ -59,13 +62,11 @@ static void wake(struct timer *timer)
 static void turn_over(struct job_run *run, int64_t pause_ms)
 {
     struct http_server *s = run->server;
-    if (run->job.state != JOB_RUNNING && run->saved) {
+    if (run->over) {
         pthread_mutex_lock(&s->lock);
         list_remove(&run->link);
         s->job_count--;
         pthread_mutex_unlock(&s->lock);
-        log_info("job_over", kv_uuid("job", run->job.id), kv_cstr("state", job_state_name(run->job.state)),
-                 kv_i64("done", run->job.done), kv_i64("failed", run->job.failed));
         run_free(run);
     } else {
         timers_add(s->timers, &run->timer, max_of(pause_ms, (int64_t)1));
@@ -73,13 +74,34 @@ static void turn_over(struct job_run *run, int64_t pause_ms)
     server_end_run(s);
 }
 
+static enum handled leave(struct job_run *run)
+{
+    run->over = true;
+    turn_over(run, 0);
+    return HANDLED_LATER;
+}
+
+static void saved(struct job_run *run)
+{
+    const struct job *j = &run->job;
+    run->version = run->carrier->job_change.ret_version;
+    run->cursor = j->cursor;
+    run->over = j->state != JOB_RUNNING;
+    if (run->over)
+        log_info("job_over", kv_uuid("job", run->id), kv_cstr("state", job_state_name(j->state)),
+                 kv_i64("done", j->done), kv_i64("failed", j->failed));
+}
+
+/* The next turn reads what another has written meanwhile, or whether ours was written after all. */
 static void save_done(struct op *op)
 {
     struct job_run *run = request_of(op)->context;
-    if (op->rc)
-        log_warn("job_save_failed", kv_uuid("job", run->job.id), kv_err(&op->error));
-    run->saved = op->rc == ERR_OK;
-    turn_over(run, op->rc ? TROUBLE_MS : job_pause_ms(&run->job, run->page_count));
+    bool outrun = op->rc == ERR_CONFLICT || op->rc == ERR_NOT_FOUND;
+    if (op->rc == ERR_OK)
+        saved(run);
+    else if (!outrun)
+        log_warn("job_save_failed", kv_uuid("job", run->id), kv_err(&op->error));
+    turn_over(run, outrun ? 0 : op->rc ? TROUBLE_MS : job_pause_ms(&run->job, run->page_count));
 }
 
 static void save(struct job_run *run)
@@ -87,13 +109,13 @@ static void save(struct job_run *run)
     struct request *q = run->carrier;
     struct jw w = respond_json(&q->response, 200); /* the doc stays in the response until it is written */
     char *name = arena_array(&q->arena, char, UUID_TEXT + 1);
-    uuid_format(run->job.id, name);
+    uuid_format(run->id, name);
     job_write(&w, &run->job);
     q->job_change = (struct catalog_change){ .entry = { .tenant = run->tenant,
                                                         .kind = CATALOG_JOB,
                                                         .name = str_from(name),
                                                         .doc = buf_str(&q->response.body) },
-                                             .version = -1 };
+                                             .version = run->version };
     q->write.catalog = (struct op_catalog){
         .op = { .kind = OP_CATALOG }, .v = &q->job_change, .n = 1, .now_ms = clock_wall_ms(run->server->setup.clock)
     };
@@ -156,7 +178,7 @@ static struct request *make_child(struct job_run *run, struct uuid task)
 {
     char id[UUID_TEXT + 1], job[UUID_TEXT + 1], path[PATH_TEXT], key[PATH_TEXT];
     uuid_format(task, id);
-    uuid_format(run->job.id, job);
+    uuid_format(run->id, job);
     bool removes = run->job.action == ACTION_DELETE;
     snprintf(path, sizeof path, "/v1/tasks/%s%s%s", id, removes ? "" : "/",
              removes ? "" : action_name(run->job.action));
@@ -185,6 +207,35 @@ static void ask_page(struct job_run *run, const struct tasks *tasks)
 }
 
 /* ---- a turn ---- */
+
+/* Another has written the record. If it is as far as we know, or as we are, nobody has worked on it but us: what we have done and not
+ * saved stands, and the change is a user's. Else another node was faster, and ours is forgotten: it goes on from there. */
+static enum err take_in(struct job_run *run, const struct catalog_entry *entry, struct error *e)
+{
+    struct job now;
+    enum err rc = job_read(entry->doc, &run->carrier->arena, &now, e);
+    if (rc)
+        return rc;
+    bool ours = run->version && (uuid_eq(now.cursor, run->cursor) || uuid_eq(now.cursor, run->job.cursor));
+    run->version = entry->version;
+    run->cursor = now.cursor;
+    run->over = now.state != JOB_RUNNING;
+    if (ours) {
+        run->job.cancelling = now.cancelling;
+        return ERR_OK;
+    }
+    arena_reset(&run->arena);
+    return job_read(entry->doc, &run->arena, &run->job, e);
+}
+
+static enum err read_record(struct job_run *run, struct reader *r, struct error *e)
+{
+    char name[UUID_TEXT + 1];
+    struct catalog_entry entry;
+    uuid_format(run->id, name);
+    enum err rc = reader_catalog_get(r, run->tenant, CATALOG_JOB, str_from(name), &run->carrier->arena, &entry, e);
+    return rc || entry.version == run->version ? rc : take_in(run, &entry, e);
+}
 
 static void look_at_watched(struct job_run *run, struct reader *r)
 {
@@ -216,21 +267,10 @@ static enum err list_page(struct job_run *run, struct reader *r, size_t n, struc
     return reader_list(r, &f, a, ret, e);
 }
 
-static enum handled turn(struct request *q, struct reader *r)
+static void go_on(struct job_run *run, struct reader *r)
 {
-    struct job_run *run = q->context;
     struct error e = { 0 };
     struct task_page page = { 0 };
-    arena_reset(&q->arena);
-    run->page_count = 0;
-    if (run->job.state != JOB_RUNNING) {
-        save(run); /* the last time failed */
-        return HANDLED_LATER;
-    }
-    if (atomic_load(&run->cancelled)) {
-        finish(run, JOB_CANCELLED, S("it was cancelled; what was done stays done"));
-        return HANDLED_LATER;
-    }
     look_at_watched(run, r);
     size_t n = job_allowance(&run->job);
     if (run->job.state != JOB_RUNNING) {
@@ -238,89 +278,109 @@ static enum handled turn(struct request *q, struct reader *r)
     } else if (n == 0) {
         turn_over(run, job_pause_ms(&run->job, 0));
     } else if (list_page(run, r, n, &page, &e)) {
-        log_warn("job_failed", kv_uuid("job", run->job.id), kv_err(&e));
+        log_warn("job_failed", kv_uuid("job", run->id), kv_err(&e));
         turn_over(run, TROUBLE_MS);
     } else if (page.tasks.n == 0) {
         finish(run, JOB_DONE, (struct str){ 0 });
     } else {
         ask_page(run, &page.tasks);
     }
+}
+
+static enum handled step(struct request *q, struct reader *r)
+{
+    struct job_run *run = q->context;
+    struct error e = { 0 };
+    enum err rc = read_record(run, r, &e);
+    if (rc == ERR_UNAVAILABLE) {
+        log_warn("job_failed", kv_uuid("job", run->id), kv_err(&e));
+        turn_over(run, TROUBLE_MS);
+        return HANDLED_LATER;
+    }
+    if (rc && rc != ERR_NOT_FOUND)
+        log_error("job_damaged", kv_uuid("job", run->id), kv_err(&e));
+    if (rc || run->over)
+        return leave(run);
+    if (run->job.state != JOB_RUNNING)
+        save(run); /* the last time failed */
+    else if (run->job.cancelling)
+        finish(run, JOB_CANCELLED, S("it was cancelled; what was done stays done"));
+    else
+        go_on(run, r);
     return HANDLED_LATER;
+}
+
+static void leased(struct op *op)
+{
+    struct request *q = request_of(op);
+    struct job_run *run = q->context;
+    if (op->rc) {
+        log_warn("job_failed", kv_uuid("job", run->id), kv_err(&op->error));
+        turn_over(run, TROUBLE_MS);
+    } else if (q->write.lease.ret_held) {
+        request_later(q, step);
+    } else {
+        leave(run);
+    }
+}
+
+static enum handled turn(struct request *q, struct reader *r)
+{
+    struct job_run *run = q->context;
+    arena_reset(&q->arena);
+    run->page_count = 0;
+    return run->server->job_watch ? job_lease(q, run->id, leased) : step(q, r);
 }
 
 /* ---- doors ---- */
 
-static bool copy_job(struct job_run *run, const struct job *job)
+static struct job_run *find_here(struct http_server *s, int32_t tenant, struct uuid id)
 {
-    struct job *j = &run->job;
-    *j = *job;
-    bool fits = arena_str(&run->arena, job->filter, &j->filter) && arena_str(&run->arena, job->by, &j->by) &&
-                arena_str(&run->arena, job->reason, &j->reason);
-    for (size_t i = 0; fits && i < j->failure_count; i++)
-        fits = arena_str(&run->arena, job->failures[i].error, &j->failures[i].error);
-    return fits;
+    list_each (&s->jobs, link) {
+        struct job_run *run = container_of(link, struct job_run, link);
+        if (run->tenant == tenant && uuid_eq(run->id, id))
+            return run;
+    }
+    return NULL;
 }
 
-void job_start(struct http_server *s, int32_t tenant, const struct job *job)
+bool job_is_here(struct http_server *s, int32_t tenant, struct uuid id)
+{
+    pthread_mutex_lock(&s->lock);
+    bool here = find_here(s, tenant, id);
+    pthread_mutex_unlock(&s->lock);
+    return here;
+}
+
+static struct job_run *run_new(struct http_server *s, int32_t tenant, struct uuid id)
 {
     struct job_run *run = xnew(*run);
     run->server = s;
     run->tenant = tenant;
+    run->id = id;
     run->timer.fire = wake;
     pthread_mutex_init(&run->lock, NULL);
     arena_init(&run->arena, ARENA_MAX);
     run->carrier = request_own(s, HTTP_OTHER, "/job", tenant, NULL);
     run->carrier->context = run;
-    if (!copy_job(run, job)) { /* cannot be: what a job holds is bounded */
+    return run;
+}
+
+/* Who asked for it and who found it may both come here. */
+void job_start(struct http_server *s, int32_t tenant, struct uuid id)
+{
+    struct job_run *run = run_new(s, tenant, id);
+    pthread_mutex_lock(&s->lock);
+    bool here = find_here(s, tenant, id);
+    if (!here) {
+        list_push(&s->jobs, &run->link);
+        s->job_count++;
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (here)
         run_free(run);
-        return;
-    }
-    pthread_mutex_lock(&s->lock);
-    list_push(&s->jobs, &run->link);
-    s->job_count++;
-    pthread_mutex_unlock(&s->lock);
-    timers_add(s->timers, &run->timer, 1);
-}
-
-enum err jobs_resume(struct http_server *s, struct error *e)
-{
-    struct reader *r = NULL;
-    cleanup_with(arena_release) struct arena a;
-    arena_init(&a, REQUEST_ARENA_MAX);
-    enum err rc = store_reader(s->setup.store, &r, e);
-    struct catalog_filter f = { .kind = CATALOG_JOB, .all_tenants = true, .limit = CATALOG_LIST_MAX };
-    struct catalog_page page = { .more = true };
-    while (rc == ERR_OK && page.more) {
-        rc = reader_catalog_list(r, &f, &a, &page, e);
-        for (size_t i = 0; rc == ERR_OK && i < page.entries.n; i++) {
-            const struct catalog_entry *entry = &page.entries.v[i];
-            struct job job;
-            struct error why;
-            f.after = entry->name;
-            f.after_tenant = entry->tenant;
-            if (job_read(entry->doc, &a, &job, &why))
-                log_error("job_damaged", kv_str("job", entry->name), kv_err(&why));
-            else if (job.state == JOB_RUNNING)
-                job_start(s, entry->tenant, &job);
-        }
-    }
-    reader_free(r);
-    return rc;
-}
-
-bool job_cancel(struct http_server *s, int32_t tenant, struct uuid id)
-{
-    bool found = false;
-    pthread_mutex_lock(&s->lock);
-    list_each (&s->jobs, link) {
-        struct job_run *run = container_of(link, struct job_run, link);
-        bool same = run->tenant == tenant && uuid_eq(run->job.id, id);
-        if (same)
-            atomic_store(&run->cancelled, true);
-        found = found || same;
-    }
-    pthread_mutex_unlock(&s->lock);
-    return found;
+    else
+        timers_add(s->timers, &run->timer, 1);
 }
 
 bool jobs_are_full(struct http_server *s)
@@ -331,7 +391,7 @@ bool jobs_are_full(struct http_server *s)
     return full;
 }
 
-void jobs_release(struct http_server *s)
+void jobs_drop(struct http_server *s)
 {
     list_each (&s->jobs, link) {
         struct job_run *run = container_of(link, struct job_run, link);

@@ -78,6 +78,19 @@ static enum err count_total(struct request *q, struct reader *r, struct job *job
     return ERR_OK;
 }
 
+/* What is answered is what is put in the place of `now`. */
+static enum handled put(struct request *q, const struct catalog_entry *now, void (*done)(struct op *op))
+{
+    q->job_change = (struct catalog_change){
+        .entry = { .tenant = q->who.tenant, .kind = CATALOG_JOB, .name = now->name, .doc = buf_str(&q->response.body) },
+        .version = now->version
+    };
+    q->write.catalog = (struct op_catalog){
+        .op = { .kind = OP_CATALOG }, .v = &q->job_change, .n = 1, .now_ms = q->now_ms, .idempotency = request_record(q)
+    };
+    return request_submit(q, done);
+}
+
 static void created(struct op *op)
 {
     struct request *q = request_of(op);
@@ -88,7 +101,7 @@ static void created(struct op *op)
     if (op->rc)
         request_fail(q, &op->error);
     else
-        job_start(q->server, q->who.tenant, q->context);
+        job_start(q->server, q->who.tenant, ((const struct job *)q->context)->id);
     request_answer(q);
 }
 
@@ -106,14 +119,7 @@ static enum handled create(struct request *q, struct reader *r, bool redrive)
     job_write(&w, job);
     snprintf(q->response.location, sizeof q->response.location, "/v1/jobs/%s", name);
     q->context = job;
-    q->job_change = (struct catalog_change){ .entry = { .tenant = q->who.tenant,
-                                                        .kind = CATALOG_JOB,
-                                                        .name = str_from(name),
-                                                        .doc = buf_str(&q->response.body) } };
-    q->write.catalog = (struct op_catalog){
-        .op = { .kind = OP_CATALOG }, .v = &q->job_change, .n = 1, .now_ms = q->now_ms, .idempotency = request_record(q)
-    };
-    return request_submit(q, created);
+    return put(q, &(struct catalog_entry){ .name = str_from(name) }, created);
 }
 
 enum handled jobs_bulk(struct request *q, struct reader *r)
@@ -168,15 +174,37 @@ enum handled jobs_list(struct request *q, struct reader *r)
     return HANDLED_DONE;
 }
 
+/* ---- cancelling one ---- */
+
+static void cancel_written(struct op *op)
+{
+    struct request *q = request_of(op);
+    if (request_is_replay(op)) {
+        request_later(q, request_replay_stored);
+        return;
+    }
+    if (op->rc == ERR_CONFLICT) { /* it has come further, or is over */
+        request_later(q, jobs_cancel);
+        return;
+    }
+    if (op->rc)
+        request_fail(q, &op->error);
+    request_answer(q);
+}
+
+/* Each conflict is a page that is done meanwhile: it ends with the job at the latest. */
 enum handled jobs_cancel(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
     struct catalog_entry entry;
-    if (get(q, r, &entry, &e))
+    struct job *job = arena_new(&q->arena, struct job);
+    if (get(q, r, &entry, &e) || job_read(entry.doc, &q->arena, job, &e))
         return request_fail(q, &e);
-    if (!job_cancel(q->server, q->who.tenant, q->id))
+    if (job->state != JOB_RUNNING)
         return request_refuse(q, PROBLEM_CONFLICT, "the job is over");
+    bool is_news = !job->cancelling;
+    job->cancelling = true;
     struct jw w = respond_json(&q->response, 202);
-    jw_raw(&w, entry.doc);
-    return HANDLED_DONE;
+    job_write(&w, job);
+    return is_news ? put(q, &entry, cancel_written) : HANDLED_DONE;
 }

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/sentence.h"
 #include "http/change.h"
+#include "http/heed.h"
 #include "http/impl.h"
 #include "http/query.h"
 #include "http/tenants.h"
@@ -43,8 +44,8 @@ struct key_query {
 };
 
 /* ?tenant=, or the one that the request's key belongs to; in a list ?limit= and ?cursor= too. */
-static enum err read_query(struct request *q, bool is_list, struct key_query *ret, struct tenant_rules *ret_tenant,
-                           struct error *e)
+static enum err read_query(struct request *q, struct reader *r, bool is_list, struct key_query *ret,
+                           struct tenant_rules *ret_tenant, struct error *e)
 {
     static const struct query_field fields[] = {
         { "tenant", QUERY_TEXT, offsetof(struct key_query, tenant), 0, ROUTE_NAME_MAX, NULL },
@@ -54,7 +55,7 @@ static enum err read_query(struct request *q, bool is_list, struct key_query *re
     *ret = (struct key_query){ .limit = LIST_DEFAULT };
     if (query_read(q->query, fields, is_list ? array_count(fields) : 1, ret, &q->arena, e))
         return e->code;
-    return request_tenant(q, ret->tenant, ret_tenant, e);
+    return request_tenant(q, r, ret->tenant, ret_tenant, e);
 }
 
 enum handled keys_list(struct request *q, struct reader *r)
@@ -63,7 +64,7 @@ enum handled keys_list(struct request *q, struct reader *r)
     struct key_query query;
     struct tenant_rules tenant;
     struct key_list keys = { 0 };
-    if (read_query(q, true, &query, &tenant, &e) || reader_keys(r, tenant.number, &q->arena, &keys, &e))
+    if (read_query(q, r, true, &query, &tenant, &e) || reader_keys(r, tenant.number, &q->arena, &keys, &e))
         return request_fail(q, &e);
     struct pagination p = { .limit = query.limit, .total = -1 };
     struct jw w = respond_json(&q->response, 200);
@@ -194,7 +195,6 @@ static enum handled put_key(struct request *q, struct api_key *key, struct str t
 
 enum handled keys_create(struct request *q, struct reader *r)
 {
-    (void)r;
     struct error e = { 0 };
     struct key_body body;
     struct tenant_rules tenant;
@@ -203,7 +203,7 @@ enum handled keys_create(struct request *q, struct reader *r)
         return HANDLED_DONE;
     if (read_body(q, &body, &e) || join_scopes(q, &body.scopes, &scopes, &e))
         return request_fail(q, &e);
-    if (request_tenant(q, body.tenant, &tenant, &e)) {
+    if (request_tenant(q, r, body.tenant, &tenant, &e)) {
         error_field(&e, "tenant", "is none");
         return request_fail(q, &e);
     }
@@ -244,9 +244,12 @@ static void revoked(struct op *op)
         request_later(q, request_replay_stored);
         return;
     }
-    if (op->rc)
+    if (op->rc) {
         request_fail(q, &op->error);
-    request_answer(q);
+        request_answer(q);
+        return;
+    }
+    heed_wait(q, request_answer);
 }
 
 enum handled keys_delete(struct request *q, struct reader *r)
@@ -255,7 +258,7 @@ enum handled keys_delete(struct request *q, struct reader *r)
     struct tenant_rules tenant;
     struct api_key *key = arena_new(&q->arena, struct api_key);
     struct key_query query;
-    enum err rc = read_query(q, false, &query, &tenant, &e);
+    enum err rc = read_query(q, r, false, &query, &tenant, &e);
     if (rc == ERR_OK)
         rc = reader_key(r, q->name, &q->arena, key, &e);
     if (rc == ERR_NOT_FOUND || (rc == ERR_OK && key->tenant != tenant.number))

@@ -40,6 +40,7 @@ struct task_context request_context(const struct request *q)
 {
     return (struct task_context){ .tenant = q->who.tenant,
                                   .now_ms = q->now_ms,
+                                  .behind_ms = clock_behind_ms(q->server->setup.clock),
                                   .zones = q->server->setup.zones,
                                   .book = q->server->setup.book,
                                   .payload_bytes = limits_payload_bytes(q) };
@@ -93,6 +94,7 @@ static struct task_filter filter_of(const struct request *q, const struct listin
     f.before = l->cursor;
     f.limit = (size_t)l->limit;
     f.offset = l->page ? (size_t)((l->page - 1) * l->limit) : 0;
+    f.may_lag = true;
     return f;
 }
 

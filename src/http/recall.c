@@ -79,3 +79,11 @@ bool recall_ask(struct request *q, const struct recall_wish *wish, int64_t wait_
     setup->recall(setup->context, &w->wish, &w->answer);
     return true;
 }
+
+void task_undo_delay(struct task *t, const struct task *claimed)
+{
+    bool same = uuid_eq(t->id, claimed->id) && t->fence == claimed->fence && t->version == claimed->version &&
+                t->attempts == claimed->attempts && t->losses == claimed->losses;
+    if (same && t->state == TASK_SCHEDULED && claimed->state == TASK_RUNNING)
+        t->due_ms = min_of(t->due_ms, claimed->due_ms);
+}

@@ -117,6 +117,11 @@ enum handled request_submit(struct request *q, void (*done)(struct op *op))
     arena_init(&op->arena, 64 * 1024); /* what we submit has no results that need it */
     if (op->kind == OP_INSERT)
         limits_apply(q, &q->write.insert);
+    return request_hand_over(q, op);
+}
+
+enum handled request_hand_over(struct request *q, struct op *op)
+{
     suspend(q);
     writer_submit(q->server->setup.writer, op);
     return HANDLED_LATER;

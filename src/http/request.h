@@ -66,6 +66,7 @@ struct request {
         struct op_put put;
         struct op_catalog catalog;
         struct op_key_put key;
+        struct op_lease lease;
     } write;
     struct catalog_change job_change; /* of a job: what write.catalog puts */
     struct task *tasks;               /* what a create made */
@@ -78,6 +79,7 @@ struct request {
     struct change *change;
     struct reconsideration *reconsideration;
     struct queue_view *queues;
+    struct batch *batch;
 };
 
 enum { REQUEST_ARENA_MAX = 192 << 20, LIST_DEFAULT = 20 };
@@ -102,6 +104,9 @@ enum handled request_later(struct request *q, route_handler *next);
 /* Hands q->write to the writer; done is called after the commit. q is not the caller's any more. */
 enum handled request_submit(struct request *q, void (*done)(struct op *op));
 struct request *request_of(struct op *op);
+
+/* The same with another operation than q->write, whose done goes on with q. */
+enum handled request_hand_over(struct request *q, struct op *op);
 
 /* The answer to a failure: logged if it is ours. */
 enum handled request_fail(struct request *q, const struct error *e);

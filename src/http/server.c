@@ -195,7 +195,7 @@ enum err http_server_new(const struct http_setup *setup, struct http_server **re
     enum err rc = pool_new(setup->store, s->limits.api_threads, run_job, &s->pool, e);
     if (rc == ERR_OK) {
         s->timers = timers_new(setup->clock);
-        rc = jobs_resume(s, e);
+        rc = jobs_begin(s, e);
     }
     if (rc == ERR_OK)
         rc = start_daemon(s, e);
@@ -245,6 +245,11 @@ static void wait_until_idle(struct http_server *s)
             pthread_cond_wait(&s->idle, &s->lock);
         pthread_mutex_unlock(&s->lock);
     }
+}
+
+void http_server_forget_keys(struct http_server *s)
+{
+    auth_forget_all(s->auth);
 }
 
 void http_server_stop(struct http_server *s)

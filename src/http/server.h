@@ -84,6 +84,8 @@ struct http_setup {
     void (*metrics_more)(void *context, struct buf *out); /* more lines of /metrics */
     bool (*ready)(void *context, struct error *e);        /* false: /ready says 503 and why */
     void (*catalog_changed)(void *context);               /* the book knows it already; on any thread */
+    struct uuid (*node)(
+        void *context); /* as which it shares limits with others; NULL: there are no others. On any thread */
     void (*explain)(void *context, const struct task *t, struct explain_answer *answer);
     void (*queues)(void *context, struct queues_answer *answer); /* NULL: nothing is known of them */
 };
@@ -92,6 +94,9 @@ struct http_server;
 
 enum err http_server_new(const struct http_setup *setup, struct http_server **ret, struct error *e) must_use;
 uint16_t http_server_port(const struct http_server *s);
+
+/* Another node may have changed API keys: what is remembered of them is asked for again. From any thread. */
+void http_server_forget_keys(struct http_server *s);
 
 /* Takes no more, finishes what is under way, then returns. Once. */
 void http_server_stop(struct http_server *s);

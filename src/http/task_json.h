@@ -5,14 +5,14 @@
  * same as absent in a new task, and takes a field back to its default in an edit. */
 #include "base/json.h"
 #include "base/jsonw.h"
-#include "core/task.h"
+#include "core/execution_json.h"
 #include "port/zoneinfo.h"
 #include "role/book.h"
 
 struct task_context {
     int32_t tenant;
-    int64_t now_ms;
-    struct uuid id; /* for a new task */
+    int64_t now_ms, behind_ms; /* behind_ms: clock_behind_ms */
+    struct uuid id;            /* for a new task */
     struct zoneinfo *zones;
     struct book *book;     /* NULL: there are no calendars */
     int64_t payload_bytes; /* the most that payload and target_config may have together; 0: no limit */
@@ -51,4 +51,3 @@ void task_to_json(struct jw *w, const struct task *t, const struct task_context 
 void task_members(struct jw *w, const struct task *t, const struct task_context *c); /* inside an object that is open */
 void task_brief_members(struct jw *w, const struct task *t, const struct task_context *c);
 void task_brief_to_json(struct jw *w, const struct task *t, const struct task_context *c);
-void execution_to_json(struct jw *w, const struct execution *x);

@@ -94,7 +94,7 @@ static enum err set_time(struct maker *m, struct task *t)
     t->scheduled_ms = b->has.run_at         ? b->run_at_ms
                       : b->has.scheduled_at ? b->scheduled_at_ms
                                             : now_ms + b->delay_ms; /* no delay: now */
-    t->due_ms = max_of(now_ms, t->scheduled_ms);
+    t->due_ms = max_of(now_ms, t->scheduled_ms) + (b->delay_ms ? m->c->behind_ms : 0);
     return ERR_OK;
 }
 

@@ -95,6 +95,17 @@ static enum handled create_once(struct request *q, struct reader *r)
     return dedupe_create(q, r, c, 1, answer_decided);
 }
 
+static enum handled create(struct request *q, struct reader *r)
+{
+    if (q->tasks->dedupe_key.n)
+        return create_once(q, r);
+    answer_created(q, q->tasks);
+    q->write.insert = (struct op_insert){
+        .op = { .kind = OP_INSERT }, .tasks = q->tasks, .count = 1, .idempotency = request_record(q)
+    };
+    return request_submit(q, tasks_created);
+}
+
 enum handled tasks_create(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
@@ -103,15 +114,7 @@ enum handled tasks_create(struct request *q, struct reader *r)
     q->task_count = 1;
     if (json_parse(buf_str(&q->body), &doc, &e) || read_task(q, &doc, q->tasks, &e))
         return request_fail(q, &e);
-    if (!take_body_key(q, &doc) || !limits_take(q, 1))
-        return HANDLED_DONE;
-    if (q->tasks->dedupe_key.n)
-        return create_once(q, r);
-    answer_created(q, q->tasks);
-    q->write.insert = (struct op_insert){
-        .op = { .kind = OP_INSERT }, .tasks = q->tasks, .count = 1, .idempotency = request_record(q)
-    };
-    return request_submit(q, tasks_created);
+    return take_body_key(q, &doc) ? limits_take(q, r, 1, create) : HANDLED_DONE;
 }
 
 /* ---- read ---- */

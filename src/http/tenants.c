@@ -17,11 +17,27 @@ bool request_is_operator(const struct request *q)
     return q->who.tenant == TENANT_DEFAULT && identity_may(&q->who, SCOPE_ADMIN);
 }
 
-enum err request_tenant(struct request *q, struct str name, struct tenant_rules *ret, struct error *e)
+/* Another node may have made it just now: what is not in the book is asked of the store before it is none. */
+static bool ask_for(struct request *q, struct reader *r, struct str name, struct tenant_rules *ret)
+{
+    const struct http_setup *setup = &q->server->setup;
+    struct catalog_entry entry;
+    struct error e = { 0 };
+    if (!store_is_shared(setup->store) || reader_catalog_get(r, 0, CATALOG_TENANT, name, &q->arena, &entry, &e) ||
+        book_put(setup->book, &entry, &e))
+        return false;
+    if (setup->catalog_changed)
+        setup->catalog_changed(setup->context);
+    return book_tenant_named(setup->book, name, &q->arena, ret);
+}
+
+enum err request_tenant(struct request *q, struct reader *r, struct str name, struct tenant_rules *ret, struct error *e)
 {
     const struct book *book = q->server->setup.book;
     bool found =
         name.n ? book_tenant_named(book, name, &q->arena, ret) : book_tenant(book, q->who.tenant, &q->arena, ret);
+    if (!found && name.n)
+        found = ask_for(q, r, name, ret);
     if (!found || (ret->number != q->who.tenant && !request_is_operator(q)))
         return error_set(e, ERR_NOT_FOUND, "there is no such tenant");
     return ERR_OK;
@@ -155,7 +171,7 @@ enum handled tenants_get(struct request *q, struct reader *r)
     struct catalog_entry entry;
     if (!request_takes_no_query(q))
         return HANDLED_DONE;
-    if (request_tenant(q, q->name, &t, &e))
+    if (request_tenant(q, r, q->name, &t, &e))
         return request_fail(q, &e);
     enum err rc = reader_catalog_get(r, 0, CATALOG_TENANT, q->name, &q->arena, &entry, &e);
     bool has_entry = rc == ERR_OK;

@@ -7,4 +7,5 @@
 bool request_is_operator(const struct request *q); /* an admin of `default` */
 
 /* The tenant of that name; empty: the request's own. Another's name is as unknown as one that nobody has, unless an operator asks. */
-enum err request_tenant(struct request *q, struct str name, struct tenant_rules *ret, struct error *e) must_use;
+enum err request_tenant(struct request *q, struct reader *r, struct str name, struct tenant_rules *ret,
+                        struct error *e) must_use;

@@ -99,19 +99,59 @@ static int64_t left_ms(const struct withdrawal *w)
 
 static enum handled ask_next(struct withdrawal *w);
 
+static bool has_fired(const struct task *t)
+{
+    return t->attempts || t->losses || t->started_ms;
+}
+
+static void go_on(struct request *q)
+{
+    if (ask_next(q->withdrawal) == HANDLED_DONE)
+        request_answer(q);
+}
+
+static void freed_put(struct op *op)
+{
+    struct request *q = request_of(op);
+    struct withdrawal *w = q->withdrawal;
+    w->again = w->again || op->rc == ERR_CONFLICT; /* somebody has claimed it, or changed it */
+    if (op->rc == ERR_OK && w->replace.state == TASK_SCHEDULED)
+        request_nudge(q, &w->replace, 1);
+    go_on(q);
+}
+
+/* Another node gave one back, or it has ended: if it never fired it becomes what it would have become there. */
+static enum handled change_freed(struct request *q, struct reader *r)
+{
+    struct withdrawal *w = q->withdrawal;
+    const struct task *claimed = &w->claimed.v[w->at - 1];
+    struct error e = { 0 };
+    struct task t;
+    if (reader_get(r, claimed->tenant, claimed->id, &q->arena, &t, &e) || t.state != TASK_SCHEDULED || has_fired(&t))
+        return ask_next(w);
+    task_undo_delay(&t, claimed);
+    w->replace = replacement(w, &t);
+    q->write.put = (struct op_put){
+        .op = { .kind = OP_PUT }, .task = &w->replace, .version = t.version, .fence = t.fence, .state = t.state
+    };
+    return request_submit(q, freed_put);
+}
+
 static void recalled(struct request *q, enum recall_result result, bool known)
 {
     struct withdrawal *w = q->withdrawal;
     w->again = w->again || (result == RECALL_RUNNING && !known);
-    if (ask_next(w) == HANDLED_DONE)
-        request_answer(q);
+    if (result == RECALL_FREED)
+        request_later(q, change_freed);
+    else
+        go_on(q);
 }
 
 static enum handled ask_next(struct withdrawal *w)
 {
     while (w->at < w->claimed.n) {
         const struct task *t = &w->claimed.v[w->at++];
-        if (t->attempts || t->losses || t->started_ms) /* it has fired before: its retries go on, also one by hand */
+        if (has_fired(t)) /* it has fired before: its retries go on, also one by hand */
             continue;
         w->replace = replacement(w, t);
         struct recall_wish wish = { .running = t,
