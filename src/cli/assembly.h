@@ -15,8 +15,12 @@ struct assembly_setup {
     struct clock *clock;
     struct zoneinfo *zones;
     const char *data_dir;
-    const char *listen; /* NULL: no API */
-    size_t slots;       /* attempts under way at once */
+    const char *store_url;      /* of a database that other nodes may share; NULL: the store is in the data directory */
+    const char *archive_dir;    /* of that database: where months of executions go; NULL: nowhere */
+    const char *store_read_url; /* NULL: the same */
+    const char *store_listen_url; /* NULL: the same */
+    const char *listen;           /* NULL: no API */
+    size_t slots;                 /* attempts under way at once */
     bool allow_loopback;
     const char *ca_file; /* whom https targets are to be known by; NULL: the system's list */
     bool require_idempotency_key;

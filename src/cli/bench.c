@@ -6,9 +6,10 @@
 #include "base/jsonw.h"
 #include "cli/bench_tasks.h"
 #include "cli/commands.h"
+#include "cli/store_url.h"
 #include "cli/table.h"
 
-enum { SINGLE_CONNECTIONS = 64 };
+enum { SINGLE_CONNECTIONS = 64, STORE_URL_MAX = 4096 };
 
 /* ---- scenarios ---- */
 
@@ -121,6 +122,18 @@ static void print_figures(struct bench *b, const char *scenario)
     cli_print(b->cli, &out);
 }
 
+static enum err read_place(struct bench *b, struct buf *store, struct error *e)
+{
+    const struct options *o = b->options;
+    if (store_url_read(o, "store", store, e))
+        return e->code;
+    b->place = (struct bench_place){ .dir = option_given(o, "dir") ? option_get(o, "dir")->text.p : NULL,
+                                     .store = store->n ? buf_cstr(store) : NULL,
+                                     .nodes = (size_t)option_get(o, "nodes")->number };
+    return b->place.nodes == 1 || store->n ? ERR_OK
+                                           : error_field(e, "--nodes", "needs a store that nodes can share: --store");
+}
+
 static enum exit_code run_scenario(struct cli *cli, const struct options *o, const struct scenario *s)
 {
     struct bench *b = xnew(*b);
@@ -128,8 +141,11 @@ static enum exit_code run_scenario(struct cli *cli, const struct options *o, con
     b->cli = cli;
     b->options = o;
     b->target = s->target;
-    const char *dir = option_given(o, "dir") ? option_get(o, "dir")->text.p : NULL;
-    enum err rc = bench_server_start(cli, BENCH_SLOTS, dir, &b->server, &e);
+    cleanup_with(buf_release) struct buf store;
+    buf_init(&store, STORE_URL_MAX);
+    enum err rc = read_place(b, &store, &e);
+    if (rc == ERR_OK)
+        rc = bench_server_start(cli, BENCH_SLOTS, &b->place, &b->server, &e);
     if (rc == ERR_OK) {
         rc = s->run(b, &e);
         bench_server_stop(&b->server);
@@ -158,6 +174,17 @@ static const struct option options[] = {
       .min = 100,
       .max = BENCH_SAMPLES_MAX,
       .help = "how many tasks; default: as many as the scenario needs" },
+    { .flag = "store",
+      .type = OPTION_TEXT,
+      .value = "URL",
+      .help = "postgres://… of an empty database, or file:/path with it; emptied afterwards. Default: a file" },
+    { .flag = "nodes",
+      .type = OPTION_INT,
+      .value = "N",
+      .min = 1,
+      .max = BENCH_NODES_MAX,
+      .preset = "1",
+      .help = "how many nodes share that database; requests go to the first" },
     { .flag = "dir", .type = OPTION_TEXT, .value = "DIR", .help = "make the data directory in DIR; default: /tmp" },
 };
 
@@ -177,7 +204,8 @@ const struct command command_bench = {
         "           server is ready on those after a restart; draining 100,000 of them; memory. Takes minutes\n"
         "  fairness 500,000 due tasks of one tenant waiting: how soon another's start, and its own of priority 9\n"
         "\n"
-        "Starts a server of its own on a fresh data directory and removes it afterwards.\n",
+        "Starts a server of its own on a fresh data directory and removes it afterwards. What a database computes is not in\n"
+        "the server's CPU.\n",
     .options = options,
     .option_count = array_count(options),
     .run = run_bench,

@@ -274,8 +274,7 @@ static enum err beside_webhooks(struct bench *b, struct error *e)
 {
     struct bench_sink sink;
     struct other other;
-    const char *dir = option_given(b->options, "dir") ? option_get(b->options, "dir")->text.p : NULL;
-    if (bench_server_start(b->cli, FEW_SLOTS, dir, &b->server, e) || bench_sink_start(b->cli, &sink, e))
+    if (bench_server_start(b->cli, FEW_SLOTS, &b->place, &b->server, e) || bench_sink_start(b->cli, &sink, e))
         return e->code;
     enum err rc = make_other(b, &other, e);
     if (!rc)

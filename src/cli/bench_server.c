@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <ftw.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -10,10 +11,11 @@
 #include <unistd.h>
 
 #include "adapter/clock_system.h"
+#include "adapter/store_postgres.h"
 #include "cli/assembly.h"
 #include "cli/sink_server.h"
 
-enum { WAIT_STEP_MS = 2, FILES_AT_ONCE = 16 };
+enum { WAIT_STEP_MS = 2, FILES_AT_ONCE = 16, VERSIONS_ARENA = 1 << 20 };
 
 /* What the child tells once it listens. */
 struct hello {
@@ -28,24 +30,32 @@ struct child {
     struct bench_shared *shared;
 };
 
+/* Places are taken in any order and shown in theirs: other nodes write too. */
 static void observe(void *context, const struct event *ev, const struct settlement *s)
 {
     struct child *c = context;
-    size_t n = atomic_load_explicit(&c->shared->n, memory_order_relaxed);
-    if (s->stale || n == BENCH_SAMPLES_MAX)
+    if (s->stale)
         return;
-    c->shared->v[n] =
+    size_t at = atomic_fetch_add(&c->shared->taken, 1);
+    if (at >= BENCH_SAMPLES_MAX)
+        return;
+    c->shared->v[at] =
         (struct bench_sample){ ev->task.due_ms, ev->outcome.started_us, clock_wall_us(c->clock), ev->task.tenant };
-    atomic_store_explicit(&c->shared->n, n + 1, memory_order_release);
+    while (atomic_load_explicit(&c->shared->n, memory_order_relaxed) != at)
+        sched_yield();
+    atomic_store_explicit(&c->shared->n, at + 1, memory_order_release);
 }
 
-static _Noreturn void run_child(const struct bench_server *s, int tell)
+static _Noreturn void run_child(const struct bench_server *s, size_t node, int tell)
 {
     struct cli *cli = s->cli;
+    char dir[sizeof s->dir + 16];
+    snprintf(dir, sizeof dir, node ? "%s/node%zu" : "%s", s->dir, node);
     struct child child = { cli->clock, s->shared };
     struct assembly_setup setup = { .clock = cli->clock,
                                     .zones = cli->zones,
-                                    .data_dir = s->dir,
+                                    .data_dir = dir,
+                                    .store_url = s->store,
                                     .listen = "127.0.0.1:0",
                                     .slots = s->slots,
                                     .allow_loopback = true,
@@ -88,33 +98,61 @@ static enum err hear_child(struct bench_server *s, int hear, struct error *e)
     bool heard = read(hear, &hello, sizeof hello) == (ssize_t)sizeof hello;
     if (!heard || !hello.ok)
         return error_set(e, ERR_UNAVAILABLE, "start a server: %s", heard ? hello.error.text : "it ended");
-    s->port = hello.port;
+    if (s->port == 0)
+        s->port = hello.port;
     if (hello.key[0]) /* shown at the first start only */
         memcpy(s->key, hello.key, sizeof s->key);
     return ERR_OK;
 }
 
-enum err bench_server_again(struct bench_server *s, struct error *e)
+static enum err start_node(struct bench_server *s, size_t node, struct error *e)
 {
     int ends[2];
     if (pipe(ends) != 0)
         return error_set(e, ERR_UNAVAILABLE, "pipe: %s", strerror(errno));
     fflush(NULL);
-    s->pid = fork();
-    if (s->pid == 0) {
+    pid_t pid = fork();
+    if (pid == 0) {
         close(ends[0]);
-        run_child(s, ends[1]);
+        run_child(s, node, ends[1]);
     }
     close(ends[1]);
-    enum err rc = s->pid < 0 ? error_set(e, ERR_UNAVAILABLE, "fork: %s", strerror(errno)) : hear_child(s, ends[0], e);
+    s->pids[node] = max_of(pid, 0);
+    enum err rc = pid < 0 ? error_set(e, ERR_UNAVAILABLE, "fork: %s", strerror(errno)) : hear_child(s, ends[0], e);
     close(ends[0]);
     return rc;
 }
 
-enum err bench_server_start(struct cli *cli, size_t slots, const char *dir, struct bench_server *ret, struct error *e)
+enum err bench_server_again(struct bench_server *s, struct error *e)
 {
-    struct bench_server s = { .cli = cli, .slots = slots };
-    const char *tmp = dir ? dir : getenv("TMPDIR");
+    s->port = 0;
+    for (size_t i = 0; i < s->nodes; i++)
+        if (start_node(s, i, e))
+            return e->code;
+    return ERR_OK;
+}
+
+static enum err check_empty(const struct bench_place *place, struct clock *clock, struct error *e)
+{
+    struct store_migration *v;
+    size_t n;
+    cleanup_with(arena_release) struct arena arena;
+    arena_init(&arena, VERSIONS_ARENA);
+    if (store_postgres_migrations(place->store, clock, &arena, &v, &n, e))
+        return e->code;
+    for (size_t i = 0; i < n; i++)
+        if (v[i].applied)
+            return error_field(e, "--store", "is in use by Belfry: a benchmark wants an empty database of its own");
+    return ERR_OK;
+}
+
+enum err bench_server_start(struct cli *cli, size_t slots, const struct bench_place *place, struct bench_server *ret,
+                            struct error *e)
+{
+    struct bench_server s = { .cli = cli, .slots = slots, .store = place->store, .nodes = place->nodes };
+    const char *tmp = place->dir ? place->dir : getenv("TMPDIR");
+    if (place->store && check_empty(place, cli->clock, e))
+        return e->code;
     snprintf(s.dir, sizeof s.dir, "%s/belfry-bench.XXXXXX", tmp ? tmp : "/tmp");
     s.shared = mmap(NULL, sizeof *s.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (s.shared == MAP_FAILED || !mkdtemp(s.dir))
@@ -130,11 +168,14 @@ enum err bench_server_start(struct cli *cli, size_t slots, const char *dir, stru
 
 void bench_server_end(struct bench_server *s, int signal)
 {
-    if (s->pid > 0) {
-        kill(s->pid, signal);
-        waitpid(s->pid, NULL, 0);
+    for (size_t i = 0; i < s->nodes; i++)
+        if (s->pids[i])
+            kill(s->pids[i], signal);
+    for (size_t i = 0; i < s->nodes; i++) {
+        if (s->pids[i])
+            waitpid(s->pids[i], NULL, 0);
+        s->pids[i] = 0;
     }
-    s->pid = 0;
 }
 
 void bench_server_stop(struct bench_server *s)
@@ -143,6 +184,9 @@ void bench_server_stop(struct bench_server *s)
     if (s->shared) {
         munmap(s->shared, sizeof *s->shared);
         remove_tree(s->dir);
+        struct error ignored; /* what could not be removed is found by the next benchmark on it */
+        if (s->store)
+            (void)!store_postgres_migrate(s->store, s->cli->clock, 0, &ignored);
     }
     s->shared = NULL;
 }
@@ -202,14 +246,17 @@ size_t bench_server_wait(const struct bench_server *s, size_t n, int64_t idle_ms
 
 int64_t bench_server_cpu_us(const struct bench_server *s)
 {
-    return clock_cpu_us(s->pid);
+    int64_t us = 0;
+    for (size_t i = 0; i < s->nodes; i++)
+        us += clock_cpu_us(s->pids[i]);
+    return us;
 }
 
 int64_t bench_server_rss_kib(const struct bench_server *s)
 {
     char path[64], line[128];
     int64_t kib = 0;
-    snprintf(path, sizeof path, "/proc/%d/status", (int)s->pid);
+    snprintf(path, sizeof path, "/proc/%d/status", (int)s->pids[0]);
     FILE *f = fopen(path, "re");
     while (f && fgets(line, sizeof line, f))
         if (strncmp(line, "VmRSS:", 6) == 0)

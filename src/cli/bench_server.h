@@ -1,12 +1,12 @@
 #pragma once
-/* cli/bench_server.h - a server of its own for a benchmark: another process on a fresh data directory, whose settled
- * attempts are seen through shared memory. */
+/* cli/bench_server.h - a server of its own for a benchmark: another process on a fresh data directory, or several on one database, whose
+ * settled attempts are seen through shared memory. */
 #include <stdatomic.h>
 #include <sys/types.h>
 
 #include "cli/cli.h"
 
-enum { BENCH_SAMPLES_MAX = 4000000, BENCH_KEY_TEXT = 64 };
+enum { BENCH_SAMPLES_MAX = 4000000, BENCH_KEY_TEXT = 64, BENCH_NODES_MAX = 16 };
 
 struct bench_sample {
     int64_t due_ms, started_us, settled_us;
@@ -14,22 +14,28 @@ struct bench_sample {
 };
 
 struct bench_shared {
-    atomic_size_t n;
+    atomic_size_t n, taken; /* that may be read; places given out */
     struct bench_sample v[BENCH_SAMPLES_MAX];
 };
 
 struct bench_server {
     struct cli *cli;
     size_t slots;
-    pid_t pid; /* 0: it does not run now */
-    uint16_t port;
+    const char *store; /* NULL: a file in the data directory; else a database, which is emptied when it stops */
+    size_t nodes;      /* on it */
+    pid_t pids[BENCH_NODES_MAX]; /* 0: it does not run now */
+    uint16_t port;               /* of the first */
     char key[BENCH_KEY_TEXT];
     char dir[256];
     struct bench_shared *shared;
 };
 
-/* dir: where the data directory is made; NULL: /tmp, or $TMPDIR. */
-enum err bench_server_start(struct cli *cli, size_t slots, const char *dir, struct bench_server *ret,
+/* dir: where the data directory is made; NULL: /tmp, or $TMPDIR. A database must be empty. */
+struct bench_place {
+    const char *dir, *store;
+    size_t nodes;
+};
+enum err bench_server_start(struct cli *cli, size_t slots, const struct bench_place *place, struct bench_server *ret,
                             struct error *e) must_use;
 void bench_server_stop(struct bench_server *s); /* SIGTERM, waits, removes its data; once more is fine */
 
@@ -49,5 +55,5 @@ void bench_sink_stop(struct bench_sink *s);
 
 /* Waits until n samples were seen, or none came for idle_ms. Returns how many there are. */
 size_t bench_server_wait(const struct bench_server *s, size_t n, int64_t idle_ms);
-int64_t bench_server_rss_kib(const struct bench_server *s);
-int64_t bench_server_cpu_us(const struct bench_server *s); /* all its threads, so far */
+int64_t bench_server_rss_kib(const struct bench_server *s); /* of the first node */
+int64_t bench_server_cpu_us(const struct bench_server *s);  /* all its threads and nodes, so far; not the database's */

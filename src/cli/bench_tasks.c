@@ -58,6 +58,7 @@ static void make_request(void *context, size_t request, struct buf *out)
 enum err create_tasks(struct bench *b, struct bodies *w, size_t connections, double *ret_rate, struct error *e)
 {
     w->bench = b;
+    atomic_store(&b->server.shared->taken, 0);
     atomic_store(&b->server.shared->n, 0);
     struct load load = { .clock = b->cli->clock,
                          .port = b->server.port,

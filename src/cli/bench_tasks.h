@@ -14,6 +14,7 @@ struct figure {
 struct bench {
     struct cli *cli;
     const struct options *options;
+    struct bench_place place;
     struct bench_server server;
     struct figure figures[FIGURES_MAX];
     size_t figure_count;

@@ -5,7 +5,7 @@
  * configuration reference are printed from the rows. */
 #include "base/option.h"
 
-enum { SERVER_OPTION_COUNT = 16 };
+enum { SERVER_OPTION_COUNT = 20 };
 extern const struct option server_options[SERVER_OPTION_COUNT];
 
 /* For options_parse_env: the environment, where an empty variable counts as none. */

@@ -1,11 +1,14 @@
-/* belfry serve - the server: everything in one process, with the embedded store. */
+/* belfry serve - the server: everything in one process, with the embedded store or as a node of a cluster. */
+#include <limits.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "cli/assembly.h"
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/store_url.h"
 
 enum { TEXT_MAX = 16384 };
 
@@ -82,27 +85,80 @@ static void add_examples(struct cli *cli, const struct options *o, unsigned port
     }
 }
 
-static void greet(struct cli *cli, const struct options *o, unsigned port, const char *dir, const char *key,
-                  bool allow_loopback)
+/* The addresses of its database; empty: it has none. */
+struct store_urls {
+    struct buf store, read, listen;
+};
+
+static void store_urls_release(struct store_urls *u)
+{
+    buf_release(&u->store);
+    buf_release(&u->read);
+    buf_release(&u->listen);
+}
+
+static enum err store_urls_read(const struct options *o, struct store_urls *ret, struct error *e)
+{
+    buf_init(&ret->store, TEXT_MAX);
+    buf_init(&ret->read, TEXT_MAX);
+    buf_init(&ret->listen, TEXT_MAX);
+    if (store_url_read(o, "store", &ret->store, e) || store_url_read(o, "store-read", &ret->read, e) ||
+        store_url_read(o, "store-listen", &ret->listen, e))
+        return e->code;
+    if (!ret->store.n && (ret->read.n || ret->listen.n))
+        return error_field(e, ret->read.n ? "--store-read" : "--store-listen",
+                           "belongs to --store, which is not given");
+    if (!ret->store.n && option_given(o, "retention.archive_dir"))
+        return error_field(e, "retention.archive_dir", "belongs to --store, which is not given");
+    return ERR_OK;
+}
+
+static const char *url_or_null(struct buf *url)
+{
+    return url->n ? buf_cstr(url) : NULL;
+}
+
+static void add_where(struct buf *out, const char *dir, struct buf *store)
+{
+    buf_text(out, store->n ? "store at " : "data in ");
+    if (store->n)
+        store_url_show(buf_str(store), out);
+    else
+        buf_text(out, dir);
+}
+
+/* On another node of the cluster it was made before: its key is there. */
+static void add_key(struct buf *out, const char *dir, const char *key)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/admin.key", dir);
+    if (key[0])
+        buf_printf(out, "This is the first start. The admin key, shown once and kept in %s:\n  %s\n", path, key);
+    else if (access(path, F_OK) == 0)
+        buf_printf(out, "The admin key is in %s.\n", path);
+    else
+        buf_text(out, "The admin key is on the node that was started first.\n");
+}
+
+static void greet(struct cli *cli, const struct options *o, unsigned port, const char *dir, struct buf *store,
+                  const char *key, bool allow_loopback)
 {
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, 4 * TEXT_MAX);
     buf_text(&out, "Belfry " BELFRY_VERSION " listens on ");
     add_url(&out, option_get(o, "listen")->text, port, false);
-    buf_printf(&out, ", data in %s\n", dir);
+    buf_text(&out, ", ");
+    add_where(&out, dir, store);
+    buf_char(&out, '\n');
     if (allow_loopback)
         buf_text(&out, "Tasks may call addresses of this machine itself (http.allow_loopback).\n");
-    if (key[0])
-        buf_printf(&out, "This is the first start. The admin key, shown once and kept in %s/admin.key:\n  %s\n", dir,
-                   key);
-    else
-        buf_printf(&out, "The admin key is in %s/admin.key.\n", dir);
+    add_key(&out, dir, key);
     add_examples(cli, o, port, &out);
     fputs(buf_cstr(&out), cli->err);
     fflush(cli->err);
 }
 
-static enum exit_code serve(struct cli *cli, const struct options *o, const char *dir)
+static enum exit_code serve(struct cli *cli, const struct options *o, const char *dir, struct store_urls *urls)
 {
     struct str listen = option_get(o, "listen")->text;
     bool loopback = option_given(o, "allow-loopback") ? option_get(o, "allow-loopback")->number : is_loopback(listen);
@@ -110,6 +166,10 @@ static enum exit_code serve(struct cli *cli, const struct options *o, const char
         .clock = cli->clock,
         .zones = cli->zones,
         .data_dir = dir,
+        .store_url = url_or_null(&urls->store),
+        .store_read_url = url_or_null(&urls->read),
+        .store_listen_url = url_or_null(&urls->listen),
+        .archive_dir = option_given(o, "retention.archive_dir") ? option_get(o, "retention.archive_dir")->text.p : NULL,
         .listen = listen.p,
         .slots = (size_t)option_get(o, "concurrency")->number,
         .allow_loopback = loopback,
@@ -128,7 +188,7 @@ static enum exit_code serve(struct cli *cli, const struct options *o, const char
     struct error e;
     if (assembly_new(&setup, key, &a, &e))
         return cli_fail(cli, "serve", &e, EXIT_REFUSED);
-    greet(cli, o, assembly_port(a), dir, key, loopback);
+    greet(cli, o, assembly_port(a), dir, &urls->store, key, loopback);
     assembly_run(a);
     assembly_free(a);
     log_info("stopped");
@@ -149,13 +209,16 @@ static enum exit_code run_serve(struct cli *cli, const struct options *given)
     if ((option_given(o, "config") && config_read(o, option_get(o, "config")->text.p, &e)) ||
         (fail && failpoint_arm(str_from(fail), &e)))
         return cli_fail(cli, "serve", &e, EXIT_USAGE);
+    cleanup_with(store_urls_release) struct store_urls urls;
+    if (store_urls_read(o, &urls, &e))
+        return cli_fail(cli, "serve", &e, EXIT_USAGE);
     data_dir(o, &dir);
     log_open(&(struct log_setup){ .fd = 2,
                                   .format = (enum log_format)option_get(o, "log-format")->number,
                                   .level = (enum log_level)option_get(o, "log-level")->number,
                                   .now_ms = log_clock,
                                   .context = cli->clock });
-    return serve(cli, o, buf_cstr(&dir));
+    return serve(cli, o, buf_cstr(&dir), &urls);
 }
 
 const struct command command_serve = {
@@ -169,7 +232,8 @@ const struct command command_serve = {
         "\n"
         "Examples:\n"
         "  belfry serve\n"
-        "  belfry serve --listen 127.0.0.1:0 --data-dir /tmp/try\n",
+        "  belfry serve --listen 127.0.0.1:0 --data-dir /tmp/try\n"
+        "  belfry serve --store file:/etc/belfry/store     a node of a cluster: the file has postgres://user:password@host/db\n",
     .options = server_options,
     .option_count = SERVER_OPTION_COUNT,
     .run = run_serve,

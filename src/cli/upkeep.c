@@ -15,26 +15,30 @@ static void look_again(struct upkeep *u, int64_t in_ms)
 static void forgotten(struct op *op)
 {
     struct upkeep *u = op->context;
-    int64_t took_ms = (clock_steady_ns(u->clock) - u->begun_ns) / NS_PER_MS + 1;
+    int64_t took_ms = (clock_steady_ns(u->setup.clock) - u->begun_ns) / NS_PER_MS + 1;
     u->busy = false;
     arena_release(&op->arena);
     if (op->rc) {
         log_warn("upkeep_failed", kv_err(&op->error));
     } else {
-        metric_add(u->metrics, METRIC_FORGOTTEN, (int64_t)u->forget.ret_forgotten);
+        metric_add(u->setup.metrics, METRIC_FORGOTTEN, (int64_t)u->forget.ret_forgotten);
         if (u->forget.ret_more) {
             look_again(u, min_of(took_ms, PAUSE_MAX_MS));
             return;
         }
     }
-    look_again(u, u->retention.interval_ms);
+    look_again(u, u->setup.retention.interval_ms);
 }
 
 static void forget_some(uv_timer_t *timer)
 {
     struct upkeep *u = timer->data;
-    const struct retention *r = &u->retention;
-    int64_t now_ms = clock_wall_ms(u->clock);
+    const struct retention *r = &u->setup.retention;
+    int64_t now_ms = clock_wall_ms(u->setup.clock);
+    if (u->setup.is_ours && !u->setup.is_ours(u->setup.context)) {
+        look_again(u, r->interval_ms);
+        return;
+    }
     u->forget = (struct op_forget){ .op = { .kind = OP_FORGET, .done = forgotten, .context = u },
                                     .now_ms = now_ms,
                                     .idempotency_before_ms = now_ms - r->idempotency_ms,
@@ -45,17 +49,16 @@ static void forget_some(uv_timer_t *timer)
                                     .max = BATCH };
     arena_init(&u->forget.op.arena, ARENA_MAX);
     u->busy = true;
-    u->begun_ns = clock_steady_ns(u->clock);
-    writer_submit(u->writer, &u->forget.op);
+    u->begun_ns = clock_steady_ns(u->setup.clock);
+    writer_submit(u->setup.writer, &u->forget.op);
 }
 
-void upkeep_start(struct upkeep *u, uv_loop_t *loop, struct writer *writer, struct clock *clock,
-                  struct metrics *metrics, const struct retention *retention)
+void upkeep_start(struct upkeep *u, const struct upkeep_setup *setup)
 {
-    *u = (struct upkeep){ .retention = *retention, .writer = writer, .clock = clock, .metrics = metrics };
-    uv_timer_init(loop, &u->timer);
+    *u = (struct upkeep){ .setup = *setup };
+    uv_timer_init(setup->loop, &u->timer);
     u->timer.data = u;
-    look_again(u, retention->interval_ms);
+    look_again(u, setup->retention.interval_ms);
 }
 
 void upkeep_stop(struct upkeep *u)

@@ -15,11 +15,18 @@ struct retention {
     int64_t interval_ms; /* how often it is looked */
 };
 
-struct upkeep {
-    struct retention retention;
+struct upkeep_setup {
+    uv_loop_t *loop;
     struct writer *writer; /* completes on the loop */
     struct clock *clock;
     struct metrics *metrics;
+    struct retention retention;
+    bool (*is_ours)(void *context); /* among several nodes one does it; NULL: this one */
+    void *context;
+};
+
+struct upkeep {
+    struct upkeep_setup setup;
     uv_timer_t timer;
     struct op_forget forget;
     int64_t begun_ns;
@@ -28,7 +35,6 @@ struct upkeep {
 };
 
 /* The first look is an interval from now. Everything is borrowed and must outlive it. */
-void upkeep_start(struct upkeep *u, uv_loop_t *loop, struct writer *writer, struct clock *clock,
-                  struct metrics *metrics, const struct retention *retention);
+void upkeep_start(struct upkeep *u, const struct upkeep_setup *setup);
 void upkeep_stop(struct upkeep *u); /* nothing new is begun */
 void upkeep_close(struct upkeep *u);

@@ -1,0 +1,86 @@
+#pragma once
+/* cli/assembly_impl.h - what assembly*.c share: assembly.c puts the process together and takes it apart, assembly_news.c tells the node what
+ * happened elsewhere, assembly_ask.c asks it for others. */
+#include <limits.h>
+#include <pthread.h>
+
+#include "adapter/writer_split.h"
+#include "cli/assembly.h"
+#include "cli/node_view.h"
+#include "cli/watcher.h"
+
+enum { PEPPER_SIZE = 32, QUEUE_NAME_MAX = 128 };
+
+struct news_item {
+    struct task task; /* only what scheduler_nudge looks at */
+    char queue[QUEUE_NAME_MAX];
+};
+
+struct news {
+    struct call call;
+    pthread_mutex_t lock;        /* over what follows */
+    bool posted;                 /* the call is on its way */
+    bool rules;                  /* the book has changed */
+    bool reading, read;          /* rules of other nodes are being read; they were */
+    uint64_t heeded;             /* what others are told of once the node goes by what was read; 0: nothing */
+    uint64_t woke;               /* lanes of those who go on */
+    struct store_news elsewhere; /* what other nodes did */
+    struct arena lanes_arena;    /* of the next: those that the store has */
+    struct lane *lanes;
+    size_t lane_count;
+    struct news_item *v;
+    size_t n, cap;
+};
+
+struct assembly {
+    struct assembly_setup setup;
+    struct metrics *metrics;
+    struct clock *clock; /* of a store that is shared; NULL: the machine's is the one */
+    struct store *store; /* what is read, and news */
+    struct book *book;
+    struct store *ways[WRITER_WAYS]; /* to write; of a store that carries one transaction, the first alone */
+    struct batcher *batchers[WRITER_WAYS];
+    struct writer_split split;
+    struct loop *loop;
+    struct queue *queue;
+    struct events *events;
+    struct runner *runner_http, *runner_noop;
+    struct node *node;
+    struct http_server *http;
+    uint8_t pepper[PEPPER_SIZE];
+    char name[HOST_NAME_MAX + 32];
+
+    uv_signal_t signals[2];
+    uv_timer_t deadline;
+    struct upkeep upkeep;
+    uv_work_t stop_http;
+    bool handles, stopping, draining;
+    struct call stop_call;
+    struct news news;
+    struct store_watch watch;
+    struct watcher *watcher;
+    struct node_view *view;
+};
+
+/* ---- the store and its secrets (assembly_store.c) ---- */
+
+enum err assembly_open_store(struct assembly *a, char ret_key[ASSEMBLY_KEY_TEXT], struct error *e) must_use;
+/* Once the store is open: who writes to it for the node. */
+struct writer *assembly_open_writer(struct assembly *a);
+void assembly_close_store(struct assembly *a); /* once nobody writes */
+
+/* ---- what happened elsewhere (assembly_news.c) ---- */
+
+void assembly_news_init(struct assembly *a);
+void assembly_news_release(struct assembly *a);
+void assembly_woke(void *context, uint64_t lanes); /* of the batcher, on its thread */
+
+/* Of other nodes on the same store, until assembly_unwatch. */
+enum err assembly_watch(struct assembly *a, struct error *e) must_use;
+void assembly_unwatch(struct assembly *a);
+
+/* ---- questions to the loop (assembly_ask.c): what the API's threads want of the node ---- */
+
+void assembly_recall(void *context, const struct recall_wish *wish, struct recall_answer *answer);
+void assembly_explain(void *context, const struct task *t, struct explain_answer *answer);
+void assembly_ask_queues(void *context, struct queues_answer *answer);
