@@ -1,7 +1,10 @@
-/* How fast the SQLite store is on one core, every batch durable: inserts, and claim + settle with the execution written, in
- * batches of 1,000, and forgetting that in batches of 250, with 1,000 and with 1,000,000 tasks waiting besides. Figures, not a verdict: docs/BENCHMARKS.md holds them.
+/* How fast a store is on one connection, every batch durable: inserts, and claim + settle with the execution written, in
+ * batches of 1,000, and forgetting that in batches of 250, with 1,000 and with 1,000,000 tasks waiting besides. Figures, not a verdict:
+ * docs/BENCHMARKS.md holds them. CPU is that of this process, which for SQLite is all of it.
  *
- *   meson setup build --buildtype=release && ninja -C build bench_store && build/tests/bench/bench_store [DIRECTORY [WAITING…]] */
+ *   meson setup build --buildtype=release && ninja -C build bench_store
+ *   build/tests/bench/bench_store [DIRECTORY [WAITING…]]
+ *   build/tests/bench/bench_store postgres://… [WAITING]     of an empty database: one figure, for what it leaves is there */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +12,10 @@
 #include <unistd.h>
 
 #include "adapter/clock_system.h"
+#include "adapter/store_postgres.h"
 #include "adapter/store_sqlite.h"
 
-enum { BATCH = 1000, MEASURED = 100000, DRAINED = 100000, FORGOTTEN = 250 };
+enum { BATCH = 1000, BATCH_MS = 100 /* of the tasks' time */, MEASURED = 100000, DRAINED = 100000, FORGOTTEN = 250 };
 
 static const char payload[] =
     "{\"order\":\"8f14e45f-ceea-467f-a8d5-0b1c7c0f1c11\",\"customer\":\"c-20394\",\"lines\":[{\"sku\":"
@@ -63,6 +67,12 @@ static void print_figure(const char *what, const struct figure *f)
     fflush(stdout);
 }
 
+static void print_claims(const struct figure *f)
+{
+    printf(" %.1f ms a claim", (double)f->wall_ns / 1e6 / (double)f->count);
+    fflush(stdout);
+}
+
 static struct figure end(struct figure begun, int64_t count)
 {
     return (struct figure){ now_ns() - begun.wall_ns, cpu_ns() - begun.cpu_ns, count };
@@ -102,7 +112,7 @@ static struct figure insert(struct bench *b, int64_t count, int64_t spread_ms)
     static struct task tasks[BATCH];
     struct figure begun = begin();
     for (int64_t done = 0; done < count; done += BATCH) {
-        b->now_ms++;
+        b->now_ms += BATCH_MS;
         for (size_t i = 0; i < BATCH; i++)
             tasks[i] = make_task(b, b->now_ms + (spread_ms ? prng_between(&b->random, DAY_MS, spread_ms) : 0));
         struct op_insert op = { .op.kind = OP_INSERT, .tasks = tasks, .count = (size_t)min_of(count - done, BATCH) };
@@ -137,8 +147,8 @@ static void settle_all(struct bench *b, const struct tasks *tasks)
     apply(b, &op.op);
 }
 
-/* Claims and settles up to count of what is due by until_ms; in pairs. */
-static struct figure drain(struct bench *b, int64_t count, int64_t until_ms)
+/* Claims and settles up to count of what is due by until_ms; in pairs. *ret_claims is what the claims alone took. */
+static struct figure drain(struct bench *b, int64_t count, int64_t until_ms, struct figure *ret_claims)
 {
     struct lane_quota lanes[] = {
         { { 1, S("default"), CLASS_HIGH }, BATCH },
@@ -148,14 +158,19 @@ static struct figure drain(struct bench *b, int64_t count, int64_t until_ms)
     struct op_claim op = { .op.kind = OP_CLAIM, .node = b->node, .lanes = lanes, .lane_count = array_count(lanes) };
     struct figure begun = begin();
     int64_t done = 0;
+    *ret_claims = (struct figure){ 0 };
     arena_init(&op.op.arena, 64 << 20);
     while (done < count) {
-        b->now_ms++;
+        b->now_ms += BATCH_MS;
         op.claim = uuid_next(&b->ids, b->now_ms);
         op.now_ms = op.until_ms = until_ms ? until_ms : b->now_ms;
         op.max = BATCH;
         op.max_bytes = 64 << 20;
+        struct figure claim = begin();
         apply(b, &op.op);
+        claim = end(claim, 1);
+        ret_claims->wall_ns += claim.wall_ns;
+        ret_claims->count++;
         settle_all(b, &op.ret);
         done += (int64_t)op.ret.n;
         if (op.ret.n == 0)
@@ -196,26 +211,38 @@ static double rss_mib(void)
     return (double)pages * (double)sysconf(_SC_PAGESIZE) / (1 << 20);
 }
 
-static void measure(const char *directory, int64_t waiting)
+static struct store *open_store(const char *where, int64_t waiting)
 {
     char path[512];
     struct error e;
+    struct store *store;
+    struct store_postgres_setup setup = { .url = where, .clock = clock_system(), .migrate = true };
+    snprintf(path, sizeof path, "%s/%lld", where, (long long)waiting);
+    if (is_postgres_url(str_from(where)) ? store_postgres_open(&setup, &store, &e)
+                                         : store_sqlite_open(path, &store, &e))
+        die("open", &e);
+    return store;
+}
+
+static void measure(const char *where, int64_t waiting)
+{
     struct bench b = { .now_ms = INT64_C(1790000000000), .node = { { 1 } } };
-    snprintf(path, sizeof path, "%s/%lld", directory, (long long)waiting);
     uuid_gen_init(&b.ids, 1);
     prng_init(&b.random, 1);
-    if (store_sqlite_open(path, &b.store, &e))
-        die("open", &e);
+    b.store = open_store(where, waiting);
     printf("%7lld waiting:", (long long)waiting);
     struct figure f = insert(&b, waiting, 30 * DAY_MS);
     print_figure("fill", &f);
     f = insert(&b, MEASURED, 0);
     print_figure("insert", &f);
-    f = drain(&b, MEASURED, 0);
+    struct figure claims;
+    f = drain(&b, MEASURED, 0, &claims);
     print_figure("claim+settle", &f);
+    print_claims(&claims);
     if (waiting >= DRAINED) {
-        f = drain(&b, DRAINED, b.now_ms + 30 * DAY_MS);
+        f = drain(&b, DRAINED, b.now_ms + 30 * DAY_MS, &claims);
         print_figure("random", &f);
+        print_claims(&claims);
     }
     int64_t slowest_ns;
     f = forget(&b, &slowest_ns);
@@ -225,8 +252,7 @@ static void measure(const char *directory, int64_t waiting)
     int64_t begun = now_ns();
     store_free(b.store);
     int64_t closed = now_ns();
-    if (store_sqlite_open(path, &b.store, &e))
-        die("open", &e);
+    b.store = open_store(where, waiting);
     printf("   close %4.0f ms   open %3.0f ms   %3.0f MiB\n", (double)(closed - begun) / 1e6,
            (double)(now_ns() - closed) / 1e6, mib);
     fflush(stdout);
@@ -237,10 +263,12 @@ int main(int argc, char **argv)
 {
     static const char *const usual[] = { "1000", "1000000" };
     const char *const *sizes = argc > 2 ? (const char *const *)argv + 2 : usual;
-    size_t n = argc > 2 ? (size_t)argc - 2 : array_count(usual);
     char made[] = "/tmp/belfry-bench-XXXXXX";
-    const char *directory = argc > 1 ? argv[1] : mkdtemp(made);
-    for (size_t i = 0; directory && i < n; i++)
-        measure(directory, strtoll(sizes[i], NULL, 10));
-    return directory ? 0 : 1;
+    const char *where = argc > 1 ? argv[1] : mkdtemp(made);
+    size_t n = argc > 2 ? (size_t)argc - 2 : array_count(usual);
+    if (where && is_postgres_url(str_from(where)))
+        n = 1;
+    for (size_t i = 0; where && i < n; i++)
+        measure(where, strtoll(sizes[i], NULL, 10));
+    return where ? 0 : 1;
 }

@@ -6,7 +6,7 @@
 #include "seed.h"
 #include "store_model.h"
 
-enum { BATCH_MAX = 6, SEEDS = 6, STEPS = 600 };
+enum { BATCH_MAX = 6, SEEDS = 6, STEPS = 700 };
 
 static void model_init(struct model *m, uint64_t seed, struct reader *reader)
 {
@@ -35,6 +35,10 @@ static union any_op twin_of(struct model *m, const union any_op *op)
         size_t size = op->claim.lane_count * sizeof *op->claim.lanes;
         twin.claim.lanes = memcpy(arena_alloc(&m->arena, size), op->claim.lanes, size);
     }
+    if (op->op.kind == OP_SHARE) {
+        size_t size = op->share.n * sizeof *op->share.v;
+        twin.share.v = memcpy(arena_alloc(&m->arena, size), op->share.v, size);
+    }
     return twin;
 }
 
@@ -51,6 +55,22 @@ static void count_claim(struct tally *t, const struct op_claim *op)
     t->woken += op->ret_woke != 0;
 }
 
+static void count_nodes(struct tally *t, const union any_op *op)
+{
+    if (op->op.kind == OP_BURY)
+        t->buried += op->bury.ret_buried;
+    if (op->op.kind == OP_BEAT)
+        t->nodes_dead += op->beat.ret_dead;
+    if (op->op.kind == OP_WISHES)
+        t->wishes += op->wishes.ret_count;
+    if (op->op.kind == OP_HELD)
+        t->held += op->held.ret.n;
+    for (size_t i = 0; op->op.kind == OP_SHARE && i < op->share.n; i++) {
+        t->tokens += (size_t)op->share.v[i].ret_tokens;
+        t->places += (size_t)op->share.v[i].ret_places;
+    }
+}
+
 static void count_result(struct tally *t, const union any_op *op)
 {
     if (op->op.rc) {
@@ -59,6 +79,7 @@ static void count_result(struct tally *t, const union any_op *op)
         return;
     }
     t->done[op->op.kind]++;
+    count_nodes(t, op);
     if (op->op.kind == OP_CLAIM)
         count_claim(t, &op->claim);
     if (op->op.kind == OP_SETTLE)
@@ -82,8 +103,11 @@ static void print_tally(const struct tally *t)
         printf(" %d/%d", t->done[i], t->refused[i]);
     printf("; %zu claimed, %zu settled, %zu stale, %zu withdrawn, %zu missed, %zu forgotten, %zu leases lost\n",
            t->claimed, t->settled, t->stale, t->withdrawn, t->missed, t->forgotten, t->leases_lost);
-    printf("# slots: %zu blocked, %zu skipped, %zu cancelled, %zu replaced, %zu woke; %zu suspects claimed\n",
-           t->blocked, t->skipped, t->cancelled, t->replaced, t->woken, t->suspects);
+    printf(
+        "# slots: %zu blocked, %zu skipped, %zu cancelled, %zu replaced, %zu woke; %zu suspects claimed, %zu deduped\n",
+        t->blocked, t->skipped, t->cancelled, t->replaced, t->woken, t->suspects, t->deduped);
+    printf("# nodes: %zu buried, %zu beats of dead ones, %zu tokens, %zu places, %zu wishes, %zu held\n", t->buried,
+           t->nodes_dead, t->tokens, t->places, t->wishes, t->held);
 }
 
 static void add_tally(struct tally *sum, const struct tally *t)
@@ -120,6 +144,8 @@ static bool step_agrees(struct model *m, struct store *a, struct store *b, char 
     for (size_t i = 0; i < n; i++) {
         same = same && same_results(&x[i], &y[i], why);
         count_result(&m->tally, &x[i]);
+        if (x[i].op.kind == OP_BEAT && x[i].op.rc == ERR_OK)
+            model_saw_nodes(m, &x[i].beat);
         arena_release(&x[i].op.arena);
         arena_release(&y[i].op.arena);
     }
@@ -179,11 +205,13 @@ static void random_sequences_of_operations_give_equal_answers(void **state)
     print_tally(&sum);
     assert_true(sum.claimed > 1800 && sum.settled > 1800 && sum.stale > 600 && sum.withdrawn > 60 && sum.missed > 20 &&
                 sum.forgotten > 600 && sum.leases_lost > 60);
-    assert_true(sum.blocked > 300 && sum.skipped > 60 && sum.cancelled > 20 && sum.replaced > 10 && sum.woken > 60 &&
-                sum.suspects > 60);
-    assert_true(sum.deduped > 100 && sum.done[OP_CATALOG] > 200 && sum.refused[OP_CATALOG] > 50);
+    assert_true(sum.blocked > 300 && sum.skipped > 40 && sum.cancelled > 20 && sum.replaced > 10 && sum.woken > 60 &&
+                sum.suspects > 40);
+    assert_true(sum.deduped > 80 && sum.done[OP_CATALOG] > 120 && sum.refused[OP_CATALOG] > 50);
     assert_true(sum.refused[OP_SETTLE] > 0 && sum.refused[OP_INSERT] > 120 && sum.refused[OP_SPAWN] > 120 &&
                 sum.refused[OP_PUT] > 120);
+    assert_true(sum.buried > 20 && sum.nodes_dead > 20 && sum.tokens > 300 && sum.places > 300 && sum.wishes > 40 &&
+                sum.held > 100 && sum.refused[OP_CLAIM] > 60 && sum.refused[OP_WISH] > 20);
 }
 
 /* ---- planted bugs ---- */
@@ -338,6 +366,61 @@ static bool changes_the_catalog_whatever_its_version(struct op *op, struct prng 
     return false;
 }
 
+static bool buries_whoever_it_is_told_to(struct op *op, struct prng *random)
+{
+    (void)random;
+    if (op->kind == OP_BURY)
+        container_of(op, struct op_bury, op)->beats++;
+    return false;
+}
+
+static bool hears_every_tenth_beat_in_vain(struct op *op, struct prng *random)
+{
+    return op->kind == OP_BEAT && prng_below(random, 10) == 0;
+}
+
+static bool gives_a_place_too_many(struct op *op, struct prng *random)
+{
+    (void)random;
+    struct op_share *share = container_of(op, struct op_share, op);
+    for (size_t i = 0; op->kind == OP_SHARE && i < share->n; i++)
+        share->v[i].concurrency += share->v[i].concurrency > 0;
+    return false;
+}
+
+static bool fills_buckets_too_fast(struct op *op, struct prng *random)
+{
+    (void)random;
+    struct op_share *share = container_of(op, struct op_share, op);
+    for (size_t i = 0; op->kind == OP_SHARE && i < share->n; i++)
+        share->v[i].rate *= 1.01;
+    return false;
+}
+
+static bool forgets_to_abort(struct op *op, struct prng *random)
+{
+    (void)random;
+    if (op->kind == OP_WISH)
+        container_of(op, struct op_wish, op)->abort = false;
+    return false;
+}
+
+static bool helps_a_millisecond_early(struct op *op, struct prng *random)
+{
+    (void)random;
+    if (op->kind == OP_CLAIM && container_of(op, struct op_claim, op)->help_after_ms)
+        container_of(op, struct op_claim, op)->help_after_ms--;
+    return false;
+}
+
+static bool knows_no_partitions_of_recurring_tasks(struct op *op, struct prng *random)
+{
+    (void)random;
+    if (op->kind == OP_RECURRING)
+        container_of(op, struct op_recurring, op)->own = NULL;
+    return false;
+}
+
 static bool skips_the_guard_of_a_put(struct op *op, struct prng *random)
 {
     (void)random;
@@ -390,9 +473,16 @@ static void planted_bugs_are_noticed(void **state)
         BUG(forgets_executions_too_soon),
         BUG(keeps_dead_letters_too_long),
         BUG(changes_the_catalog_whatever_its_version),
+        BUG(buries_whoever_it_is_told_to),
+        BUG(hears_every_tenth_beat_in_vain),
+        BUG(gives_a_place_too_many),
+        BUG(fills_buckets_too_fast),
+        BUG(forgets_to_abort),
+        BUG(helps_a_millisecond_early),
+        BUG(knows_no_partitions_of_recurring_tasks),
 #undef BUG
     };
-    static const struct store_ops ops = { faulty_apply, faulty_reader, NULL };
+    static const struct store_ops ops = { .apply = faulty_apply, .reader = faulty_reader };
     struct prng seeds = seeded_prng("planted_bugs");
     for (size_t i = 0; i < array_count(bugs); i++) {
         char why[WHY_MAX];

@@ -20,13 +20,18 @@ union any_op {
     struct op_catalog catalog;
     struct op_lease lease;
     struct op_forget forget;
+    struct op_beat beat;
+    struct op_bury bury;
+    struct op_share share;
+    struct op_wish wish;
+    struct op_wishes wishes;
 };
 
 enum { INSERT_MAX = 4, POOL_MAX = 250, NODES = 3, WHY_MAX = 256 };
 
 /* What a run has seen: one that saw little proves little. */
 struct tally {
-    int done[OP_FORGET + 1], refused[OP_FORGET + 1];
+    int done[OP_KINDS], refused[OP_KINDS];
 #define TALLY_SIZES(X)                                                                                                 \
     X(claimed)                                                                                                         \
     X(settled)                                                                                                         \
@@ -35,8 +40,19 @@ struct tally {
     X(missed)                                                                                                          \
     X(forgotten)                                                                                                       \
     X(leases_lost)                                                                                                     \
+    X(buried)                                                                                                          \
+    X(nodes_dead)                                                                                                      \
+    X(tokens)                                                                                                          \
+    X(places)                                                                                                          \
+    X(wishes)                                                                                                          \
+    X(held)                                                                                                            \
     X(blocked)                                                                                                         \
-    X(skipped) X(cancelled) X(replaced) X(woken) X(suspects) X(deduped) /* of claims; woken: how many operations did */
+    X(skipped)                                                                                                         \
+    X(cancelled)                                                                                                       \
+    X(replaced)                                                                                                        \
+    X(woken)                                                                                                           \
+    X(suspects)                                                                                                        \
+    X(deduped) /* of claims; woken: how many operations did */
 #define X(member) size_t member;
     TALLY_SIZES(X)
 #undef X
@@ -53,7 +69,8 @@ struct model {
     struct reader *reader; /* of the first store */
     struct arena arena;    /* arguments of the batch being made, and what was looked at for it */
     int64_t now_ms;
-    struct uuid nodes[NODES];
+    struct uuid nodes[NODES];    /* some beat, some are dead, some were never heard of */
+    int64_t beats[NODES];        /* as they were told last */
     struct known pool[POOL_MAX]; /* tasks that may be there */
     size_t pool_count;
     bool first;           /* of its batch */
@@ -77,6 +94,19 @@ void model_make_catalog(struct model *m, union any_op *ret);
 void model_make_forget(struct model *m, union any_op *ret);
 bool same_catalog_changes(const struct op_catalog *a, const struct op_catalog *b, char why[WHY_MAX]);
 bool same_other_records(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX]);
+
+/* store_model_nodes.c */
+struct uuid model_node(struct model *m);
+const struct partitions *model_own(struct model *m); /* NULL: all, half of the time */
+void model_make_beat(struct model *m, union any_op *ret);
+void model_make_bury(struct model *m, union any_op *ret);
+void model_make_share(struct model *m, union any_op *ret);
+void model_make_wish(struct model *m, union any_op *ret);
+void model_make_wishes(struct model *m, union any_op *ret);
+void model_saw_nodes(struct model *m, const struct op_beat *op); /* what it was told of them */
+bool same_beats(const struct op_beat *a, const struct op_beat *b, char why[WHY_MAX]);
+bool same_shares(const struct op_share *a, const struct op_share *b, char why[WHY_MAX]);
+bool same_wishes(const struct op_wishes *a, const struct op_wishes *b, char why[WHY_MAX]);
 
 /* Who held which slot when it was looked last. */
 struct held {

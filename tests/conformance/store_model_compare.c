@@ -100,6 +100,11 @@ static bool same_answers(const union any_op *a, const union any_op *b, char why[
     case OP_SPAWN:
     case OP_KEY_PUT: return true;
     case OP_CATALOG: return same_catalog_changes(&a->catalog, &b->catalog, why);
+    case OP_BEAT: return same_beats(&a->beat, &b->beat, why);
+    case OP_BURY: return number_same("buried", a->bury.ret_buried, b->bury.ret_buried);
+    case OP_SHARE: return same_shares(&a->share, &b->share, why);
+    case OP_WISH: return uuid_eq(a->wish.ret_owner, b->wish.ret_owner) || differ("a wish: the owner");
+    case OP_WISHES: return same_wishes(&a->wishes, &b->wishes, why);
     }
     return differ("no such operation");
 }
@@ -111,8 +116,8 @@ bool same_results(const union any_op *a, const union any_op *b, char why[WHY_MAX
                       b->op.error.text);
     if (a->op.rc == ERR_OK)
         return same_answers(a, b, why);
-    bool promised =
-        a->op.kind == OP_INSERT || a->op.kind == OP_PUT || a->op.kind == OP_CATALOG || a->op.kind == OP_SETTLE;
+    bool promised = a->op.kind == OP_INSERT || a->op.kind == OP_PUT || a->op.kind == OP_CATALOG ||
+                    a->op.kind == OP_SETTLE || a->op.kind == OP_WISH;
     if (promised && strcmp(a->op.error.field, b->op.error.field) != 0)
         return differ("operation %d: field '%s' and '%s'", a->op.kind, a->op.error.field, b->op.error.field);
     return true;

@@ -222,7 +222,7 @@ static void make_claim(struct model *m, union any_op *op)
     op->claim = (struct op_claim){
         .op.kind = OP_CLAIM,
         .claim = uuid_next(&m->ids, m->now_ms),
-        .node = m->nodes[below(m, NODES)],
+        .node = model_node(m),
         .lanes = some,
         .lane_count = count,
         .now_ms = m->now_ms,
@@ -230,6 +230,8 @@ static void make_claim(struct model *m, union any_op *op)
         .max = 1 + below(m, chance(m, 30) ? 4 : 40),
         .max_bytes = chance(m, 30) ? below(m, 120) : 1 << 20,
         .max_suspects = below(m, 3),
+        .own = model_own(m),
+        .help_after_ms = (int64_t)below(m, 20),
     };
     struct task t; /* behind another operation of the batch, the claim may be gone by then */
     if (m->first && chance(m, 10) && look_for_state(m, TASK_RUNNING, &t) && t.state == TASK_RUNNING)
@@ -247,7 +249,7 @@ static void make_claimed(struct model *m, union any_op *op)
 static void make_held(struct model *m, union any_op *op)
 {
     op->held = (struct op_held){ .op.kind = OP_HELD,
-                                 .not_node = m->nodes[below(m, NODES)],
+                                 .not_node = model_node(m),
                                  .max = chance(m, 50) ? 1 + below(m, 10) : 1000 };
 }
 
@@ -326,7 +328,9 @@ static void make_recurring(struct model *m, union any_op *op)
 {
     op->recurring = (struct op_recurring){ .op.kind = OP_RECURRING,
                                            .until_ms = near(m, -10, 50),
-                                           .max = chance(m, 50) ? 1 + below(m, 5) : 1000 };
+                                           .max = chance(m, 50) ? 1 + below(m, 5) : 1000,
+                                           .own = model_own(m) };
+    op->recurring.help_until_ms = op->recurring.until_ms - (int64_t)below(m, 20);
     struct task t;
     if (chance(m, 40) && look_for_recurring(m, &t)) {
         op->recurring.after_cursor_ms = chance(m, 90) ? t.cursor_ms : near(m, -10, 40);
@@ -441,7 +445,7 @@ static void make_lease(struct model *m, union any_op *op)
     static const char *const names[] = { "leader", "other" };
     op->lease = (struct op_lease){ .op.kind = OP_LEASE,
                                    .name = one_of(m, names, 2),
-                                   .holder = m->nodes[below(m, NODES)],
+                                   .holder = model_node(m),
                                    .now_ms = m->now_ms,
                                    .ttl_ms = (int64_t)below(m, 200) };
 }
@@ -452,10 +456,11 @@ void model_make(struct model *m, union any_op *ret)
         void (*make)(struct model *, union any_op *);
         size_t weight;
     } rows[] = {
-        { make_insert, 20 },      { make_claim, 20 },    { make_claimed, 5 },       { make_held, 5 },
-        { make_settle, 20 },      { make_recurring, 5 }, { make_spawn, 20 },        { make_put, 20 },
-        { make_missed, 7 },       { make_lease, 8 },     { model_make_key_put, 3 }, { model_make_catalog, 10 },
-        { model_make_forget, 5 },
+        { make_insert, 26 },      { make_claim, 20 },       { make_claimed, 5 },       { make_held, 5 },
+        { make_settle, 20 },      { make_recurring, 5 },    { make_spawn, 20 },        { make_put, 20 },
+        { make_missed, 7 },       { make_lease, 8 },        { model_make_key_put, 3 }, { model_make_catalog, 10 },
+        { model_make_forget, 5 }, { model_make_beat, 12 },  { model_make_bury, 4 },    { model_make_share, 10 },
+        { model_make_wish, 14 },  { model_make_wishes, 8 },
     };
     size_t sum = 0, i = 0;
     for (size_t j = 0; j < array_count(rows); j++)

@@ -276,6 +276,25 @@ static void a_list_goes_on_behind_its_last_entry(void **state)
     assert_page(w, &f, false, "2/c 2/d");
 }
 
+static void whoever_looks_for_jobs_to_do_finds_all_that_run(void **state)
+{
+    struct world *w = *state;
+    static const char *const names[] = { "a", "b", "c" };
+    for (size_t i = 0; i < array_count(names); i++) {
+        struct catalog_change c = { .entry = { .tenant = i ? TENANT : OTHER_TENANT,
+                                               .kind = CATALOG_JOB,
+                                               .name = str_from(names[i]),
+                                               .doc = S("{\"state\":\"RUNNING\"}") } };
+        struct op_catalog op = { .op = { .kind = OP_CATALOG }, .v = &c, .n = 1, .now_ms = NOW };
+        assert_int_equal(world_apply(w, &op.op), ERR_OK);
+    }
+    struct catalog_filter f = { .kind = CATALOG_JOB, .all_tenants = true, .limit = 2, .unfinished = true };
+    assert_page(w, &f, true, "1/b 1/c");
+    f.after_tenant = TENANT;
+    f.after = S("c");
+    assert_page(w, &f, false, "2/a");
+}
+
 static const struct CMUnitTest tests[] = {
     store_test(an_entry_comes_back_with_its_version_and_times),
     store_test(entries_are_apart_by_tenant_kind_and_name),
@@ -288,5 +307,6 @@ static const struct CMUnitTest tests[] = {
     store_test(an_answer_without_room_is_refused),
     store_test(entries_are_listed_by_tenant_and_name),
     store_test(a_list_goes_on_behind_its_last_entry),
+    store_test(whoever_looks_for_jobs_to_do_finds_all_that_run),
 };
 const struct test_list catalog_tests = { tests, array_count(tests) };

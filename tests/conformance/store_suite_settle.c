@@ -135,6 +135,39 @@ static void an_execution_is_written_with_the_verdict(void **state)
     assert_null(execution_difference(&page.executions.v[0], &v.verdict.execution));
 }
 
+/* A byte that is no text, NUL among them, comes back as itself or as U+FFFD. */
+static void assert_like(struct str got, struct str given)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < given.n;) {
+        size_t n = given.p[i] ? str_utf8_at(given, i) : 0;
+        struct str part = str_sub(given, i, i + max_of(n, (size_t)1)), rest = str_sub(got, at, got.n);
+        bool is_marked = n == 0 && str_starts(rest, S("\xEF\xBF\xBD"));
+        assert_true(is_marked || str_starts(rest, part));
+        at += is_marked ? 3 : part.n;
+        i += part.n;
+    }
+    assert_int_equal(at, got.n);
+}
+
+static void what_a_target_said_may_be_any_bytes(void **state)
+{
+    struct world *w = *state;
+    struct str said = S("caf\xE9 \0 \xFF\xFE caf\xC3\xA9 \xF0\x9F\x94\x94 \xED\xA0\x80 cut \xE2\x82");
+    struct task t = some_task(w), claimed = claim_one(w, &t, fresh_id(w));
+    struct settlement v = settlement_of(&claimed, TASK_FAILED);
+    v.verdict.last_error = said;
+    v.verdict.has_execution = true;
+    v.verdict.execution = some_execution(w, &claimed);
+    v.verdict.execution.error = v.verdict.execution.output = said;
+    assert_true(settle_with(w, &v));
+    assert_like(get(w, t.id).last_error, said);
+    struct execution_page page = executions_of(w, t.id);
+    assert_int_equal(page.executions.n, 1);
+    assert_like(page.executions.v[0].output, said);
+    assert_like(page.executions.v[0].error, said);
+}
+
 static void no_execution_is_written_without_one(void **state)
 {
     struct world *w = *state;
@@ -353,6 +386,7 @@ static const struct CMUnitTest tests[] = {
     store_test(a_task_that_does_not_run_cannot_be_settled),
     store_test(stale_ones_do_not_hold_up_the_others),
     store_test(an_execution_is_written_with_the_verdict),
+    store_test(what_a_target_said_may_be_any_bytes),
     store_test(no_execution_is_written_without_one),
     store_test(a_repeated_settle_writes_one_execution),
     store_test(an_execution_that_is_there_already_stays),

@@ -4,6 +4,9 @@
 #include "adapter/store_sqlite.h"
 #include "check.h"
 #include "port/store.h"
+#ifdef HAVE_POSTGRES
+#include "postgres_fixture.h"
+#endif
 
 struct store_adapter {
     const char *name;
@@ -18,9 +21,26 @@ static inline enum err open_store_memory(const char *directory, struct store **r
     return ERR_OK;
 }
 
+#ifdef HAVE_POSTGRES
+/* One database a process, emptied each time: no test has two stores at once. */
+static inline enum err open_store_postgres(const char *directory, struct store **ret, struct error *e)
+{
+    static char url[POSTGRES_URL];
+    (void)directory;
+    if (url[0])
+        postgres_wipe(url);
+    else
+        postgres_make("conformance", url);
+    return postgres_open(url, ret, e);
+}
+#endif
+
 static const struct store_adapter store_adapters[] = {
     { "memory", open_store_memory },
     { "sqlite", store_sqlite_open },
+#ifdef HAVE_POSTGRES
+    { "postgres", open_store_postgres },
+#endif
 };
 
 /* The adapter that the command line names; the model when it names none. */

@@ -2,6 +2,7 @@
 
 import mmap
 import struct
+import time
 
 from conftest import BUILD
 from server import now_ms
@@ -28,3 +29,17 @@ class Clock:
     def env(self):
         """For the server. Our library comes before the sanitizer's, which it minds by default."""
         return {"LD_PRELOAD": str(SHIM), "BELFRY_CLOCK_FILE": str(self.path), "ASAN_OPTIONS": "verify_asan_link_order=0"}
+
+
+class PassingClock:
+    """The world's own, for nodes that go by a store's clock: what is said to have passed passes."""
+
+    env = {}
+    ahead_ms = 0
+
+    def jump(self, ms):
+        assert 0 <= ms <= 10_000, "nobody waits that long: mark the test standalone"
+        time.sleep(ms / 1000)
+
+    def now_ms(self):
+        return now_ms()

@@ -1,6 +1,13 @@
-"""What the end-to-end tests share: where the build is, and one way to run the real binary.
+"""What the end-to-end tests share: where the build is, one way to run the real binary, and on what it runs.
 
 BELFRY_BUILD names the build directory (default: build in the repository).
+
+A test that takes a server from here runs on each topology that --topology names:
+    standalone   one process with the embedded store
+    cluster      three nodes on one PostgreSQL database, which are asked in turn
+By default it is standalone, and the cluster too for tests marked cluster(when="always"): there are files of tests for clusters alone, and
+./test is to end in minutes. With BELFRY_TEST_LONG it is both, but for a test that needs one node and says why:
+@pytest.mark.standalone("why").
 """
 
 import dataclasses
@@ -8,11 +15,13 @@ import os
 import pathlib
 import pty
 import subprocess
+import sys
 import threading
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/support"))
 BUILD = pathlib.Path(os.environ.get("BELFRY_BUILD", ROOT / "build")).resolve()
 TIMEOUT_S = 20
 
@@ -79,21 +88,156 @@ def belfry(build):
     return run
 
 
+# ----------------------------------------------------------------------------------------------------------------------
+# topologies
+
+TOPOLOGIES = ("standalone", "cluster")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--topology", choices=TOPOLOGIES, help="run on this one only; default: what each test asks for")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "standalone(why): needs one node")
+    config.addinivalue_line("markers", "cluster(when='always'): matters across nodes; with `when`, so much that ./test runs it on a cluster too")
+
+
+def topologies_of(definition, chosen):
+    if definition.get_closest_marker("standalone"):
+        assert definition.get_closest_marker("standalone").args, f"{definition.nodeid} does not say why it needs one node"
+        return ["standalone"]
+    marker = definition.get_closest_marker("cluster")
+    long = os.environ.get("BELFRY_TEST_LONG")
+    both = chosen or long or (marker and marker.kwargs.get("when") == "always")
+    return [t for t in (TOPOLOGIES if both else TOPOLOGIES[:1]) if chosen in (None, t)]
+
+
+def pytest_generate_tests(metafunc):
+    if "topology" in metafunc.fixturenames:
+        metafunc.parametrize("topology", topologies_of(metafunc.definition, metafunc.config.getoption("topology")), indirect=True)
+
+
+def runs_on(item):
+    """What needs no server at all runs with the first."""
+    if "topology" in item.fixturenames:
+        return item.callspec.params["topology"]
+    return "cluster" if "postgres_server" in item.fixturenames else "standalone"
+
+
+def spread(items):
+    """Two workers get the tests in long runs of neighbours. What takes long is spread among the others, so that each gets its part, and
+    none of it comes last, when the other worker has nothing left to do."""
+    slow = [item for item in items if item.path.parent.name == "faults" or runs_on(item) == "cluster"]
+    quick = [item for item in items if item not in set(slow)]
+    step = max(1, len(quick) * 9 // 10 // max(1, len(slow)))
+    mixed = []
+    for i, item in enumerate(slow):
+        mixed += [*quick[i * step:(i + 1) * step], item]
+    return mixed + quick[len(slow) * step:]
+
+
+def pytest_collection_modifyitems(config, items):
+    chosen = config.getoption("topology")
+    left_out = [item for item in items if chosen and runs_on(item) != chosen]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+    kept = [item for item in items if not chosen or runs_on(item) == chosen]
+    items[:] = spread(kept) if os.environ.get("PYTEST_XDIST_WORKER") else kept
+
+
 @pytest.fixture
-def make_server(build, tmp_path):
-    """make_server(*arguments, env=None): a server on a data directory of its own, started; killed after the test."""
+def topology(request):
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def postgres_server():
+    """One server for all tests of this process, which may stop it as long as they start it again."""
+    from postgres import Postgres, binaries
+
+    if not binaries():
+        pytest.skip("PostgreSQL: Debian's package postgresql is not installed")
+    with Postgres() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres(postgres_server):
+    """That server, and it runs."""
+    yield postgres_server
+    postgres_server.start()
+
+
+@pytest.fixture
+def database(postgres):
+    """A fresh one."""
+    name = postgres.new_database()
+    yield name
+    postgres.start().drop_database(name)
+
+
+@pytest.fixture
+def make_server(topology, request, build, tmp_path):
+    """make_server(*arguments, env=None): a server on a data directory or database of its own, started; killed after the test."""
+    from cluster import Cluster
     from server import Server  # which itself asks us where the build is
 
-    made = []
+    made, databases = [], []
+    postgres = request.getfixturevalue("postgres") if topology == "cluster" else None
 
     def make(*arguments, start=True, **more):
-        server = Server(tmp_path / f"data{len(made)}", *arguments, **more)
+        folder = tmp_path / f"data{len(made)}"
+        if topology == "cluster":
+            databases.append(postgres.new_database())
+            server = Cluster(folder, postgres.url(databases[-1]), *arguments, **more)
+        else:
+            server = Server(folder, *arguments, **more)
         made.append(server)
         return server.start() if start else server
 
     yield make
     for server in made:
         server.close()
+    for name in databases:
+        postgres.start().drop_database(name)
+
+
+@pytest.fixture
+def make_cluster(postgres, build, tmp_path):
+    """make_cluster(urls, *arguments, nodes=3, env=None, start=True): nodes on a database that the test has made; killed after it."""
+    from cluster import Cluster
+
+    made = []
+
+    def make(urls, *arguments, start=True, **more):
+        cluster = Cluster(tmp_path / f"cluster{len(made)}", urls, *arguments, **more)
+        made.append(cluster)
+        return cluster.start() if start else cluster
+
+    yield make
+    for cluster in made:
+        cluster.close()
+
+
+@pytest.fixture
+def pooler(postgres):
+    """A pgbouncer before the server, in transaction mode; pooler.port."""
+    from postgres import Pooler
+
+    if not Pooler.program():
+        pytest.skip("pgbouncer: Debian's package pgbouncer is not installed")
+    with Pooler(postgres) as made:
+        yield made
+
+
+@pytest.fixture
+def wires():
+    """Proxies to put before a server: wires.new(port)."""
+    from tcp_proxy import Wires
+
+    with Wires() as made:
+        yield made
 
 
 @pytest.fixture
@@ -118,13 +262,25 @@ def receiver():
 
 
 @pytest.fixture
-def clock(build, tmp_path):
-    """A wall clock to set, for make_server(env=clock.env)."""
-    from clock import SHIM, Clock
+def clock(request, build, tmp_path):
+    """A wall clock to set, for make_server(env=clock.env). A cluster goes by its store's clock, which nobody sets: there it passes."""
+    from clock import SHIM, Clock, PassingClock
 
+    if "topology" in request.fixturenames and request.getfixturevalue("topology") == "cluster":
+        return PassingClock()
     if not SHIM.is_file():
         pytest.skip(f"jumped clock: this build has no {SHIM.name}")
     return Clock(tmp_path / "clock")
+
+
+@pytest.fixture
+def clocks(build, tmp_path):
+    """One for each node of a cluster."""
+    from clock import SHIM, Clock
+
+    if not SHIM.is_file():
+        pytest.skip(f"jumped clocks: this build has no {SHIM.name}")
+    return [Clock(tmp_path / f"clock{i}") for i in range(3)]
 
 
 @pytest.fixture

@@ -1,23 +1,26 @@
 """Load for the fault tests: clients that go on asking through every fault, each request with an Idempotency-Key that is
 repeated until somebody acknowledges it, and a record of what they were told."""
 
+import collections
 import http.client
 import itertools
 import random
 import threading
 import time
 
-from oracle import Asked, Beat, judge
+from oracle import Asked, Beat, Fault, judge
 from server import TIMEOUT_S, at, now_ms, to_ms, until
 
 RETRY_S = 0.01
 
 
 class Load:
-    """creators threads ask for one-time tasks due soon; beats recurring tasks fire each second."""
+    """creators threads ask for one-time tasks due soon; beats recurring tasks fire each second. patience_s: how long a client waits for
+    an answer before it asks again, of a cluster the next node."""
 
-    def __init__(self, server, receiver, seed, creators=2, beats=2, due_ms=(0, 400), pause_s=0.004):
+    def __init__(self, server, receiver, seed, creators=2, beats=2, due_ms=(0, 400), pause_s=0.004, patience_s=5):
         self.server, self.receiver = server, receiver
+        self.patience_s = patience_s
         self.random = random.Random(seed)
         self.due_ms, self.pause_s = due_ms, pause_s
         self.asked, self.beats, self.faults, self.finals_seen = [], [], [], {}
@@ -39,8 +42,10 @@ class Load:
             thread.start()
         return self
 
-    def fault(self, kind):
-        self.faults.append((kind, now_ms()))
+    def fault(self, kind, excuses=True):
+        """It happens now; of one that lasts, to_ms is set when it is over."""
+        self.faults.append(Fault(kind, now_ms(), excuses=excuses))
+        return self.faults[-1]
 
     def _guard(self, body):
         try:
@@ -53,7 +58,7 @@ class Load:
         """Until it is acknowledged. No answer, or 503: whether it happened is not known, so the same again."""
         while True:
             try:
-                answer = client.post("/v1/tasks", body, key=f"key-{asked.path}", timeout_s=5)
+                answer = client.post("/v1/tasks", body, key=f"key-{asked.path}", timeout_s=self.patience_s)
             except (OSError, http.client.HTTPException):
                 answer = None
             if answer and answer.status == 201:
@@ -85,7 +90,7 @@ class Load:
             self.ending.wait(chance.uniform(0, 0.2))
             while asked.stopped_ms is None:
                 try:
-                    answer = client.post(f"/v1/tasks/{asked.id}/cancel", key=f"cancel-{asked.path}", timeout_s=5)
+                    answer = client.post(f"/v1/tasks/{asked.id}/cancel", key=f"cancel-{asked.path}", timeout_s=self.patience_s)
                 except (OSError, http.client.HTTPException):
                     time.sleep(RETRY_S)
                     continue
@@ -103,7 +108,7 @@ class Load:
         client = self.server.client()
         while not self.ending.wait(0.05):
             try:
-                answer = client.get("/v1/tasks?status=COMPLETED&limit=100", timeout_s=5)
+                answer = client.get("/v1/tasks?status=COMPLETED&limit=100", timeout_s=self.patience_s)
             except (OSError, http.client.HTTPException):
                 continue
             if answer.status == 200:
@@ -118,32 +123,64 @@ class Load:
             thread.join(TIMEOUT_S)
         assert not self.trouble and not any(t.is_alive() for t in self.threads), self.trouble
         client = self.server.client()
+        for node in self.server.nodes:
+            until(lambda: self._is_ready(client, node), why=lambda: f"it does not come back:\n{node.log()[-3000:]}")
         states = self._drain(client)
         client.close()
-        report = judge(self.asked, self.beats, list(self.receiver.calls), self.faults, states, self.finals_seen)
-        return report
+        calls = list(self.receiver.calls)
+        return judge(self.asked, self.beats, calls, self.faults, states, self.finals_seen, self._executions(calls))
+
+    def _executions(self, calls):
+        """What was recorded of tasks that were called more than once."""
+        asked = {a.id for a in self.asked}
+        often = [i for i, n in collections.Counter(c.id for c in calls).items() if n > 1 and i in asked]
+        client = self.server.client()
+        found = {i: self._patiently(lambda i=i: client.all(f"/v1/tasks/{i}/executions", "executions")) for i in often}
+        client.close()
+        return found
+
+    @staticmethod
+    def _is_ready(client, node):
+        try:
+            return client.get("/v1/tasks?limit=1", node=node, timeout_s=5).status == 200
+        except (OSError, http.client.HTTPException):
+            return False
 
     def _drain(self, client):
         states = {}
         wanted = {a.id for a in self.asked if a.id}
 
         def all_final():
-            states.update((t["id"], t["status"]) for t in client.all("/v1/tasks?type=ONE_TIME"))
+            states.update((t["id"], t["status"]) for t in self._patiently(lambda: client.all("/v1/tasks?type=ONE_TIME")))
             return all(states.get(i) not in ("SCHEDULED", "RUNNING", "BLOCKED", None) for i in wanted)
 
         until(all_final, why=lambda: f"not all drained: {[(i, states.get(i)) for i in wanted if states.get(i) != 'COMPLETED'][:20]}\n{self.server.log()[-3000:]}")
         for beat in self.beats:
-            client.act(beat.id, "pause")
+            self._patiently(lambda beat=beat: client.act(beat.id, "pause"))
             self._settle_beat(client, beat)
         return states
+
+    @staticmethod
+    def _patiently(ask):
+        """The faults are over, and the last connection that one of them broke may still be found: 503 says to ask again."""
+
+        def once():
+            try:
+                return [ask()]
+            except AssertionError as e:
+                if not str(e).startswith("503"):
+                    raise
+                return None
+
+        return until(once, 10, why="503 goes on")[0]
 
     def _settle_beat(self, client, beat):
         """What fired has ended, and all up to the last of that has to be there. One may have been claimed when the pause came, and
         was taken back."""
-        client.wait_for(beat.id, "PAUSED")
+        self._patiently(lambda: client.wait_for(beat.id, "PAUSED"))
 
         def quiet():
-            page = client.all(f"/v1/tasks/{beat.id}/occurrences")
+            page = self._patiently(lambda: client.all(f"/v1/tasks/{beat.id}/occurrences"))
             taken_back = [t for t in page if t["status"] == "SKIPPED" and t["last_error"] == "skipped: the task was paused"]
             done = [t for t in page if t["status"] == "COMPLETED"]
             beat.until_ms = max([to_ms(t["scheduled_for"]) for t in done] or [0]) + 1

@@ -4,6 +4,9 @@ invariants that hold under every fault. It knows nothing of Belfry's insides. te
 Only of what was in flight at a fault may anything run twice: a repeat of a call needs a fault between the two that came
 within IN_FLIGHT_MS of the first, a higher fence and the same webhook-id. The receiver's threads may write a call down a little
 after it came: then the orphan of a fault may stand behind it, and even behind its own repeat.
+
+A fault is a moment or lasts for a while. Not every one excuses a repeat: while a node is cut off for longer than it may be silent its work
+is others', but when the database is away for all of them, or for a moment, nothing may run twice.
 """
 
 import collections
@@ -36,6 +39,17 @@ class Beat:
 
 
 @dataclasses.dataclass
+class Fault:
+    kind: str
+    from_ms: float
+    to_ms: float = None  # None: a moment
+    excuses: bool = True  # what was in flight may run twice
+
+    def met(self, from_ms, to_ms):
+        return self.excuses and self.from_ms <= to_ms and from_ms <= (self.to_ms or self.from_ms)
+
+
+@dataclasses.dataclass
 class Report:
     tasks: int = 0
     acknowledged: int = 0
@@ -43,6 +57,7 @@ class Report:
     lost: int = 0
     duplicated: int = 0  # allowed ones
     early: int = 0
+    stale: int = 0  # results that were accepted and came from a call that another had replaced
     stopped: int = 0
     occurrences: int = 0
     late_ms: list = dataclasses.field(default_factory=list)
@@ -59,24 +74,24 @@ class Report:
     def __str__(self):
         faults = ", ".join(f"{n} × {kind}" for kind, n in sorted(self.faults.items())) or "none"
         return (f"{self.tasks} tasks, {self.acknowledged} acknowledged, {self.stopped} cancelled, {self.occurrences} occurrences, {self.calls} calls; faults: {faults}; "
-                f"lost {self.lost}, duplicated {self.duplicated}, early {self.early}; late p50 {self.quantile(0.5):.0f} "
+                f"lost {self.lost}, duplicated {self.duplicated}, early {self.early}, stale {self.stale}; late p50 {self.quantile(0.5):.0f} "
                 f"p99 {self.quantile(0.99):.0f} max {self.quantile(1):.0f} ms")
 
 
-def ends_ms(call, calls, faults_ms):
+def ends_ms(call, calls, faults_ms, only_repeated=False):
     """When a call was no more Belfry's: it was answered, or its caller died, which leaves an orphan. One that is written down after the
-    fault is known by its repeat, under a higher fence."""
+    fault is known by its repeat, under a higher fence; where others than the caller may have died (only_repeated), all are."""
     died = [ms for ms in faults_ms if call.received_ms <= ms <= call.answered_ms]
-    if died:
-        return min(died)
     repeated = any(c.id == call.id and c.attempt == call.attempt and c.fence > call.fence for c in calls)
+    if died and (repeated or not only_repeated):
+        return min(died)
     late = any(call.received_ms - LAG_MS <= ms <= call.received_ms for ms in faults_ms)
     return call.received_ms if repeated and late else call.answered_ms
 
 
-def most_at_once(calls, faults_ms=()):
+def most_at_once(calls, faults_ms=(), only_repeated=False):
     """How many of the calls were under way at the same moment. One that ends as another begins is not beside it."""
-    moments = sorted([(c.received_ms, 1) for c in calls] + [(ends_ms(c, calls, faults_ms), -1) for c in calls])
+    moments = sorted([(c.received_ms, 1) for c in calls] + [(ends_ms(c, calls, faults_ms, only_repeated), -1) for c in calls])
     most = now = 0
     for _, step in moments:
         now += step
@@ -84,7 +99,7 @@ def most_at_once(calls, faults_ms=()):
     return most
 
 
-def check_order(report, calls, faults_ms, finals_seen):
+def check_order(report, calls, faults, finals_seen):
     """The calls of one webhook-id."""
     calls = sorted(calls, key=lambda c: c.fence)
     first = calls[0]
@@ -98,11 +113,24 @@ def check_order(report, calls, faults_ms, finals_seen):
             continue  # a retry that we asked for by our reply
         report.duplicated += 1
         in_flight = (before.received_ms - LAG_MS, min(call.received_ms, before.received_ms + IN_FLIGHT_MS))
-        if not any(in_flight[0] <= f <= in_flight[1] for f in faults_ms):
+        if not any(f.met(*in_flight) for f in faults):
             report.blame(f"repeated without a fault in between: {what}")
     seen_ms = finals_seen.get(first.id)
     if seen_ms is not None and calls[-1].received_ms > seen_ms:
         report.blame(f"ran after it was seen final: {first.path} {first.id}")
+
+
+def check_accepted(report, calls, executions):
+    """Of a task that was called more than once: of what was accepted nobody had a later fence, and one result ended it."""
+    ended = [x for x in executions if x["status"] == "COMPLETED"]
+    if len(ended) > 1:
+        report.stale += 1
+        report.blame(f"more than one result was accepted: {calls[0].path} {calls[0].id} {executions}")
+    last = max(c.fence for c in calls)
+    for x in ended:
+        if x["fence"] < last:
+            report.stale += 1
+            report.blame(f"a stale result was accepted: {calls[0].path} {calls[0].id}, of fence {x['fence']}, though {last} was called")
 
 
 def check_stopped(report, asked, calls, states):
@@ -167,11 +195,10 @@ def check_beat(report, beat, calls):
         report.blame(f"fired off its interval: {beat.path} {odd}")
 
 
-def judge(asked, beats, calls, faults, states, finals_seen=None):
-    """asked, beats: what was asked for. calls: the receiver's. faults: (kind, ms). states: id → what it became.
-    finals_seen: id → when a client read a final state."""
-    report = Report(calls=len(calls), faults=dict(collections.Counter(kind for kind, _ in faults)))
-    faults_ms = [ms for _, ms in faults]
+def judge(asked, beats, calls, faults, states, finals_seen=None, executions=None):
+    """asked, beats: what was asked for. calls: the receiver's. faults: Fault. states: id → what it became.
+    finals_seen: id → when a client read a final state. executions: id → those of what was called more than once."""
+    report = Report(calls=len(calls), faults=dict(collections.Counter(f.kind for f in faults)))
     by_path, by_id = collections.defaultdict(list), collections.defaultdict(list)
     for call in calls:
         by_path[call.path].append(call)
@@ -183,5 +210,7 @@ def judge(asked, beats, calls, faults, states, finals_seen=None):
     for beat in beats:
         check_beat(report, beat, by_path[beat.path])
     for group in by_id.values():
-        check_order(report, group, faults_ms, finals_seen or {})
+        check_order(report, group, faults, finals_seen or {})
+        if group[0].id in (executions or {}):
+            check_accepted(report, group, executions[group[0].id])
     return report

@@ -68,21 +68,31 @@ class Server:
         self.env = env or {}
         self.process = None
         self.port = None
-        self.lines = collections.deque(maxlen=400)
+        self.nodes = [self]  # as of a cluster
+        self.lines = collections.deque(maxlen=4000)
 
     def start(self, env=None, preexec=None):
         """Returns once it listens."""
-        assert self.process is None or self.process.poll() is not None, "it runs already"
-        listening = threading.Event()
+        return self.launch(env, preexec).listening()
+
+    def launch(self, env=None, preexec=None):
+        assert not self.runs(), "it runs already"
+        self.heard = threading.Event()
         command = [BUILD / "belfry", "serve", "--listen", self.listen, "--data-dir", self.data_dir, *self.arguments]
         environment = {**os.environ, "BELFRY_LOG_FORMAT": "logfmt", **self.env, **(env or {})}
         self.port = None
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment,
                                         preexec_fn=preexec)
-        self.reader = threading.Thread(target=self._read, args=(self.process.stderr, listening), daemon=True)
+        self.reader = threading.Thread(target=self._read, args=(self.process.stderr, self.heard), daemon=True)
         self.reader.start()
-        assert listening.wait(TIMEOUT_S) and self.port, f"the server did not start:\n{self.log()}"
         return self
+
+    def listening(self):
+        assert self.heard.wait(TIMEOUT_S) and self.port, f"the server did not start:\n{self.log()}"
+        return self
+
+    def runs(self):
+        return self.process is not None and self.process.poll() is None
 
     def _read(self, pipe, listening):
         for line in pipe:
@@ -109,6 +119,13 @@ class Server:
     def client(self):
         return Client(self)
 
+    def turn(self):
+        """Who gets the next request."""
+        return self
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
     def ended(self, timeout_s=TIMEOUT_S):
         """Waits for the end, whoever brings it, and returns the exit status."""
         try:
@@ -131,7 +148,7 @@ class Server:
 
     def close(self):
         """For the end of a test, however it went."""
-        if self.process and self.process.poll() is None:
+        if self.runs():
             self.process.kill()
             self.process.wait()
 
@@ -155,24 +172,26 @@ class Answer:
 
 
 class Client:
-    """One connection that is kept; for one thread. Goes along when the server comes back on another port."""
+    """One connection that is kept to each process it asks; for one thread. Goes along when the server comes back on another port."""
 
     def __init__(self, server):
         self.server = server
-        self.connection = None
-        self.port = None
+        self.connections = {}
 
     def close(self):
-        if self.connection:
-            self.connection.close()
-        self.connection = None
+        for connection in self.connections.values():
+            connection.close()
+        self.connections.clear()
 
-    def request(self, method, path, body=None, key=None, headers=None, raw=None, auth=True, timeout_s=TIMEOUT_S):
-        """body is sent as JSON, raw as it is; key is the Idempotency-Key."""
-        if self.connection is None or self.port != self.server.port:
-            self.close()
-            self.port = self.server.port
-            self.connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout_s)
+    def request(self, method, path, body=None, key=None, headers=None, raw=None, auth=True, timeout_s=TIMEOUT_S, node=None):
+        """body is sent as JSON, raw as it is; key is the Idempotency-Key; node: whom to ask, else whose turn it is."""
+        node = node or self.server.turn()
+        whom = (node.port, node.process.pid)
+        connection = self.connections.get(whom)
+        if connection is None:
+            connection = self.connections[whom] = http.client.HTTPConnection("127.0.0.1", node.port, timeout=timeout_s)
+        elif connection.sock:
+            connection.sock.settimeout(timeout_s)
         head = dict(headers or {})
         if auth:
             head.setdefault("Authorization", f"Bearer {self.server.key}")
@@ -183,14 +202,14 @@ class Client:
             data = json.dumps(body).encode()
             head.setdefault("Content-Type", "application/json")
         try:
-            self.connection.request(method, path, body=data, headers=head)
-            response = self.connection.getresponse()
+            connection.request(method, path, body=data, headers=head)
+            response = connection.getresponse()
             answer = Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
         except (OSError, http.client.HTTPException):
-            self.close()
+            self.connections.pop(whom).close()
             raise
         if response.will_close:
-            self.close()
+            self.connections.pop(whom).close()
         return answer
 
     def get(self, path, **more):

@@ -72,12 +72,14 @@ def test_the_admin_key_is_the_owners_alone_and_stays(server):
     assert server.log().count(key) == 1, "shown once"
 
 
+@pytest.mark.standalone("one process owns a data directory; a database has many nodes")
 def test_a_second_server_on_the_same_directory_is_refused(server, belfry):
     done = belfry("serve", "--listen", "127.0.0.1:0", "--data-dir", str(server.data_dir))
     assert done.code == 1 and "data0" in done.err, done
     assert server.client().get("/health").status == 200
 
 
+@pytest.mark.standalone("it damages the embedded store's file")
 def test_a_damaged_database_stops_the_start_with_a_clear_message(server, belfry):
     server.stop()
     files = [f for f in server.data_dir.iterdir() if f.suffix == ".db" or "sqlite" in f.name]
@@ -87,6 +89,7 @@ def test_a_damaged_database_stops_the_start_with_a_clear_message(server, belfry)
     assert done.code == 1 and files[0].name in done.err, done
 
 
+@pytest.mark.standalone("each process counts for itself")
 def test_metrics_are_what_prometheus_expects(client, receiver):
     client.wait_for(client.create(name="m", **receiver.target("/m"))["id"], "COMPLETED")
     answer = client.get("/metrics")
@@ -312,6 +315,7 @@ def test_slow_clients_do_not_keep_others_waiting(server):
 # versions and keys
 
 
+@pytest.mark.cluster
 def test_if_match_guards_patch_and_delete(client, far):
     task = client.create(**far)
     path = f"/v1/tasks/{task['id']}"
@@ -323,6 +327,7 @@ def test_if_match_guards_patch_and_delete(client, far):
     assert client.request("DELETE", path, headers={"If-Match": '"2"'}).status == 204
 
 
+@pytest.mark.cluster
 def test_of_many_edits_of_one_version_one_wins(server, far):
     task = server.client().create(**far)
 
@@ -339,6 +344,7 @@ def test_of_many_edits_of_one_version_one_wins(server, far):
     assert server.client().task(task["id"])["name"] == won[0].json["name"]
 
 
+@pytest.mark.cluster
 def test_edits_without_a_version_all_come_through(server, far):
     task = server.client().create(**far)
 
@@ -354,6 +360,7 @@ def test_edits_without_a_version_all_come_through(server, far):
     assert server.client().task(task["id"])["version"] == 1 + statuses.count(200)
 
 
+@pytest.mark.cluster
 def test_the_same_key_gives_the_same_answer_to_every_kind_of_change(client, far):
     task = client.create(**far)
     path = f"/v1/tasks/{task['id']}"
@@ -402,6 +409,7 @@ def test_a_batch_as_lines(client, receiver, far):
     receiver.wait("/l")
 
 
+@pytest.mark.cluster
 def test_a_batch_has_ten_thousand_tasks_and_no_more(client):
     one = {"delay": "1d", "target_type": "NOOP"}
     answer = client.post("/v1/tasks/batch", [one] * 10_000)
@@ -416,6 +424,7 @@ def test_a_batch_where_all_fail_creates_nothing(client):
     assert (answer.status, answer.json["created"], answer.json["failed"]) == (201, 0, 2)
 
 
+@pytest.mark.cluster
 def test_both_pagings_show_each_task_once(client):
     ids = [t["id"] for t in client.post("/v1/tasks/batch", [{"name": f"p{i}", "delay": "1d", "target_type": "NOOP"} for i in range(57)]).json["tasks"]]
     by_cursor, cursor = [], ""
@@ -449,6 +458,7 @@ def test_filters_and_bad_queries(client, far):
 # the recurring view, and what is not there
 
 
+@pytest.mark.cluster
 def test_the_recurring_view_is_the_same_resource(client, receiver, far):
     one_time = client.create(**far)
     body = {"name": "r", "cron_expression": "0 8 * * MON-FRI", "time_zone": "Europe/Berlin", **receiver.target("/r")}
@@ -474,6 +484,7 @@ def test_a_task_that_is_not_there_is_404_everywhere(client):
         assert_problem(client.request(method, path, {"name": "x"} if method == "PATCH" else None), 404)
 
 
+@pytest.mark.cluster
 def test_what_is_over_stays_over(client):
     task = client.create(target_type="NOOP")
     client.wait_for(task["id"], "COMPLETED")
@@ -483,6 +494,7 @@ def test_what_is_over_stays_over(client):
     assert client.act(task["id"], "force-complete")["status"] == "COMPLETED"
 
 
+@pytest.mark.cluster
 def test_everything_is_there_after_a_kill(server, far):
     client = server.client()
     tasks = [client.create(**{**far, "name": f"n{i}"}) for i in range(20)]
@@ -496,6 +508,7 @@ def test_everything_is_there_after_a_kill(server, far):
     assert server.client().all("/v1/tasks") == before
 
 
+@pytest.mark.cluster
 def test_hundreds_of_clients_at_once(server, receiver):
     answers = []
 

@@ -16,6 +16,8 @@ import pytest
 from conftest import BUILD, ROOT
 from server import at, now_ms
 
+pytestmark = pytest.mark.standalone("it copies the embedded store")
+
 TASKS = 300
 
 

@@ -179,6 +179,7 @@ def test_rules_whose_dates_never_come_do_not_keep_the_server(client):
 # in use
 
 
+@pytest.mark.cluster
 def test_a_task_skips_excluded_days_and_follows_a_change(client):
     put(client, "off", {"excluded": [str(day(i)) for i in range(3)]})
     task = daily(client, "off")
@@ -191,6 +192,7 @@ def test_a_task_skips_excluded_days_and_follows_a_change(client):
     assert client.task(task["id"])["version"] == 3, "each change is an edit of the task"
 
 
+@pytest.mark.cluster
 def test_a_paused_task_follows_a_change_too(client, receiver):
     put(client, "off", {"excluded": [str(day(i)) for i in range(6)]})
     task = client.create(interval_seconds=1, calendar="off", **receiver.target("/tick"))
@@ -201,6 +203,7 @@ def test_a_paused_task_follows_a_change_too(client, receiver):
     receiver.wait("/tick", 2)
 
 
+@pytest.mark.cluster
 def test_what_was_spawned_by_the_old_calendar_does_not_fire(client, receiver):
     put(client, "c", {})
     task = client.create(interval_seconds=1, calendar="c", **receiver.target("/tick"))
@@ -215,6 +218,7 @@ def test_what_was_spawned_by_the_old_calendar_does_not_fire(client, receiver):
     receiver.wait("/tick", after + 2)
 
 
+@pytest.mark.cluster
 def test_a_calendar_in_use_is_not_deleted(client):
     put(client, "used", {})
     names = [daily(client, "used", name=f"report {i}")["id"] for i in range(5)]
@@ -229,6 +233,7 @@ def test_a_calendar_in_use_is_not_deleted(client):
     assert problem["errors"][0]["field"] == "calendar"
 
 
+@pytest.mark.cluster
 def test_no_task_is_left_without_its_calendar_however_they_race(server):
     """Creates and deletes at once: a calendar that is gone has no users, one that is used is there."""
     def create(i):

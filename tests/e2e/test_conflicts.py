@@ -8,6 +8,8 @@ import pytest
 from oracle import most_at_once
 from server import Reply, at, now_ms, to_ms, until
 
+pytestmark = pytest.mark.cluster
+
 HOUR_MS = 3600 * 1000
 SOON_MS = 2000  # generous: what is promised is milliseconds, and the figure is printed
 
@@ -24,10 +26,11 @@ def wait_occurrences(client, task_id, state, count):
 
 
 def metric(client, name):
-    for line in client.get("/metrics").body.decode().splitlines():
-        if line.startswith(f"{name} "):
-            return float(line.split()[1])
-    raise AssertionError(f"no metric {name}")
+    """Of all processes together."""
+    found = [float(line.split()[1]) for node in client.server.nodes for line in client.get("/metrics", node=node).body.decode().splitlines()
+             if line.startswith(f"{name} ")]
+    assert len(found) == len(client.server.nodes), f"no metric {name}"
+    return sum(found)
 
 
 @pytest.fixture
@@ -281,6 +284,7 @@ def test_of_many_that_come_at_once_one_is_made(server, receiver):
         client = server.client()
         answer = client.post("/v1/tasks", keyed(receiver, f"/{i}", f"race {i % 3}", dedupe_action="RESCHEDULE" if i % 2 else "RETURN", delay="1h"))
         client.close()
+        assert answer.status in (200, 201), answer
         return i % 3, answer.status, answer.json["id"]
 
     with concurrent.futures.ThreadPoolExecutor(12) as pool:
@@ -505,6 +509,7 @@ def test_a_failed_task_that_is_retried_by_hand_has_its_time_again(client, receiv
 # bodies
 
 
+@pytest.mark.cluster(when="long")
 @pytest.mark.parametrize("body, field", [
     ({"calendar": "de"}, "calendar"),
     ({"cron_expression": "@daily", "calendar": "nowhere"}, "calendar"),

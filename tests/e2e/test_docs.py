@@ -48,6 +48,7 @@ def shape(text):
     return text
 
 
+@pytest.mark.standalone("the README begins with one machine")
 def test_readme_can_be_followed_word_for_word(build, make_server, tmp_path):
     """./run and build/belfry stand for the binary that is tested, and the default server for one of our own; the commands share
     a shell, as they would. With BELFRY_README_FULL ./run is really called, and builds first."""
@@ -124,7 +125,7 @@ def test_the_example_of_a_configuration_file_is_valid(belfry, tmp_path):
 
 
 def test_metrics_are_those_of_the_code():
-    rows = re.findall(r'X\(\w+, (\w+), "(\w+)",\s*"([^"]+)"\)', read("src/base/metrics.h"))
+    rows = re.findall(r'X\(\w+, (\w+), "(\w+)",[\s\\]*"([^"]+)"\)', read("src/base/metrics.h"))
     assert len(rows) > 10
     told = re.findall(r"^\| `(belfry_\w+)` \| (\w+) \| (.*) \|$", read("docs/OPERATIONS.md"), re.M)
     assert told == [(name, kind.lower(), text) for kind, name, text in rows]

@@ -7,6 +7,8 @@ import pytest
 
 from server import Reply, until
 
+pytestmark = pytest.mark.cluster
+
 
 def job_over(client, job):
     """Waits for a job's end and returns it."""
@@ -100,6 +102,7 @@ def test_a_job_can_be_cancelled_and_says_so(client):
     assert client.post(f"/v1/jobs/{job['id']}/cancel").status == 409
 
 
+@pytest.mark.cluster(when="long")
 @pytest.mark.parametrize("body, field", [
     ({"action": "pause"}, "filter"),
     ({"action": "pause", "filter": {}}, "filter"),

@@ -7,6 +7,8 @@ import pytest
 from server import at, now_ms, to_ms, until
 from test_api import BAD_TEXTS, alive, assert_problem
 
+pytestmark = pytest.mark.cluster
+
 BAD_RULES = {
     "unknown field": ({"max_rate": 5}, "max_rate"),
     "negative rate": ({"max_dispatches_per_second": -1}, "max_dispatches_per_second"),
@@ -140,6 +142,7 @@ def test_rules_and_pauses_survive_a_restart(server, receiver):
     client.wait_for(held["id"], "COMPLETED")
 
 
+@pytest.mark.cluster(when="long")
 @pytest.mark.parametrize("case", BAD_RULES)
 @pytest.mark.parametrize("method", ["PUT", "PATCH"])
 def test_a_bad_rule_is_refused_by_its_name(client, method, case):
@@ -149,6 +152,7 @@ def test_a_bad_rule_is_refused_by_its_name(client, method, case):
     assert_problem(client.get("/v1/queues/q"), 404)
 
 
+@pytest.mark.cluster(when="long")
 def test_what_is_no_object_and_what_is_no_name_is_refused(client):
     for text in BAD_TEXTS[1:]:
         for method in ("PUT", "PATCH"):

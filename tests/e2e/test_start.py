@@ -23,6 +23,7 @@ def proposed(server):
     return re.findall(r"^  (\S.* (?:add|list)\b.*)$", server.log(), re.M)
 
 
+@pytest.mark.standalone("it is about a data directory")
 def test_proposed_commands_work_when_they_are_copied(make_server, tmp_path):
     commands = proposed(make_server())
     assert len(commands) == 3
@@ -47,6 +48,7 @@ def test_proposed_commands_are_quoted_for_the_shell(build, tmp_path):
         server.close()
 
 
+@pytest.mark.standalone("it is about a data directory")
 def test_key_is_shown_at_the_first_start_only(make_server):
     server = make_server()
     proposed(server)
@@ -64,12 +66,14 @@ def test_data_directory_is_made_with_the_folders_above_it(belfry, tmp_path):
     assert (deep / "belfry.db").exists() and deep.parent.stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.standalone("any process will do")
 def test_port_in_use_is_one_clear_line(belfry, server, tmp_path):
     done = belfry("serve", "--listen", f"127.0.0.1:{server.port}", "--data-dir", tmp_path / "other")
     assert (done.code, done.err) == (1, f"belfry serve: listen on '127.0.0.1:{server.port}': Address already in use; is Belfry "
                                         "running already? --listen names another address\n")
 
 
+@pytest.mark.standalone("it is about a data directory")
 def test_directory_in_use_is_one_clear_line(belfry, server):
     done = belfry("serve", "--listen", "127.0.0.1:0", "--data-dir", server.data_dir)
     assert (done.code, done.err) == (1, f"belfry serve: data directory '{server.data_dir}' is in use by process "
@@ -98,6 +102,20 @@ def test_migrations_are_shown_applied_and_taken_back(belfry, tmp_path):
     assert re.match(APPLIED, belfry("migrate", "up", "--to", "1", *where).out)
 
 
+def test_migrations_of_a_cluster_are_shown_applied_and_taken_back(belfry, postgres, database):
+    where = ("--store", postgres.url(database))
+    done = belfry("migrate", "status", *where)
+    assert (done.code, done.err) == (0, "") and re.match(NOT_APPLIED.replace("spine", "start"), done.out)
+    done = belfry("migrate", "up", *where)
+    assert (done.code, done.err) == (0, "") and re.match(APPLIED.replace("spine", "start"), done.out)
+    assert belfry("migrate", "down", *where).code == 2
+    done = belfry("migrate", "down", "--to", "0", "--yes", *where)
+    assert done.code == 0 and re.match(NOT_APPLIED.replace("spine", "start"), done.out)
+    assert postgres.sql("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'", database) == ["0"]
+    done = belfry("migrate", "status", "--store", "mysql://nowhere")
+    assert (done.code, done.out) == (2, "") and "--store must be a URL that begins with postgres://" in done.err
+
+
 def test_migrations_are_objects_with_json(belfry, tmp_path):
     where = ("--data-dir", tmp_path / "data", "--json")
     first = json.loads(belfry("migrate", "status", *where).lines[0])
@@ -106,6 +124,7 @@ def test_migrations_are_objects_with_json(belfry, tmp_path):
     assert first["applied"] and first["applied_at"].endswith("Z")
 
 
+@pytest.mark.standalone("it is about a data directory")
 def test_a_server_says_when_it_migrated_and_keeps_others_from_it(belfry, server):
     where = ("--data-dir", server.data_dir)
     assert re.match(APPLIED, belfry("migrate", "status", *where).out)

@@ -7,6 +7,8 @@ import pytest
 from server import at, now_ms, until
 from test_api import BAD_TEXTS, alive, assert_problem
 
+pytestmark = pytest.mark.cluster
+
 NOOP = {"target_type": "NOOP", "delay": "1d"}
 
 
@@ -80,6 +82,7 @@ BAD_TENANTS = {
 }
 
 
+@pytest.mark.cluster(when="long")
 @pytest.mark.parametrize("case", BAD_TENANTS)
 def test_a_bad_tenant_is_refused_by_its_field(client, case):
     body, field = BAD_TENANTS[case]
@@ -88,6 +91,7 @@ def test_a_bad_tenant_is_refused_by_its_field(client, case):
     assert len(client.all("/v1/tenants", "tenants")) == 1
 
 
+@pytest.mark.cluster(when="long")
 def test_bad_texts_are_refused(client):
     for text in BAD_TEXTS[1:]:
         for method, path in (("POST", "/v1/tenants"), ("PATCH", "/v1/tenants/default"), ("POST", "/v1/api-keys")):
@@ -243,6 +247,7 @@ def test_a_key_of_another_tenant_finds_and_changes_nothing_on_any_route(server):
 # keys
 
 
+@pytest.mark.standalone("it looks into the embedded store's files")
 def test_a_key_is_shown_once_and_kept_nowhere(server):
     client = server.client()
     made = client.post("/v1/api-keys", {"name": "ci", "scopes": ["tasks:read", "tasks:write", "tasks:read"], "expires_at": at(now_ms() + 3600_000)},
@@ -317,6 +322,7 @@ BAD_KEYS = {
 }
 
 
+@pytest.mark.cluster(when="long")
 @pytest.mark.parametrize("case", BAD_KEYS)
 def test_a_bad_key_is_refused_by_its_field(client, case):
     body, field = BAD_KEYS[case]

@@ -63,6 +63,7 @@ def test_a_call_to_whom_the_server_trusts_succeeds(trusting, receive, host):
     assert receiver.greetings == ["http/1.1"]
 
 
+@pytest.mark.standalone("connections are a process's own")
 def test_calls_one_after_the_other_share_a_greeting(trusting, receive):
     receiver = receive()
     for _ in range(10):
@@ -153,12 +154,14 @@ def all_at_once(client, receiver, count):
     return calls
 
 
+@pytest.mark.standalone("connections are a process's own")
 def test_many_calls_at_once_share_a_connection(trusting, receive):
     receiver = receive(Http2Receiver)
     calls = all_at_once(trusting, receiver, 200)
     assert {c.connection for c in calls} == {1} and len({c.stream for c in calls}) == 200 and receiver.greetings == ["h2"]
 
 
+@pytest.mark.standalone("connections are a process's own")
 def test_a_connection_carries_no_more_calls_than_its_receiver_allows(trusting, receive):
     receiver = receive(Http2Receiver)
     receiver.streams_max = 20
@@ -167,6 +170,7 @@ def test_a_connection_carries_no_more_calls_than_its_receiver_allows(trusting, r
     assert max(collections.Counter(c.connection for c in calls).values()) == 20
 
 
+@pytest.mark.standalone("connections are a process's own")
 def test_neighbours_on_a_connection_do_not_notice_when_one_is_cancelled_or_late(trusting, receive):
     receiver, go, never = receive(Http2Receiver), threading.Event(), threading.Event()
     for path, event in (("/stays", go), ("/cancelled", never), ("/late", never)):
@@ -181,11 +185,26 @@ def test_neighbours_on_a_connection_do_not_notice_when_one_is_cancelled_or_late(
     assert "timed out" in trusting.wait_for(late["id"], "FAILED")["last_error"]
     until(lambda: all(c.reset for path in ("/cancelled", "/late") for c in receiver.to(path)), why="their streams were not reset")
     go.set()
-    trusting.wait_for(stays["id"], "COMPLETED")
+    assert trusting.wait_for(stays["id"], "COMPLETED")["attempts"] == 1 and len(receiver.to("/stays")) == 1
     trusting.wait_for(trusting.create(name="next", **receiver.target("/next"))["id"], "COMPLETED")
     assert receiver.greetings == ["h2"]
 
 
+@pytest.mark.standalone("connections are a process's own")
+@pytest.mark.parametrize("late", [False, True])
+def test_a_receiver_hears_at_once_that_its_only_call_is_cancelled_or_late(trusting, receive, late):
+    receiver = receive(Http2Receiver)
+    receiver.answer("/only", Reply(hold=threading.Event()))
+    task = trusting.create(name="only", retry={"max_attempts": 1}, **receiver.target("/only", timeout_ms=300 if late else 25000))
+    call = receiver.wait("/only")[0]
+    if not late:
+        trusting.act(task["id"], "cancel")
+    trusting.wait_for(task["id"], "FAILED" if late else "CANCELLED")
+    until(lambda: call.reset, 5, why="it was not told")
+    trusting.wait_for(trusting.create(name="next", **receiver.target("/next"))["id"], "COMPLETED")
+
+
+@pytest.mark.standalone("connections are a process's own")
 def test_slow_answers_of_http1_do_not_hold_up_the_next_call(trusting, receive):
     """Whether HTTP/2 is offered is known from the greeting, not from the first answer."""
     receiver, go = receive(), threading.Event()

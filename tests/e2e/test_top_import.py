@@ -23,6 +23,7 @@ def ask(belfry, server):
 # ---- top ----
 
 
+@pytest.mark.standalone("what runs is told by the node that is asked")
 def test_top_once_shows_what_runs_waits_and_failed(ask, client, receiver):
     slow = Reply(hold=threading.Event())
     receiver.answer("/slow", slow)

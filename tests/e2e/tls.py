@@ -117,6 +117,8 @@ class Http2Connection:
             except socket.timeout:
                 continue
             if not data:
+                for stream in [call.stream for call, _ in self.waiting]:
+                    self.drop(stream)
                 return
             try:
                 events = self.h2.receive_data(data)

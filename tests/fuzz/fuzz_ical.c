@@ -27,7 +27,7 @@ static int64_t steady_ns(struct clock *c)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const struct clock_ops ops = { wall_us, steady_ns };
+    static const struct clock_ops ops = { .wall_us = wall_us, .steady_ns = steady_ns };
     struct clock clock = { &ops };
     struct ical_options o = { .from_day = 20000, .until_day = 24000, .clock = &clock };
     struct ical_dates dates = { 0 };

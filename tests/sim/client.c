@@ -25,12 +25,12 @@ static void nudge(struct request *r, const struct task *t)
 {
     struct sim *s = r->sim;
     struct task told = *t;
-    if (!s->node || s->ghost)
+    if (!r->at->node || s->ghost == r->at)
         return;
     if (s->plant == PLANT_SLEEPY)
         told.due_ms += SLEEPY_MS;
-    node_nudge(s->node, &told, 1, wall_ms(s));
-    s->poked = true;
+    node_nudge(r->at->node, &told, 1, node_wall_ms(r->at));
+    r->at->poked = true;
 }
 
 static void request_free(struct request *r)
@@ -133,7 +133,7 @@ static void key_was_used(struct request *r)
 static void created(struct op *op)
 {
     struct request *r = op->context;
-    if (r->sim->ghost) {
+    if (r->sim->ghost == r->at) {
         connection_lost(r);
         return;
     }
@@ -174,7 +174,7 @@ static void submit_create(struct request *r)
         r->key.answer = (struct str){ (const char *)r->tasks[0].id.b, sizeof r->tasks[0].id.b };
         r->write.insert.idempotency = &r->key;
     }
-    writer_submit(&r->sim->writer.base, &r->write.op);
+    writer_submit(&r->at->writer.base, &r->write.op);
 }
 
 /* ---- changing: by the writer ---- */
@@ -185,13 +185,13 @@ static void put_done(struct op *op)
 {
     struct request *r = op->context;
     struct sim *s = r->sim;
-    if (s->ghost) {
+    if (s->ghost == r->at) {
         connection_lost(r);
         return;
     }
     if (op->rc == ERR_OK || op->rc == ERR_UNAVAILABLE) {
-        if (s->node)
-            node_woke(s->node, op->rc ? UINT64_MAX : r->write.put.ret_woke);
+        if (r->at->node)
+            node_woke(r->at->node, op->rc ? UINT64_MAX : r->write.put.ret_woke);
         r->plan.task.cursor_ms = op->rc ? wall_ms(s) : r->write.put.ret_cursor_ms; /* withdrawn ones set it back */
         nudge(r, &r->plan.task);
         if (r->plan.has_also)
@@ -222,7 +222,7 @@ static void put(struct request *r)
         .withdraw_from_ms = r->withdraw_from_ms,
         .also = r->plan.has_also ? &r->plan.also : NULL,
     };
-    writer_submit(&r->sim->writer.base, &r->write.op);
+    writer_submit(&r->at->writer.base, &r->write.op);
 }
 
 /* ---- changing: by the owner of a claimed task ---- */
@@ -241,8 +241,8 @@ static void start_recall(struct request *r, const struct task *of, const struct 
     r->replace = *replace;
     r->recall = (struct recall){ .running = of, .replace = &r->replace, .abort = abort, .done = done, .context = r };
     r->timer = after_us(r->sim, RECALL_US, recall_took_too_long, r);
-    r->sim->poked = true;
-    node_recall(r->sim->node, &r->recall); /* may be done, and r gone, before it returns */
+    r->at->poked = true;
+    node_recall(r->at->node, &r->recall); /* may be done, and r gone, before it returns */
 }
 
 /* False: nobody waits for it any more, and it is gone. */
@@ -254,7 +254,7 @@ static bool recall_ended(struct request *r)
         request_free(r);
         return false;
     }
-    if (r->sim->ghost) {
+    if (r->sim->ghost == r->at) {
         connection_lost(r);
         return false;
     }
@@ -275,6 +275,7 @@ static void recalled(struct recall *recall)
         r->aborting_fence = recall->running->fence;
         try_again(r, LOOK_AGAIN_US * 4);
         break;
+    case RECALL_FREED: try_again(r, 0); break;
     case RECALL_RUNNING:
     case RECALL_ANSWERED: refuse(r, "it runs"); break;
     }
@@ -289,7 +290,7 @@ static void child_recalled(struct recall *recall)
     struct request *r = recall->context;
     if (!recall_ended(r))
         return;
-    if (recall->result == RECALL_RUNNING && !recall->known) {
+    if (recall->result == RECALL_FREED || (recall->result == RECALL_RUNNING && !recall->known)) {
         try_again(r, LOOK_AGAIN_US);
         return;
     }
@@ -408,7 +409,8 @@ static void attempt_change(struct request *r)
 static void attempt(struct sim *s, void *context)
 {
     struct request *r = context;
-    if (!s->node)
+    r->at = some_node(s);
+    if (!r->at)
         try_again(r, between(s, 200000, 4000000));
     else if (r->kind == REQUEST_CREATE)
         submit_create(r);

@@ -57,9 +57,12 @@ static void put(struct sim *s, int32_t tenant, enum catalog_kind kind, struct st
         abort();
     }
     s->stats->rules++;
-    if (s->node && !s->ghost && s->plant != PLANT_DEAF) {
-        node_rules_changed(s->node, wall_ms(s));
-        s->poked = true;
+    for (int i = 0; i < s->profile.nodes; i++) {
+        struct sim_node *n = &s->nodes[i];
+        if (!n->node || s->ghost == n || s->plant == PLANT_DEAF)
+            continue;
+        node_rules_changed(n->node, node_wall_ms(n));
+        n->poked = true;
     }
 }
 
@@ -203,21 +206,31 @@ static void host_changes(struct sim *s, void *context)
 
 /* ---- poison ---- */
 
+struct doom {
+    struct sim_node *node;
+    uint64_t life;
+};
+
 static void die(struct sim *s, void *context)
 {
-    if (!s->node || s->lives != (uint64_t)(uintptr_t)context)
+    struct doom d = *(struct doom *)context;
+    free(context);
+    if (!d.node->node || d.node->life != d.life)
         return;
     trace(s, "a poison task strikes");
     s->stats->poisoned++;
-    sim_crash(s);
-    sim_come_back_soon(s);
+    sim_crash(d.node);
+    sim_come_back_soon(d.node);
 }
 
-bool gates_strike(struct sim *s, const struct task *t)
+bool gates_strike(struct sim_node *n, const struct task *t)
 {
+    struct sim *s = n->sim;
     if (!s->profile.poison || !uuid_eq(t->id, s->gates.poison))
         return false;
-    after_us(s, between(s, 0, 2000), die, (void *)(uintptr_t)s->lives);
+    struct doom *d = xnew(*d);
+    *d = (struct doom){ n, n->life };
+    after_us(s, between(s, 0, 2000), die, d);
     return true;
 }
 
@@ -257,9 +270,11 @@ static void poison_comes(struct sim *s, void *context)
     if (store_apply(s->store, &op, 1, &e) || op->rc)
         abort();
     arena_release(&op->arena);
-    if (s->node)
-        node_nudge(s->node, tasks, POISON_TASKS, wall_ms(s));
-    s->poked = s->node != NULL;
+    struct sim_node *n = some_node(s);
+    if (!n)
+        return;
+    node_nudge(n->node, tasks, POISON_TASKS, node_wall_ms(n));
+    n->poked = true;
 }
 
 /* ---- the plan ---- */

@@ -3,9 +3,11 @@
 #include "sim.h"
 
 enum { SHARE_PERCENT = 80, UNDERWAY_US = 20000000 };
+#define ARMED_S 1.1
 
 struct crowd {
-    size_t all, tenant, queue, key, parent, suspects;
+    size_t here, tenant_here, suspects; /* on the same node */
+    size_t tenant, queue, key, parent;
     int key_limit; /* the highest that one of them has: who has a lower one may have come first */
 };
 
@@ -16,31 +18,50 @@ static const struct subject *wish_of(struct sim *s, const struct task *t)
     return x ? x : oracle_find(s, t->id);
 }
 
-static struct crowd others(struct sim *s, const struct task *t)
+/* What a node that was stopped still has under way is an orphan once the node is buried, which gives its places to others. Slots go on
+ * when it is settled as lost. */
+static bool is_orphan(const struct known_call *c)
 {
-    struct crowd c = { 0 };
-    list_each (&s->runner.calls, link) {
+    return c && c->at_crash;
+}
+
+static void count_others(struct sim_node *n, bool here, const struct task *t, struct crowd *ret)
+{
+    struct sim *s = n->sim;
+    struct crowd c = *ret;
+    list_each (&n->runner.calls, link) {
         const struct task *o = container_of(link, struct call, link)->run->task;
-        if (uuid_eq(o->id, t->id))
+        const struct known_call *call = oracle_call(s, o->id, o->fence);
+        if (uuid_eq(o->id, t->id) || (is_orphan(call) && call->settled))
             continue;
-        bool same_tenant = o->tenant == t->tenant;
-        c.all++;
-        c.tenant += same_tenant;
-        c.queue += same_tenant && str_eq(o->queue, t->queue);
+        bool same_tenant = o->tenant == t->tenant, places = same_tenant && !is_orphan(call);
+        c.here += here;
+        c.tenant_here += here && same_tenant;
+        c.tenant += places;
+        c.queue += places && str_eq(o->queue, t->queue);
         bool same_key = same_tenant && t->concurrency_limit && str_eq(o->concurrency_key, t->concurrency_key);
         c.key += same_key;
         c.key_limit = same_key ? max_of(c.key_limit, wish_of(s, o)->key_limit) : c.key_limit;
         c.parent += t->kind == TASK_OCCURRENCE && t->overlap != OVERLAP_ALLOW && o->overlap != OVERLAP_ALLOW &&
                     uuid_eq(o->parent, t->parent);
-        c.suspects += task_is_suspect(o);
+        c.suspects += here && task_is_suspect(o);
     }
+    *ret = c;
+}
+
+static struct crowd others(struct sim_node *n, const struct task *t)
+{
+    struct crowd c = { 0 };
+    for (int i = 0; i < n->sim->profile.nodes; i++)
+        count_others(&n->sim->nodes[i], &n->sim->nodes[i] == n, t, &c);
     return c;
 }
 
-/* With queues that fail, what fired under the old rules may be under way for a while. */
+/* With queues that fail, what fired under the old rules may be under way for a while. So may what several nodes had claimed before a
+ * limit was theirs together. */
 static bool is_recent(const struct sim *s, int64_t changed_us)
 {
-    return s->profile.ports_percent && s->steady_us - changed_us < UNDERWAY_US;
+    return (s->profile.ports_percent || is_cluster(s)) && s->steady_us - changed_us < UNDERWAY_US;
 }
 
 static void judge_queue(struct sim *s, const struct task *t, const struct crowd *c)
@@ -59,8 +80,8 @@ static void judge_tenant(struct sim *s, const struct task *t, const struct crowd
 {
     const struct sim_tenant *x = gates_tenant(s, t);
     size_t share = max_of(s->profile.slots * SHARE_PERCENT / 100, (size_t)1);
-    if (s->profile.tenants > 1 && c->tenant >= share)
-        breach(s, BREACH_LIMIT, "%s is number %zu of its tenant, of %zu slots", short_id(t->id), c->tenant + 1,
+    if (s->profile.tenants > 1 && c->tenant_here >= share)
+        breach(s, BREACH_LIMIT, "%s is number %zu of its tenant, of %zu slots", short_id(t->id), c->tenant_here + 1,
                s->profile.slots);
     if (is_recent(s, x->changed_us))
         return;
@@ -83,6 +104,8 @@ static void judge_rate(struct sim *s, const struct task *t)
     q->level_wall_us = wall_us(s);
     q->level_us = s->steady_us;
     double slack = q->rules.rate / 500 + 0.01; /* the node's clock has milliseconds */
+    if (is_cluster(s)) /* a token is taken out with the claim, which is up to so much earlier; clocks differ a little */
+        slack += q->rules.rate * ARMED_S;
     if (q->level < -slack)
         breach(s, BREACH_RATE, "%s is %.3f beyond its queue's %.1f a second, %lld at once", short_id(t->id), -q->level,
                q->rules.rate, (long long)q->rules.burst);
@@ -91,7 +114,7 @@ static void judge_rate(struct sim *s, const struct task *t)
 static void judge_host(struct sim *s, const struct task *t)
 {
     int host = gates_host(t);
-    if (host < 0)
+    if (host < 0 || is_cluster(s)) /* each node knows what it was told itself */
         return;
     int64_t until_ms = gates_tenant(s, t)->left_alone_ms[host];
     if (!s->jumped && wall_ms(s) < until_ms - 1)
@@ -99,20 +122,21 @@ static void judge_host(struct sim *s, const struct task *t)
                (long long)(until_ms - wall_ms(s)));
 }
 
-void limits_judge_start(struct sim *s, const struct task *t)
+void limits_judge_start(struct sim_node *n, const struct task *t)
 {
-    struct crowd c = others(s, t);
+    struct sim *s = n->sim;
+    struct crowd c = others(n, t);
     const struct subject *wish = wish_of(s, t);
     int64_t expires_ms = wish->expires_after_ms ? t->scheduled_ms + wish->expires_after_ms : INT64_MAX;
-    if (c.all >= s->profile.slots)
-        breach(s, BREACH_LIMIT, "%zu calls under way, %zu slots", c.all + 1, s->profile.slots);
+    if (c.here >= s->profile.slots)
+        breach(s, BREACH_LIMIT, "%zu calls under way, %zu slots", c.here + 1, s->profile.slots);
     if (wish->key_limit && c.key >= (size_t)max_of(wish->key_limit, c.key_limit))
         breach(s, BREACH_LIMIT, "%s is number %zu of its key, %d allowed", short_id(t->id), c.key + 1, wish->key_limit);
     if (c.parent)
         breach(s, BREACH_LIMIT, "%s overlaps another run of its task", short_id(t->id));
     if (task_is_suspect(t) && c.suspects)
         breach(s, BREACH_LIMIT, "two suspects run at once, %s is one", short_id(t->id));
-    if (wall_ms(s) >= expires_ms)
+    if (wall_ms(s) - nodes_behind_ms(s) >= expires_ms)
         breach(s, BREACH_EXPIRED, "%s started at %lld, of use until %lld", short_id(t->id), (long long)wall_ms(s),
                (long long)expires_ms);
     judge_queue(s, t, &c);

@@ -157,6 +157,32 @@ static enum err claim_uncounted(struct sim *s, struct op_claim *op, struct error
     return rc;
 }
 
+/* Nobody tells a node that it is dead: its beats seem to rise. */
+static enum err beat_undead(struct sim *s, struct op_beat *op, struct error *e)
+{
+    enum err rc = apply_one(s, &op->op, e);
+    for (size_t i = 0; !rc && op->ret_dead && i < op->ret.n; i++) {
+        if (!uuid_eq(op->ret.v[i].id, op->node.id))
+            continue;
+        op->ret.v[i].dead = false;
+        op->ret.v[i].beats = INT64_MAX / 2 + s->steady_us;
+    }
+    op->ret_dead = false;
+    return rc;
+}
+
+/* It hears of nobody else. */
+static enum err beat_unaware(struct sim *s, struct op_beat *op, struct error *e)
+{
+    enum err rc = apply_one(s, &op->op, e);
+    size_t n = 0;
+    for (size_t i = 0; !rc && i < op->ret.n; i++)
+        if (uuid_eq(op->ret.v[i].id, op->node.id))
+            op->ret.v[n++] = op->ret.v[i];
+    op->ret.n = n;
+    return rc;
+}
+
 /* Confirmed and not done. */
 static enum err skip(struct op *op)
 {
@@ -164,6 +190,17 @@ static enum err skip(struct op *op)
     for (size_t i = 0; op->kind == OP_SETTLE && i < ((struct op_settle *)op)->n; i++)
         ((struct op_settle *)op)->v[i].stale = false;
     return ERR_OK;
+}
+
+/* All that anybody wants of a limit is his. */
+static enum err share_generously(struct sim *s, struct op_share *op, struct error *e)
+{
+    enum err rc = apply_one(s, &op->op, e);
+    for (size_t i = 0; i < op->n; i++) {
+        op->v[i].ret_tokens = op->v[i].want_tokens;
+        op->v[i].ret_places = op->v[i].want_places;
+    }
+    return rc;
 }
 
 static enum err apply_planted(struct sim *s, struct op *op, struct error *e)
@@ -185,6 +222,11 @@ static enum err apply_planted(struct sim *s, struct op *op, struct error *e)
     case PLANT_UNDYING: return insert ? insert_changed(s, (struct op_insert *)op, e) : apply_one(s, op, e);
     case PLANT_HANGING_JUDGE: return settle ? settle_as_poison(s, (struct op_settle *)op, e) : apply_one(s, op, e);
     case PLANT_LOST_WAKE: return wake_unheard(s, op, e);
+    case PLANT_NO_BURIAL: return op->kind == OP_BURY ? skip(op) : apply_one(s, op, e);
+    case PLANT_UNDEAD: return op->kind == OP_BEAT ? beat_undead(s, (struct op_beat *)op, e) : apply_one(s, op, e);
+    case PLANT_HOARDER: return op->kind == OP_BEAT ? beat_unaware(s, (struct op_beat *)op, e) : apply_one(s, op, e);
+    case PLANT_GENEROUS:
+        return op->kind == OP_SHARE ? share_generously(s, (struct op_share *)op, e) : apply_one(s, op, e);
     case PLANT_UNCOUNTED:
         return op->kind == OP_CLAIM ? claim_uncounted(s, (struct op_claim *)op, e) : apply_one(s, op, e);
     default: return apply_one(s, op, e);
@@ -204,10 +246,11 @@ enum err plant_apply(struct sim *s, struct op *const *ops, size_t n, struct erro
 }
 
 /* A completion that never comes. The operation is kept, so that the node can be taken apart in the end. */
-bool plant_swallows(struct sim *s, struct op *op)
+bool plant_swallows(struct sim_node *n, struct op *op)
 {
+    struct sim *s = n->sim;
     if (s->plant != PLANT_SWALLOWED || op->kind != OP_SETTLE || !chance(s, 3))
         return false;
-    list_push(&s->writer.swallowed, &op->link);
+    list_push(&n->writer.swallowed, &op->link);
     return true;
 }

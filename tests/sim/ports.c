@@ -8,9 +8,9 @@
 
 /* ---- queue ---- */
 
-static struct sim *sim_of_queue(struct queue *q)
+static struct sim_node *node_of_queue(struct queue *q)
 {
-    return container_of(q, struct sim, queue);
+    return container_of(q, struct sim_node, queue);
 }
 
 static enum err queue_down(struct sim *s, struct error *e)
@@ -21,48 +21,48 @@ static enum err queue_down(struct sim *s, struct error *e)
 
 static enum err q_push(struct queue *q, const struct task *tasks, size_t n, struct error *e)
 {
-    struct sim *s = sim_of_queue(q);
-    return queue_down(s, e) ? e->code : queue_push(s->queue_inner, tasks, n, e);
+    struct sim_node *node = node_of_queue(q);
+    return queue_down(node->sim, e) ? e->code : queue_push(node->queue_inner, tasks, n, e);
 }
 
 static enum err q_take(struct queue *q, const struct take *t, struct arena *a, struct tasks *ret, struct error *e)
 {
-    struct sim *s = sim_of_queue(q);
-    return queue_down(s, e) ? e->code : queue_take(s->queue_inner, t, a, ret, e);
+    struct sim_node *node = node_of_queue(q);
+    return queue_down(node->sim, e) ? e->code : queue_take(node->queue_inner, t, a, ret, e);
 }
 
 static enum err q_renew(struct queue *q, const struct delivery_id *v, size_t n, int64_t until_ms, struct error *e)
 {
-    struct sim *s = sim_of_queue(q);
-    return queue_down(s, e) ? e->code : queue_renew(s->queue_inner, v, n, until_ms, e);
+    struct sim_node *node = node_of_queue(q);
+    return queue_down(node->sim, e) ? e->code : queue_renew(node->queue_inner, v, n, until_ms, e);
 }
 
 static enum err q_ack(struct queue *q, const struct delivery_id *v, size_t n, struct error *e)
 {
-    struct sim *s = sim_of_queue(q);
-    return queue_down(s, e) ? e->code : queue_ack(s->queue_inner, v, n, e);
+    struct sim_node *node = node_of_queue(q);
+    return queue_down(node->sim, e) ? e->code : queue_ack(node->queue_inner, v, n, e);
 }
 
 static enum err q_lapsed(struct queue *q, int64_t now_ms, struct arena *a, struct tasks *ret, struct error *e)
 {
-    return queue_lapsed(sim_of_queue(q)->queue_inner, now_ms, a, ret, e);
+    return queue_lapsed(node_of_queue(q)->queue_inner, now_ms, a, ret, e);
 }
 
 static enum err q_recall(struct queue *q, struct delivery_id d, bool *ret_recalled, struct error *e)
 {
-    return queue_recall(sim_of_queue(q)->queue_inner, d, ret_recalled, e);
+    return queue_recall(node_of_queue(q)->queue_inner, d, ret_recalled, e);
 }
 
 static size_t q_depth(struct queue *q)
 {
-    return queue_depth(sim_of_queue(q)->queue_inner);
+    return queue_depth(node_of_queue(q)->queue_inner);
 }
 
 /* ---- events ---- */
 
-static struct sim *sim_of_events(struct events *ev)
+static struct sim_node *node_of_events(struct events *ev)
 {
-    return container_of(ev, struct sim, events);
+    return container_of(ev, struct sim_node, events);
 }
 
 static enum err events_down(struct sim *s, struct error *e)
@@ -74,25 +74,29 @@ static enum err events_down(struct sim *s, struct error *e)
 /* A copy that arrives once more, perhaps much later. */
 struct echo {
     struct event event;
+    struct sim_node *node;
     uint64_t life;
 };
 
 static void arrive_again(struct sim *s, void *context)
 {
+    (void)s;
     struct echo *echo = context;
+    struct sim_node *node = echo->node;
     struct error e;
-    if (s->node && echo->life == s->lives && events_publish(s->events_inner, &echo->event, 1, &e) == ERR_OK)
-        s->poked = true;
+    if (node->node && echo->life == node->life && events_publish(node->events_inner, &echo->event, 1, &e) == ERR_OK)
+        node->poked = true;
     free(echo);
 }
 
-static void echo_some(struct sim *s, const struct event *v, size_t n)
+static void echo_some(struct sim_node *node, const struct event *v, size_t n)
 {
+    struct sim *s = node->sim;
     for (size_t i = 0; i < n; i++) {
         if (!faulty(s, s->profile.ports_percent, FAULT_EVENT_TWICE))
             continue;
         struct echo *echo = xnew(*echo);
-        *echo = (struct echo){ v[i], s->lives };
+        *echo = (struct echo){ v[i], node, node->life };
         echo->event.task.retry.rules = echo->event.outcome.error = echo->event.outcome.output = S("");
         echo->event.outcome.worker = echo->event.outcome.trace_id = S("");
         after_us(s, chance(s, 50) ? 0 : between(s, 0, 20000000), arrive_again, echo);
@@ -101,17 +105,18 @@ static void echo_some(struct sim *s, const struct event *v, size_t n)
 
 static enum err e_publish(struct events *ev, const struct event *v, size_t n, struct error *e)
 {
-    struct sim *s = sim_of_events(ev);
-    if (events_down(s, e))
+    struct sim_node *node = node_of_events(ev);
+    if (events_down(node->sim, e))
         return e->code;
-    echo_some(s, v, n);
-    return events_publish(s->events_inner, v, n, e);
+    echo_some(node, v, n);
+    return events_publish(node->events_inner, v, n, e);
 }
 
 static enum err e_poll(struct events *ev, size_t max, struct arena *a, struct event_list *ret, struct error *e)
 {
-    struct sim *s = sim_of_events(ev);
-    if (events_down(s, e) || events_poll(s->events_inner, max, a, ret, e))
+    struct sim_node *node = node_of_events(ev);
+    struct sim *s = node->sim;
+    if (events_down(s, e) || events_poll(node->events_inner, max, a, ret, e))
         return e->code;
     if (ret->n > 1 && faulty(s, 2 * s->profile.ports_percent, FAULT_EVENT_ORDER)) {
         for (size_t i = ret->n - 1; i > 0; i--) {
@@ -126,48 +131,51 @@ static enum err e_poll(struct events *ev, size_t max, struct arena *a, struct ev
 
 static void come_again(struct sim *s, void *context)
 {
+    (void)s;
+    struct sim_node *node = context; /* of a later life: then once more for nothing */
     struct error e;
-    if (s->node && s->lives == (uint64_t)(uintptr_t)context && events_reset(s->events_inner, &e) == ERR_OK)
-        s->poked = true;
+    if (node->node && events_reset(node->events_inner, &e) == ERR_OK)
+        node->poked = true;
 }
 
 /* An ack that failed leaves its events unacknowledged: they come again, with all others that are under way. */
 static enum err e_ack(struct events *ev, const uint64_t *sequences, size_t n, struct error *e)
 {
-    struct sim *s = sim_of_events(ev);
+    struct sim_node *node = node_of_events(ev);
+    struct sim *s = node->sim;
     if (events_down(s, e)) {
-        after_us(s, between(s, 0, 2000000), come_again, (void *)(uintptr_t)s->lives);
+        after_us(s, between(s, 0, 2000000), come_again, node);
         return e->code;
     }
-    return events_ack(s->events_inner, sequences, n, e);
+    return events_ack(node->events_inner, sequences, n, e);
 }
 
 static enum err e_reset(struct events *ev, struct error *e)
 {
-    return events_reset(sim_of_events(ev)->events_inner, e);
+    return events_reset(node_of_events(ev)->events_inner, e);
 }
 
 static size_t e_depth(struct events *ev)
 {
-    return events_depth(sim_of_events(ev)->events_inner);
+    return events_depth(node_of_events(ev)->events_inner);
 }
 
-void sim_ports_open(struct sim *s)
+void sim_ports_open(struct sim_node *n)
 {
     static const struct queue_ops queue_ops = { q_push, q_take, q_renew, q_ack, q_lapsed, q_recall, q_depth, NULL };
     static const struct events_ops events_ops = { e_publish, e_poll, e_ack, e_reset, e_depth, NULL };
-    s->queue.ops = &queue_ops;
-    s->events.ops = &events_ops;
-    s->queue_inner = queue_memory_new();
-    s->events_inner = events_memory_new();
+    n->queue.ops = &queue_ops;
+    n->events.ops = &events_ops;
+    n->queue_inner = queue_memory_new();
+    n->events_inner = events_memory_new();
 }
 
-void sim_ports_close(struct sim *s)
+void sim_ports_close(struct sim_node *n)
 {
-    queue_free(s->queue_inner);
-    events_free(s->events_inner);
-    s->queue_inner = NULL;
-    s->events_inner = NULL;
+    queue_free(n->queue_inner);
+    events_free(n->events_inner);
+    n->queue_inner = NULL;
+    n->events_inner = NULL;
 }
 
 /* ---- time zones ---- */
@@ -189,21 +197,22 @@ void sim_zones_init(struct sim *s)
 
 /* ---- the receiver ---- */
 
-static struct sim *sim_of_runner(struct runner *r)
+static struct sim_node *node_of_runner(struct runner *r)
 {
-    return container_of(container_of(r, struct sim_runner, base), struct sim, runner);
+    return container_of(container_of(r, struct sim_runner, base), struct sim_node, runner);
 }
 
-static void end_call(struct sim *s, struct call *c)
+static void end_call(struct sim_node *n, struct call *c)
 {
+    struct sim *s = n->sim;
     struct run *run = c->run;
     struct outcome o = c->outcome;
     o.completed_us = wall_us(s);
     list_remove(&c->link);
     free(c);
-    if (!s->ghost)
+    if (s->ghost != n)
         oracle_ended(s, run->task, &o);
-    s->poked = true;
+    n->poked = true;
     if (s->plant == PLANT_RUDE)
         o.retry_after_ms = -1;
     run->done(run, &o);
@@ -212,8 +221,10 @@ static void end_call(struct sim *s, struct call *c)
 static void call_is_over(struct sim *s, void *context)
 {
     struct call *c = context;
-    c->timer = NULL;
-    end_call(s, c);
+    struct sim_node *n = c->node;
+    c->timer = is_stopped(n) ? after_us(s, n->stopped_until_us - s->steady_us, call_is_over, c) : NULL;
+    if (!c->timer)
+        end_call(n, c);
 }
 
 /* How receivers answer, and how often in a hundred. */
@@ -250,21 +261,23 @@ static struct outcome choose_outcome(struct sim *s, const struct task *t)
 
 static void start(struct runner *r, struct run *run)
 {
-    struct sim *s = sim_of_runner(r);
+    struct sim_node *n = node_of_runner(r);
+    struct sim *s = n->sim;
     struct call *c = xnew(*c);
     c->run = run;
+    c->node = n;
     c->outcome = choose_outcome(s, run->task);
     c->outcome.started_us = wall_us(s);
     run->handle = c;
-    list_push(&s->runner.calls, &c->link);
-    if (s->ghost)
+    list_push(&n->runner.calls, &c->link);
+    if (s->ghost == n)
         return;
-    struct known_call *known = oracle_started(s, run->task);
+    struct known_call *known = oracle_started(n, run->task);
     known->sent = c->outcome.sent;
-    if (gates_strike(s, run->task))
+    if (gates_strike(n, run->task))
         return;
     if (chance(s, 10)) {
-        end_call(s, c);
+        end_call(n, c);
         return;
     }
     int64_t took_us = chance(s, 90) ? between(s, 100, 300000) : between(s, 300000, 8000000);
@@ -275,17 +288,19 @@ static void start(struct runner *r, struct run *run)
 
 static void abort_later(struct sim *s, void *context)
 {
+    (void)s;
     struct call *c = context;
     c->timer = NULL;
     c->outcome.kind = OUTCOME_CANCELLED;
-    end_call(s, c);
+    end_call(c->node, c);
 }
 
 static void abort_call(struct runner *r, struct run *run)
 {
-    struct sim *s = sim_of_runner(r);
+    struct sim_node *n = node_of_runner(r);
+    struct sim *s = n->sim;
     struct call *c = run->handle;
-    if (s->ghost || chance(s, 50)) {
+    if (s->ghost == n || chance(s, 50)) {
         timer_cancel(s, c->timer);
         abort_later(s, c);
     } else if (chance(s, 70)) { /* else it was about to end by itself */
@@ -294,19 +309,19 @@ static void abort_call(struct runner *r, struct run *run)
     }
 }
 
-void sim_runner_init(struct sim *s)
+void sim_runner_init(struct sim_node *n)
 {
     static const struct runner_ops ops = { start, abort_call, NULL };
-    s->runner.base.ops = &ops;
-    list_init(&s->runner.calls);
+    n->runner.base.ops = &ops;
+    list_init(&n->runner.calls);
 }
 
 /* The receiver goes on with what it was sent; nobody here hears of it. */
-void sim_runner_crash(struct sim *s)
+void sim_runner_crash(struct sim_node *n)
 {
-    list_each (&s->runner.calls, link) {
+    list_each (&n->runner.calls, link) {
         struct call *c = container_of(link, struct call, link);
-        timer_cancel(s, c->timer);
+        timer_cancel(n->sim, c->timer);
         c->timer = NULL;
     }
 }

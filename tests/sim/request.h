@@ -7,6 +7,7 @@ enum request_kind { REQUEST_CREATE, REQUEST_ACT, REQUEST_EDIT };
 struct request {
     struct list link;
     struct sim *sim;
+    struct sim_node *at; /* whom it asks, at this try */
     enum request_kind kind;
     enum action action;
     struct subject *subject;

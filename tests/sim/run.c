@@ -1,4 +1,4 @@
-/* The world's clock and its one loop, the life and death of the node, and the plan of a run: faults and users until
+/* The world's clock and its one loop, the life and death of nodes, and the plan of a run: faults and users until
  * length_us, then everything heals, drains and is judged. */
 #include <assert.h>
 #include <stdarg.h>
@@ -158,32 +158,65 @@ bool faulty(struct sim *s, int percent, enum fault kind)
     return true;
 }
 
-/* ---- the node ---- */
+/* ---- the nodes ---- */
 
-static void know_lanes(struct sim *s)
+bool is_stopped(const struct sim_node *n)
+{
+    return n->sim->steady_us < n->stopped_until_us;
+}
+
+struct sim_node *some_node(struct sim *s)
+{
+    int first = is_cluster(s) ? (int)between(s, 0, s->profile.nodes - 1) : 0;
+    for (int i = 0; i < s->profile.nodes; i++) {
+        struct sim_node *n = &s->nodes[(first + i) % s->profile.nodes];
+        if (n->node && !is_stopped(n))
+            return n;
+    }
+    return NULL;
+}
+
+static void know_lanes(struct sim_node *node)
 {
     cleanup_with(arena_release) struct arena a;
     struct lane *lanes;
     struct error e;
     size_t n;
     arena_init(&a, 1 << 20);
-    if (reader_lanes(s->reader, &a, &lanes, &n, &e))
+    if (reader_lanes(node->sim->reader, &a, &lanes, &n, &e))
         abort();
     for (size_t i = 0; i < n; i++)
-        node_know_lane(s->node, lanes[i]);
+        node_know_lane(node->node, lanes[i]);
 }
 
-static void start_node(struct sim *s, void *context)
+/* What others put there is found by looking, should nobody tell. */
+static void look_for_lanes(struct sim *s, void *context)
 {
-    (void)context;
+    struct sim_node *n = context;
+    if (!n->node)
+        return;
+    if (!is_stopped(n)) {
+        know_lanes(n);
+        n->poked = true;
+    }
+    after_us(s, SECOND_US, look_for_lanes, n);
+}
+
+static struct node_setup setup_of(struct sim_node *n)
+{
+    struct sim *s = n->sim;
     struct node_setup setup = {
-        .writer = &s->writer.base,
-        .queue = &s->queue,
-        .events = &s->events,
+        .writer = &n->writer.base,
+        .clock = &n->clock,
+        .shared = is_cluster(s),
+        .beat_ms = s->plant == PLANT_SLOW_BURIAL ? 4 * MEMBERSHIP_BEAT_MS : 0,
+        .queue = &n->queue,
+        .events = &n->events,
         .zones = &s->node_zones,
         .book = gates_book(s),
         .metrics = s->metrics,
         .name = S("simulated"),
+        .version = S("1"),
         .seed = s->seed * 1000 + ++s->lives,
         .slots = s->profile.slots,
         .spawn_ahead_ms = 10000,
@@ -192,79 +225,95 @@ static void start_node(struct sim *s, void *context)
         .poll_ms = s->profile.poll_ms,
         .visibility_ms = 30000,
     };
-    setup.runners[TARGET_HTTP] = setup.runners[TARGET_NOOP] = &s->runner.base;
-    sim_ports_open(s);
-    trace(s, "node starts, life %llu", (unsigned long long)s->lives);
-    s->node = node_new(&setup, wall_ms(s));
-    gates_node_starts(s);
-    know_lanes(s);
-    s->born_ms = wall_ms(s);
-    s->outages++;
-    s->healed_ms = wall_ms(s); /* whatever was missed meanwhile is late */
-    s->poked = true;
+    setup.runners[TARGET_HTTP] = setup.runners[TARGET_NOOP] = &n->runner.base;
+    return setup;
 }
 
-static void step(struct sim *s)
+static void start_node(struct sim *s, void *context)
 {
-    s->poked = false;
+    struct sim_node *n = context;
+    struct node_setup setup = setup_of(n);
+    sim_ports_open(n);
+    trace(s, "node %d starts, life %llu", n->number, (unsigned long long)s->lives);
+    n->life = s->lives;
+    n->corrected_us = n->behind_us = 0;
+    n->buried = false;
+    n->node = node_new(&setup, node_wall_ms(n));
+    gates_node_starts(s);
+    know_lanes(n);
+    if (is_cluster(s))
+        after_us(s, SECOND_US, look_for_lanes, n);
+    s->born_ms = is_cluster(s) ? INT64_MIN : wall_ms(s);
+    s->outages++;
+    s->healed_ms = wall_ms(s); /* whatever was missed meanwhile is late */
+    n->poked = true;
+}
+
+static void step(struct sim_node *n)
+{
+    struct sim *s = n->sim;
+    n->poked = false;
     s->stats->steps++;
-    int64_t now_us = wall_us(s) + (s->plant == PLANT_EARLY ? 1000 : 0);
-    s->wake_ms = node_step(s->node, now_us);
-    s->spins = s->wake_ms <= now_us / 1000 ? s->spins + 1 : 0;
-    if (s->spins == SPINS_MAX)
+    int64_t now_us = clock_wall_us(&n->clock) + (s->plant == PLANT_EARLY ? 1000 : 0);
+    n->wake_ms = node_step(n->node, now_us);
+    n->spins = n->wake_ms <= now_us / 1000 ? n->spins + 1 : 0;
+    if (n->spins == SPINS_MAX)
         breach(s, BREACH_STUCK, "the node asks to be stepped again and again, and nothing happens");
 }
 
 /* Takes a node apart whose process is gone: what it still does, nobody sees. */
-static void bury(struct sim *s)
+static void bury(struct sim_node *n)
 {
-    s->ghost = true;
+    struct sim *s = n->sim;
+    s->ghost = n;
     struct error e;
-    sim_runner_crash(s);
-    if (events_reset(s->events_inner, &e)) /* what an ack that failed left behind */
+    sim_runner_crash(n);
+    if (events_reset(n->events_inner, &e)) /* what an ack that failed left behind */
         abort();
-    node_drain(s->node);
-    node_give_up(s->node);
-    int64_t now_us = wall_us(s);
-    for (int i = 0; i < 200 && (i == 0 || !node_is_idle(s->node)); i++) {
-        sim_writer_answer_ghosts(s);
-        node_step(s->node, now_us += 2 * SECOND_US);
+    node_drain(n->node);
+    node_give_up(n->node);
+    int64_t now_us = clock_wall_us(&n->clock);
+    for (int i = 0; i < 200 && (i == 0 || !node_is_idle(n->node)); i++) {
+        sim_writer_answer_ghosts(n);
+        node_step(n->node, now_us += 2 * SECOND_US);
     }
-    sim_writer_answer_ghosts(s);
-    if (!node_is_idle(s->node)) {
-        struct node_status status = node_status(s->node);
+    sim_writer_answer_ghosts(n);
+    if (!node_is_idle(n->node)) {
+        struct node_status status = node_status(n->node);
         fprintf(stderr,
                 "seed %llu: a dead node can not be taken apart: armed %zu, running %zu, queued %zu, events %zu\n",
                 (unsigned long long)s->seed, status.scheduler.armed, status.running, status.queued,
-                events_depth(&s->events));
+                events_depth(&n->events));
         abort();
     }
-    node_free(take(s->node));
-    sim_ports_close(s);
-    s->ghost = false;
+    node_free(take(n->node));
+    sim_ports_close(n);
+    s->ghost = NULL;
 }
 
-void sim_crash(struct sim *s)
+void sim_crash(struct sim_node *n)
 {
-    if (!s->node)
+    if (!n->node)
         return;
-    s->stats->faults[FAULT_CRASH]++;
-    trace(s, "fault: crash");
-    sim_writer_crash(s);
-    oracle_crashed(s);
-    bury(s);
-    s->wake_ms = INT64_MAX;
+    n->sim->stats->faults[FAULT_CRASH]++;
+    trace(n->sim, "fault: node %d crashes", n->number);
+    sim_writer_crash(n);
+    oracle_crashed(n);
+    bury(n);
+    n->wake_ms = INT64_MAX;
+    n->stopped_until_us = 0;
 }
 
-void sim_come_back_soon(struct sim *s)
+void sim_come_back_soon(struct sim_node *n)
 {
-    after_us(s, between(s, 1000, 3 * SECOND_US), start_node, NULL);
+    struct sim *s = n->sim;
+    after_us(s, between(s, 1000, 3 * SECOND_US), start_node, n);
 }
 
-void sim_come_back(struct sim *s)
+void sim_come_back(struct sim_node *n)
 {
-    after_us(s, chance(s, 70) ? between(s, 1000, 3 * SECOND_US) : between(s, SECOND_US, 30 * SECOND_US), start_node,
-             NULL);
+    struct sim *s = n->sim;
+    after_us(s, chance(s, 70) ? between(s, 1000, 3 * SECOND_US) : between(s, SECOND_US, 30 * SECOND_US), start_node, n);
 }
 
 /* ---- faults ---- */
@@ -272,18 +321,19 @@ void sim_come_back(struct sim *s)
 static void crash_and_come_back(struct sim *s, void *context)
 {
     (void)context;
-    if (!s->node || s->healed)
+    struct sim_node *n = some_node(s);
+    if (!n || s->healed || (s->profile.failover && n->number == 0)) /* one stays */
         return;
-    sim_crash(s);
-    sim_come_back(s);
+    sim_crash(n);
+    sim_come_back(n);
 }
 
 static void store_goes_down(struct sim *s, void *context)
 {
     (void)context;
     s->stats->faults[FAULT_DOWN]++;
-    s->writer.down_until_us = s->steady_us + between(s, SECOND_US / 10, 8 * SECOND_US);
-    trace(s, "fault: the store is down for %lld ms", (long long)(s->writer.down_until_us - s->steady_us) / 1000);
+    s->down_until_us = s->steady_us + between(s, SECOND_US / 10, 8 * SECOND_US);
+    trace(s, "fault: the store is down for %lld ms", (long long)(s->down_until_us - s->steady_us) / 1000);
 }
 
 static void a_zone_is_lost(struct sim *s, void *context)
@@ -315,7 +365,7 @@ static void clock_jumps(struct sim *s, void *context)
         s->born_ms = wall_ms(s);
         s->outages++;
     }
-    s->poked = s->poked || s->node; /* a timerfd tells when the clock was set */
+    s->nodes[0].poked = true; /* a timerfd tells when the clock was set */
     trace(s, "fault: the clock jumps by %lld ms", (long long)(back ? -by_us : by_us) / 1000);
 }
 
@@ -331,7 +381,7 @@ static void heal(struct sim *s, void *context)
     trace(s, "everything heals");
     s->healed = true;
     s->healed_ms = wall_ms(s);
-    s->writer.down_until_us = s->no_zone_until_us = 0;
+    s->down_until_us = s->no_zone_until_us = 0;
     s->wall_max_us = max_of(s->wall_max_us, wall_us(s));
     gates_heal(s);
 }
@@ -350,8 +400,10 @@ static void plan_faults(struct sim *s)
     for (int i = 0; i < p->zone_losses; i++)
         after_us(s, between(s, 0, p->length_us), a_zone_is_lost, NULL);
     gates_plan(s);
+    nodes_plan(s);
     after_us(s, p->length_us, heal, NULL);
-    after_us(s, 0, start_node, NULL);
+    for (int i = 0; i < p->nodes; i++)
+        after_us(s, i && chance(s, 50) ? between(s, 0, 5 * SECOND_US) : 0, start_node, &s->nodes[i]);
 }
 
 /* In half of the seeds nothing stands in a task's way but trouble. */
@@ -392,6 +444,7 @@ static struct profile choose_profile(struct sim *s)
         p.latency_us = min_of(p.latency_us, (int64_t)50000);
         p.poll_ms = 0;
         choose_gates(s, &p);
+        nodes_choose(s, &p);
         return p;
     }
     int worst = p.sparse ? 30 : 10;
@@ -402,33 +455,62 @@ static struct profile choose_profile(struct sim *s)
     p.jumps = chance(s, 40) ? (int)between(s, 1, 3) : 0;
     p.zone_losses = chance(s, 20) ? (int)between(s, 1, 2) : 0;
     choose_gates(s, &p);
+    nodes_choose(s, &p);
     return p;
 }
 
 /* ---- the loop ---- */
 
-/* One thing happens: a timer, or the node's own wish to be stepped. False when nothing is left before until_us. */
+/* When a node wants to be stepped, by the steady clock. */
+static int64_t wake_us(struct sim_node *n)
+{
+    if (!n->node || (n->wake_ms == INT64_MAX && !n->poked))
+        return INT64_MAX;
+    int64_t at_us = n->poked ? 0 : n->wake_ms * 1000 - (clock_wall_us(&n->clock) - n->sim->steady_us);
+    return max_of(at_us, n->stopped_until_us);
+}
+
+static struct sim_node *next_to_wake(struct sim *s)
+{
+    struct sim_node *first = &s->nodes[0];
+    for (int i = 1; i < s->profile.nodes; i++)
+        if (wake_us(&s->nodes[i]) < wake_us(first))
+            first = &s->nodes[i];
+    return first;
+}
+
+static bool spins(const struct sim *s)
+{
+    for (int i = 0; i < s->profile.nodes; i++)
+        if (s->nodes[i].spins >= SPINS_MAX)
+            return true;
+    return false;
+}
+
+/* One thing happens: a timer, or a node's own wish to be stepped. False when nothing is left before until_us. */
 static bool turn(struct sim *s, int64_t until_us)
 {
     const struct heap_node *first = heap_peek(&s->timers);
+    struct sim_node *n = next_to_wake(s);
     int64_t timer_us = first ? first->key : INT64_MAX;
-    int64_t wake_us = !s->node || s->wake_ms == INT64_MAX ? INT64_MAX : s->wake_ms * 1000 - EPOCH_US - s->offset_us;
-    int64_t next_us = max_of(min_of(timer_us, wake_us), s->steady_us);
+    int64_t next_us = max_of(min_of(timer_us, wake_us(n)), s->steady_us);
     if (next_us > until_us) {
         s->steady_us = until_us;
         return false;
     }
+    bool timer = timer_us <= wake_us(n);
     s->steady_us = next_us;
-    if (timer_us <= wake_us) {
+    if (timer) {
         struct timer *t = container_of(heap_pop(&s->timers), struct timer, node);
         t->fn(s, t->context);
         free(t);
     } else {
-        s->poked = true;
+        n->poked = true;
     }
-    if (s->poked && s->node)
-        step(s);
-    return s->spins < SPINS_MAX;
+    for (int i = 0; i < s->profile.nodes; i++)
+        if (s->nodes[i].poked && s->nodes[i].node && !is_stopped(&s->nodes[i]))
+            step(&s->nodes[i]);
+    return !spins(s);
 }
 
 static void run_until(struct sim *s, int64_t until_us)
@@ -437,20 +519,41 @@ static void run_until(struct sim *s, int64_t until_us)
         ;
 }
 
-/* Stops the node as SIGTERM would, and looks whether it comes to rest. */
-static void drain_node(struct sim *s)
+static bool all_idle(const struct sim *s)
+{
+    for (int i = 0; i < s->profile.nodes; i++)
+        if (s->nodes[i].node && !node_is_idle(s->nodes[i].node))
+            return false;
+    return true;
+}
+
+static void check_rest(struct sim_node *n)
+{
+    struct node_status status = node_status(n->node);
+    if (!node_is_idle(n->node) || status.scheduler.held || (status.recovering && !is_cluster(n->sim)) ||
+        events_depth(&n->events))
+        breach(n->sim, BREACH_STUCK, "drained: held %zu, armed %zu, running %zu, queued %zu, events %zu%s",
+               status.scheduler.held, status.scheduler.armed, status.running, status.queued, events_depth(&n->events),
+               status.recovering ? ", recovering" : "");
+}
+
+/* Stops the nodes as SIGTERM would, and looks whether they come to rest. */
+static void drain_nodes(struct sim *s)
 {
     s->stopped_ms = wall_ms(s);
-    node_drain(s->node);
-    step(s);
+    for (int i = 0; i < s->profile.nodes; i++) {
+        if (!s->nodes[i].node) {
+            breach(s, BREACH_STUCK, "no node");
+            return;
+        }
+        node_drain(s->nodes[i].node);
+        step(&s->nodes[i]);
+    }
     int64_t until_us = s->steady_us + REST_US;
-    while (!node_is_idle(s->node) && turn(s, until_us))
+    while (!all_idle(s) && turn(s, until_us))
         ;
-    struct node_status status = node_status(s->node);
-    if (!node_is_idle(s->node) || status.scheduler.held || status.recovering || events_depth(&s->events))
-        breach(s, BREACH_STUCK, "drained: held %zu, armed %zu, running %zu, queued %zu, events %zu%s",
-               status.scheduler.held, status.scheduler.armed, status.running, status.queued, events_depth(&s->events),
-               status.recovering ? ", recovering" : "");
+    for (int i = 0; i < s->profile.nodes; i++)
+        check_rest(&s->nodes[i]);
     if (!list_empty(&s->requests))
         breach(s, BREACH_STUCK, "a request was never answered");
 }
@@ -461,7 +564,6 @@ static void sim_init(struct sim *s, uint64_t seed, struct zoneinfo *zones, struc
     s->seed = seed;
     s->stats = stats;
     s->zones = zones;
-    s->wake_ms = INT64_MAX;
     prng_init(&s->random, seed);
     uuid_gen_init(&s->ids, seed);
     heap_init(&s->timers);
@@ -469,19 +571,19 @@ static void sim_init(struct sim *s, uint64_t seed, struct zoneinfo *zones, struc
     s->store = store_memory_new();
     s->metrics = metrics_new();
     s->oracle = oracle_new();
-    sim_writer_init(s);
-    sim_runner_init(s);
     sim_zones_init(s);
     if (store_reader(s->store, &s->reader, &e))
         abort();
     s->profile = choose_profile(s);
+    nodes_init(s);
     gates_init(s);
 }
 
 static void sim_release(struct sim *s)
 {
-    if (s->node)
-        bury(s);
+    for (int i = 0; i < s->profile.nodes; i++)
+        if (s->nodes[i].node)
+            bury(&s->nodes[i]);
     struct heap_node *n;
     client_free(s);
     while ((n = heap_pop(&s->timers)))
@@ -503,10 +605,7 @@ void sim_run(uint64_t seed, enum plant plant, bool verbose, struct zoneinfo *zon
     run_until(&s, s.profile.length_us + healing_us(&s));
     int64_t behind_us = s.wall_max_us + HEAL_US / 2 - wall_us(&s); /* the clock was set back: its time comes again */
     run_until(&s, s.steady_us + max_of(behind_us, (int64_t)0));
-    if (!s.node)
-        breach(&s, BREACH_STUCK, "no node");
-    else
-        drain_node(&s);
+    drain_nodes(&s);
     oracle_check(&s);
     stats->seeds++;
 #define X(metric, text) stats->passed_##metric += metric_count(s.metrics, METRIC_##metric);

@@ -1,6 +1,7 @@
 #pragma once
 /* tests/sim/sim.h - a world with one seed: a clock that jumps, a store that is slow, fails or loses its answers, a node that
- * crashes, a receiver that writes down each call, users who remember what was acknowledged.
+ * crashes or several that are stopped, too, and have clocks that differ, a receiver that writes down each call, users who remember
+ * what was acknowledged.
  *
  * Real: core, roles, the memory store, queue and events. Simulated: time, the writer, the network, people. Everything
  * happens in one thread, from one heap of timers and one random stream, so the same seed gives the same run.
@@ -34,6 +35,10 @@ struct sim;
     X(EXPIRED, "a start after it expired")                                                                             \
     X(INNOCENT, "a task dead-lettered for another's fault, or a poison task that is not")                              \
     X(SLOT, "a slot that nobody lets go, or a wait for nobody")                                                        \
+    X(STALE, "a start of what had been taken from the node")                                                           \
+    X(BURIED, "a node buried that lived and could be heard")                                                           \
+    X(UNOWNED, "a partition that nobody looks after, or two do for long")                                              \
+    X(FAILOVER, "what a dead node held was not run by others within five seconds")                                     \
     X(LATE, "late although nothing was wrong")                                                                         \
     X(STUCK, "something does not come to rest: slots, queue, events, a spinning loop")
 
@@ -61,13 +66,21 @@ enum breach {
     X(DOUBLE_KEY, BREACH_TWICE_MADE, "double-key")      /* idempotency keys are not looked at */                       \
     X(SLEEPY, BREACH_LATE, "sleepy")                    /* nobody nudges */                                            \
     X(DEAF, BREACH_LIMIT, "deaf")                       /* the node never hears of rules */                            \
+    X(GENEROUS, BREACH_LIMIT, "generous")               /* every node gets all that it wants of a shared limit */      \
     X(CROWDED, BREACH_LIMIT, "crowded")                 /* a concurrency key lets one more in */                       \
     X(HASTY, BREACH_RATE, "hasty")                      /* queues have twice their rate and burst */                   \
     X(RUDE, BREACH_HELD, "rude")                        /* nobody tells what the target asked for */                   \
     X(UNDYING, BREACH_EXPIRED, "undying")               /* nothing expires */                                          \
     X(HANGING_JUDGE, BREACH_INNOCENT, "hanging-judge")  /* every suspect that is lost is dead-lettered */              \
     X(LOST_WAKE, BREACH_LOST, "lost-wake")              /* nobody is told who goes on */                               \
-    X(UNCOUNTED, BREACH_OCCURRENCE, "uncounted")        /* what is skipped at its due time is not counted */
+    X(UNCOUNTED, BREACH_OCCURRENCE, "uncounted")        /* what is skipped at its due time is not counted */           \
+    X(NO_SELF_FENCE, BREACH_STALE, "no-self-fence")     /* a node that was stopped fires what it held */               \
+    X(NO_GAP, BREACH_BURIED, "no-gap")                  /* silence counts while the store is away */                   \
+    X(NO_BURIAL, BREACH_LOST, "no-burial")              /* nobody buries the dead */                                   \
+    X(SLOW_BURIAL, BREACH_FAILOVER, "slow-burial")      /* beats are four times as slow, and so is all that follows */ \
+    X(OWN_CLOCK, BREACH_EARLY, "own-clock")             /* nodes go by their own clocks */                             \
+    X(UNDEAD, BREACH_STALE, "undead")                   /* nobody tells a node that it is dead */                      \
+    X(HOARDER, BREACH_UNOWNED, "hoarder")               /* a node takes all partitions for its own */
 
 enum plant {
 #define X(name, breach, text) PLANT_##name,
@@ -80,6 +93,8 @@ enum plant {
 
 #define FAULT_MAP(X)                                                                                                   \
     X(CRASH, "crash")                                                                                                  \
+    X(STOP, "process stopped")                                                                                         \
+    X(BURIAL, "live node buried")                                                                                      \
     X(DOWN, "store down")                                                                                              \
     X(FAIL_BEFORE, "write failed")                                                                                     \
     X(FAIL_AFTER, "answer lost")                                                                                       \
@@ -132,12 +147,15 @@ enum { SLOW_US_MAX = 400000, CALLS_MAX = 20000, ROOM_FOR_ALL = 1000 };
 
 /* How wild this seed is. */
 struct profile {
-    bool sparse;        /* few tasks and much trouble: nobody else's traffic hides what was forgotten */
-    bool calm;          /* no faults at all, room for everything: then nothing may be late */
+    bool sparse; /* few tasks and much trouble: nobody else's traffic hides what was forgotten */
+    bool calm;   /* no faults at all, room for everything: then nothing may be late */
+    bool
+        failover; /* but that nodes crash, and never all of them: then nothing is later than the others need to notice */
     int64_t latency_us; /* of the writer, at most; each way */
     int fail_percent;   /* of batches, before; as many after */
     int ports_percent;  /* of calls of queue and events */
-    int crashes, downs, jumps, zone_losses;
+    int nodes;          /* on the store; one: it is not shared */
+    int crashes, downs, jumps, zone_losses, stops;
     int impatient_percent; /* of users: act on the same task again at once */
     size_t slots;
     int tenants;
@@ -156,11 +174,12 @@ struct sim_writer {
     struct list pending, done; /* ops: not yet applied; applied or failed, not yet delivered */
     struct list swallowed;     /* by a planted bug */
     bool busy;
-    int64_t down_until_us, deliver_us;
+    int64_t deliver_us;
 };
 
 struct call {
     struct list link;
+    struct sim_node *node;
     struct run *run;
     struct timer *timer;
     struct outcome outcome;
@@ -195,6 +214,31 @@ struct gates {
     struct uuid poison;
 };
 
+enum { NODES_MAX = 4 };
+
+/* A process on a machine of its own. */
+struct sim_node {
+    struct sim *sim;
+    int number;
+    struct sim_writer writer;
+    struct sim_runner runner;
+    struct queue queue; /* shaky ones around the next two */
+    struct events events;
+    struct queue *queue_inner;
+    struct events *events_inner;
+
+    struct clock clock;                       /* of several nodes: its machine's, or what the store corrected it to */
+    int64_t skew_us, corrected_us, behind_us; /* corrected_us: 0, not yet */
+    struct node *node;                        /* NULL: down */
+    uint64_t life;
+    int64_t wake_ms; /* by its clock */
+    bool poked;      /* something happened that a loop would step for */
+    int spins;
+    int64_t stopped_until_us, slept_us; /* SIGSTOP until then; how long all in all */
+    int64_t trouble_us;                 /* steady: until when it had a reason not to be heard */
+    bool buried;                        /* and does not know it yet */
+};
+
 struct sim {
     uint64_t seed;
     bool verbose;
@@ -219,22 +263,15 @@ struct sim {
     struct metrics *metrics;
     struct uuid_gen ids;
 
-    struct sim_writer writer;
-    struct sim_runner runner;
-    struct queue queue; /* shaky ones around the next two */
-    struct events events;
-    struct queue *queue_inner;
-    struct events *events_inner;
-
-    struct node *node; /* NULL: down */
-    uint64_t lives;
+    struct sim_node nodes[NODES_MAX];
+    int64_t down_until_us; /* the store */
+    uint64_t lives;        /* how often a node began, or began anew */
     int64_t
         born_ms; /* by the wall clock: the end of the latest outage; INT64_MIN: the clock was set back since, who can say */
     int64_t outages;
-    int64_t wake_ms;
-    bool poked; /* something happened that a loop would step for */
-    bool ghost; /* the node is dead and only being taken apart: nothing it does counts */
-    int spins;
+    struct sim_node *ghost; /* dead, and only being taken apart: nothing it does counts */
+    int64_t joined_ms;      /* by the wall clock: until then several that begin at once make up who is first */
+    int64_t unowned_us;     /* since when the partitions are not shared out evenly; 0: they are */
 
     struct gates gates;
     struct oracle *oracle;
@@ -242,8 +279,12 @@ struct sim {
     char first_breach[512]; /* "" while all is well */
 };
 
-int64_t wall_us(const struct sim *s);
+int64_t wall_us(const struct sim *s); /* the store's clock; of one node, its own too */
 int64_t wall_ms(const struct sim *s);
+int64_t node_wall_ms(struct sim_node *n);  /* as it sees it */
+bool is_stopped(const struct sim_node *n); /* by SIGSTOP: whatever is for it waits */
+struct sim_node *some_node(struct sim *s); /* that users may ask; NULL: there is none */
+bool is_cluster(const struct sim *s);
 struct timer *after_us(struct sim *s, int64_t delay_us, timer_fn *fn, void *context);
 void timer_cancel(struct sim *s, struct timer *t);
 
@@ -258,20 +299,29 @@ const char *short_id(struct uuid id); /* for traces; one of a few rotating buffe
 /* ---- parts ---- */
 
 /* writer.c: gathers operations into batches, applies them late, answers later, or fails. */
-void sim_writer_init(struct sim *s);
-void sim_writer_crash(struct sim *s); /* what was submitted is applied or not; nobody is told by it */
-void sim_writer_answer_ghosts(struct sim *s);
+void sim_writer_init(struct sim_node *n);
+void sim_writer_crash(struct sim_node *n); /* what was submitted is applied or not; nobody is told by it */
+void sim_writer_answer_ghosts(struct sim_node *n);
 
 /* plant.c: the store below the writer, with the planted bugs. */
 enum err plant_apply(struct sim *s, struct op *const *ops, size_t n, struct error *e);
-bool plant_swallows(struct sim *s, struct op *op);
+bool plant_swallows(struct sim_node *n, struct op *op);
 
 /* ports.c: queue and events that fail, repeat and reorder; time zones that are gone; the receiver behind the runner. */
-void sim_ports_open(struct sim *s);
-void sim_ports_close(struct sim *s);
+void sim_ports_open(struct sim_node *n);
+void sim_ports_close(struct sim_node *n);
 void sim_zones_init(struct sim *s);
-void sim_runner_init(struct sim *s);
-void sim_runner_crash(struct sim *s);
+void sim_runner_init(struct sim_node *n);
+void sim_runner_crash(struct sim_node *n);
+
+/* nodes.c: several of them on one store. */
+void nodes_choose(struct sim *s, struct profile *p);
+void nodes_init(struct sim *s);
+void nodes_plan(struct sim *s);                               /* what will happen until everything heals */
+void nodes_applied(struct sim_node *by, const struct op *op); /* an operation that may be a burial */
+void nodes_judge_start(struct sim_node *n, const struct task *t);
+int64_t nodes_behind_ms(const struct sim *s); /* the store's time, at most: as long as its answers take */
+void nodes_judge_shares(struct sim *s);       /* now and then */
 
 /* gates.c: queues, tenants and hosts, and what becomes of them. */
 void gates_init(struct sim *s);
@@ -285,11 +335,11 @@ struct sim_queue *gates_queue(struct sim *s, const struct task *t);
 int gates_host(const struct task *t); /* -1: it calls none */
 struct str gates_queue_name(int number);
 struct str gates_target(int host);
-bool gates_were_ever_closed(const struct sim *s);       /* something may be late, and it is nobody's fault */
-bool gates_strike(struct sim *s, const struct task *t); /* a poison task started: the node is about to die */
+bool gates_were_ever_closed(const struct sim *s);            /* something may be late, and it is nobody's fault */
+bool gates_strike(struct sim_node *n, const struct task *t); /* a poison task started: the node is about to die */
 
 /* limits.c: what must hold at each start. */
-void limits_judge_start(struct sim *s, const struct task *t);
+void limits_judge_start(struct sim_node *n, const struct task *t);
 void limits_ended(struct sim *s, const struct task *t, const struct outcome *o);
 void limits_check(struct sim *s, const struct task *t); /* all has drained: its slots are not left behind */
 bool limits_is_in_line(struct sim *s,
@@ -301,11 +351,13 @@ void client_free(struct sim *s);
 
 /* oracle.c: what users and the receiver know. */
 struct known_call {
-    int64_t fence, due_ms, started_us, started_wall_ms;
+    int64_t fence, due_ms, started_us, started_wall_ms, ended_wall_ms;
     enum outcome_kind outcome;
     enum failure failure;
     int64_t retry_after_ms;
     bool ended, sent, settled, at_crash;
+    struct sim_node *at;  /* who made it */
+    int64_t crashed_us;   /* with at_crash: when */
     enum task_state next; /* if settled */
     bool redriven;        /* a user asked for more after it */
 };
@@ -343,6 +395,7 @@ struct subject {
 
 struct oracle {
     struct map by_id;
+    struct map fences;  /* id → the latest that was settled */
     struct subject **v; /* in the order they became known */
     size_t n, cap;
 };
@@ -355,18 +408,20 @@ void oracle_acked(struct sim *s, struct subject *x);
 void oracle_quiet(struct sim *s, struct subject *x); /* a cancel, pause or delete was acknowledged */
 void oracle_awake(struct sim *s, struct subject *x); /* a resume, run-now or retry is being sent */
 void oracle_redriven(struct subject *x);             /* a retry is being sent */
-struct known_call *oracle_started(struct sim *s, const struct task *t);
+struct known_call *oracle_started(struct sim_node *n, const struct task *t);
+const struct known_call *oracle_call(struct sim *s, struct uuid id, int64_t fence); /* NULL: there was none */
+int64_t oracle_settled_fence(struct sim *s, struct uuid id);                        /* the latest; 0: none */
 void oracle_ended(struct sim *s, const struct task *t, const struct outcome *o);
 void oracle_settled(struct sim *s, const struct settlement *v, int64_t now_ms);
-void oracle_crashed(struct sim *s);
-void oracle_check(struct sim *s); /* all has drained */
+void oracle_crashed(struct sim_node *n); /* what it had under way may be lost */
+void oracle_check(struct sim *s);        /* all has drained */
 
 /* run.c */
 void sim_run(uint64_t seed, enum plant plant, bool verbose, struct zoneinfo *zones, struct stats *stats,
              char first_breach[512]);
-void sim_crash(struct sim *s);
-void sim_come_back(struct sim *s); /* the node, after a while */
-void sim_come_back_soon(struct sim *s);
+void sim_crash(struct sim_node *n);
+void sim_come_back(struct sim_node *n); /* after a while */
+void sim_come_back_soon(struct sim_node *n);
 const char *breach_text(enum breach b);
 const char *fault_text(enum fault f);
 const char *plant_name(enum plant p);

@@ -4,42 +4,46 @@
 
 enum { BATCH_MAX = 64 };
 
-static struct sim *sim_of(struct writer *w)
+static struct sim_node *node_of(struct writer *w)
 {
-    return container_of(container_of(w, struct sim_writer, base), struct sim, writer);
+    return container_of(container_of(w, struct sim_writer, base), struct sim_node, writer);
 }
 
 static timer_fn apply_batch;
 
 static void submit(struct writer *w, struct op *op)
 {
-    struct sim *s = sim_of(w);
-    list_push(&s->writer.pending, &op->link);
-    if (s->ghost || s->writer.busy)
+    struct sim_node *n = node_of(w);
+    struct sim *s = n->sim;
+    list_push(&n->writer.pending, &op->link);
+    if (s->ghost == n || n->writer.busy)
         return;
-    s->writer.busy = true;
-    after_us(s, between(s, 50, s->profile.latency_us), apply_batch, NULL);
+    n->writer.busy = true;
+    after_us(s, between(s, 50, s->profile.latency_us), apply_batch, n);
 }
 
-void sim_writer_init(struct sim *s)
+void sim_writer_init(struct sim_node *n)
 {
     static const struct writer_ops ops = { submit };
-    s->writer.base.ops = &ops;
-    list_init(&s->writer.pending);
-    list_init(&s->writer.done);
-    list_init(&s->writer.swallowed);
+    n->writer.base.ops = &ops;
+    list_init(&n->writer.pending);
+    list_init(&n->writer.done);
+    list_init(&n->writer.swallowed);
 }
 
-/* Claims and settles before the rest, those of one kind in the order they came. */
-static size_t gather(struct sim *s, struct op *batch[BATCH_MAX])
+static bool is_urgent(enum op_kind kind)
+{
+    return kind == OP_CLAIM || kind == OP_SETTLE || kind == OP_CLAIMED || kind == OP_MISSED || kind >= OP_BEAT;
+}
+
+/* Claims, settles and what keeps nodes together before the rest, those of one kind in the order they came. */
+static size_t gather(struct sim_node *node, struct op *batch[BATCH_MAX])
 {
     size_t n = 0;
     for (int urgent = 1; urgent >= 0; urgent--) {
-        list_each (&s->writer.pending, link) {
+        list_each (&node->writer.pending, link) {
             struct op *op = container_of(link, struct op, link);
-            bool is_urgent =
-                op->kind == OP_CLAIM || op->kind == OP_SETTLE || op->kind == OP_CLAIMED || op->kind == OP_MISSED;
-            if (n < BATCH_MAX && is_urgent == urgent) {
+            if (n < BATCH_MAX && is_urgent(op->kind) == urgent) {
                 list_remove(link);
                 batch[n++] = op;
             }
@@ -55,16 +59,20 @@ static void fail(struct op *const *batch, size_t n, const char *why)
 }
 
 static const char *const op_names[] = {
-    [OP_INSERT] = "insert", [OP_CLAIM] = "claim",   [OP_CLAIMED] = "claimed",
-    [OP_HELD] = "held",     [OP_SETTLE] = "settle", [OP_RECURRING] = "recurring",
-    [OP_SPAWN] = "spawn",   [OP_PUT] = "put",       [OP_MISSED] = "missed",
+    [OP_INSERT] = "insert", [OP_CLAIM] = "claim",         [OP_CLAIMED] = "claimed", [OP_HELD] = "held",
+    [OP_SETTLE] = "settle", [OP_RECURRING] = "recurring", [OP_SPAWN] = "spawn",     [OP_PUT] = "put",
+    [OP_MISSED] = "missed", [OP_KEY_PUT] = "key_put",     [OP_CATALOG] = "catalog", [OP_LEASE] = "lease",
+    [OP_FORGET] = "forget", [OP_BEAT] = "beat",           [OP_BURY] = "bury",       [OP_SHARE] = "share",
+    [OP_WISH] = "wish",     [OP_WISHES] = "wishes",
 };
 
-static void trace_op(const struct sim *s, const struct op *op, const char *how)
+static void trace_op(const struct sim_node *n, const struct op *op, const char *how)
 {
+    const struct sim *s = n->sim;
     if (!s->verbose)
         return;
-    trace(s, "store %s %s%s%s", op_names[op->kind], how, op->rc ? ": " : "", op->rc ? op->error.text : "");
+    trace(s, "node %d: store %s %s%s%s", n->number, op_names[op->kind], how, op->rc ? ": " : "",
+          op->rc ? op->error.text : "");
     if (op->rc)
         return;
     if (op->kind == OP_CLAIM) {
@@ -107,15 +115,25 @@ static void trace_op(const struct sim *s, const struct op *op, const char *how)
     }
 }
 
-static void apply_now(struct sim *s, struct op *const *batch, size_t n)
+/* The store has a clock of its own where several share it. */
+static void tell_time(struct sim *s, struct op *op)
 {
+    if (op->kind == OP_BEAT && is_cluster(s))
+        ((struct op_beat *)op)->ret_store_us = wall_us(s);
+}
+
+static void apply_now(struct sim_node *node, struct op *const *batch, size_t n)
+{
+    struct sim *s = node->sim;
     struct error e;
     if (plant_apply(s, batch, n, &e)) {
         fail(batch, n, e.text);
         return;
     }
     for (size_t i = 0; i < n; i++) {
-        trace_op(s, batch[i], "applied");
+        trace_op(node, batch[i], "applied");
+        tell_time(s, batch[i]);
+        nodes_applied(node, batch[i]);
         if (batch[i]->kind != OP_SETTLE || batch[i]->rc)
             continue;
         const struct op_settle *op = (const struct op_settle *)batch[i];
@@ -128,55 +146,86 @@ static void apply_now(struct sim *s, struct op *const *batch, size_t n)
 /* One answer a turn of the loop or several. */
 static void deliver(struct sim *s, void *context)
 {
-    (void)context;
+    struct sim_node *n = context;
+    if (is_stopped(n)) {
+        after_us(s, n->stopped_until_us - s->steady_us, deliver, n);
+        return;
+    }
     int64_t more = between(s, 1, 8);
-    while (more-- && !list_empty(&s->writer.done)) {
-        struct op *op = container_of(list_pop(&s->writer.done), struct op, link);
-        if (plant_swallows(s, op))
+    while (more-- && !list_empty(&n->writer.done)) {
+        struct op *op = container_of(list_pop(&n->writer.done), struct op, link);
+        if (plant_swallows(n, op))
             continue;
-        s->poked = true;
+        n->poked = true;
         op->done(op);
     }
-    if (!list_empty(&s->writer.done))
-        after_us(s, 0, deliver, NULL);
+    if (!list_empty(&n->writer.done))
+        after_us(s, 0, deliver, n);
+}
+
+static bool has_beat(struct op *const *batch, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (batch[i]->kind == OP_BEAT)
+            return true;
+    return false;
+}
+
+static void hand_in(struct sim_node *node, struct op *const *batch, size_t n)
+{
+    enum { UNHEARD_US = 3000000 };
+    struct sim *s = node->sim;
+    bool failed = true;
+    bool reaches = s->plant == PLANT_NO_GAP && node->number == 0; /* as if it had seen the others all the time */
+    if (s->steady_us < s->down_until_us && !reaches) {
+        fail(batch, n, "the store is down");
+        return;
+    }
+    if (n && faulty(s, s->profile.fail_percent, FAULT_FAIL_BEFORE)) {
+        fail(batch, n, "write failed");
+    } else if (n) {
+        apply_now(node, batch, n);
+        failed = faulty(s, s->profile.fail_percent, FAULT_FAIL_AFTER);
+        if (failed)
+            fail(batch, n, "the answer was lost");
+    }
+    if (failed && has_beat(batch, n)) /* that is its own trouble, and nobody else's */
+        node->trouble_us = max_of(node->trouble_us, s->steady_us + UNHEARD_US);
 }
 
 static void apply_batch(struct sim *s, void *context)
 {
-    (void)context;
+    struct sim_node *node = context;
     struct op *batch[BATCH_MAX];
-    size_t n = gather(s, batch);
-    if (s->steady_us < s->writer.down_until_us) {
-        fail(batch, n, "the store is down");
-    } else if (n && faulty(s, s->profile.fail_percent, FAULT_FAIL_BEFORE)) {
-        fail(batch, n, "write failed");
-    } else if (n) {
-        apply_now(s, batch, n);
-        if (faulty(s, s->profile.fail_percent, FAULT_FAIL_AFTER))
-            fail(batch, n, "the answer was lost");
+    if (is_stopped(node) && chance(s, 50)) { /* else it was on its way when the process was stopped */
+        after_us(s, node->stopped_until_us - s->steady_us, apply_batch, node);
+        return;
     }
+    size_t n = gather(node, batch);
+    hand_in(node, batch, n);
     for (size_t i = 0; i < n; i++) {
-        trace_op(s, batch[i], "answered");
-        list_push(&s->writer.done, &batch[i]->link);
+        trace_op(node, batch[i], "answered");
+        list_push(&node->writer.done, &batch[i]->link);
     }
-    s->writer.deliver_us = max_of(s->writer.deliver_us, s->steady_us + between(s, 10, s->profile.latency_us));
-    after_us(s, s->writer.deliver_us - s->steady_us, deliver, NULL);
-    s->writer.busy = !list_empty(&s->writer.pending);
-    if (s->writer.busy)
-        after_us(s, between(s, 50, s->profile.latency_us), apply_batch, NULL);
+    node->writer.deliver_us = max_of(node->writer.deliver_us, s->steady_us + between(s, 10, s->profile.latency_us));
+    after_us(s, node->writer.deliver_us - s->steady_us, deliver, node);
+    node->writer.busy = !list_empty(&node->writer.pending);
+    if (node->writer.busy)
+        after_us(s, between(s, 50, s->profile.latency_us), apply_batch, node);
 }
 
 /* ---- the end of a node ---- */
 
 /* The batch at the head was committed or not; what came behind it was not. */
-void sim_writer_crash(struct sim *s)
+void sim_writer_crash(struct sim_node *node)
 {
+    struct sim *s = node->sim;
     struct op *batch[BATCH_MAX];
-    size_t n = gather(s, batch);
-    if (n && s->steady_us >= s->writer.down_until_us && chance(s, 50))
-        apply_now(s, batch, n);
+    size_t n = gather(node, batch);
+    if (n && s->steady_us >= s->down_until_us && chance(s, 50))
+        apply_now(node, batch, n);
     for (size_t i = 0; i < n; i++)
-        list_push(&s->writer.pending, &batch[i]->link);
+        list_push(&node->writer.pending, &batch[i]->link);
 }
 
 /* What a dead node's operation would have liked to hear: an answer that makes it ask for nothing more. */
@@ -204,9 +253,9 @@ static void answer_ghost(struct op *op)
     op->done(op);
 }
 
-void sim_writer_answer_ghosts(struct sim *s)
+void sim_writer_answer_ghosts(struct sim_node *n)
 {
-    struct list *const lists[] = { &s->writer.done, &s->writer.pending, &s->writer.swallowed };
+    struct list *const lists[] = { &n->writer.done, &n->writer.pending, &n->writer.swallowed };
     for (size_t i = 0; i < array_count(lists); i++)
         while (!list_empty(lists[i]))
             answer_ghost(container_of(list_pop(lists[i]), struct op, link));

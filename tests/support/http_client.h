@@ -44,6 +44,8 @@ struct harness {
 
     _Atomic bool recall_silent; /* no answer at all until the test gives one */
     _Atomic int recall_result;  /* enum recall_result */
+    enum task_state freed_as;   /* RECALL_FREED: what the task is then, and how many attempts it has made meanwhile */
+    int freed_attempts;
     struct recall_answer *_Atomic recall_waiting;
     _Atomic int recalls;
     _Atomic bool recall_abort;
@@ -232,6 +234,18 @@ static inline void harness_recall(void *context, const struct recall_wish *wish,
         assert_false(v.stale);
         arena_release(&op.op.arena);
         h->broken = h->recall_breaks ? ERR_UNAVAILABLE : h->broken;
+    }
+    if (h->recall_result == RECALL_FREED) { /* as another node gives it back: not due for a while */
+        struct settlement v = { .id = wish->running->id,
+                                .fence = wish->running->fence,
+                                .verdict = { .next = h->freed_as,
+                                             .due_ms = wish->running->due_ms + 1000,
+                                             .attempts = wish->running->attempts + h->freed_attempts } };
+        struct op_settle op = { .op = { .kind = OP_SETTLE }, .v = &v, .n = 1, .now_ms = 1 };
+        arena_init(&op.op.arena, 1 << 20);
+        harness_apply(h, &op.op);
+        assert_false(op.op.rc || v.stale);
+        arena_release(&op.op.arena);
     }
     answer->result = (enum recall_result)h->recall_result;
     answer->known = h->recall_known;

@@ -14,6 +14,7 @@
 enum { TENANT = 1, HOUR = 3600000, SLOTS = 3, RUNS_MAX = 64 };
 
 struct world {
+    struct clock clock; /* steady time goes with the other */
     struct store *store;
     struct reader *reader;
     struct queue *queue;
@@ -27,6 +28,7 @@ struct world {
     size_t run_count;
     struct node *node;
     struct book *book;
+    bool shared; /* other nodes may be on the store */
     size_t slots;
     int64_t now_ms;
     uint64_t lives;
@@ -56,46 +58,19 @@ static inline void abort_run(struct runner *r, struct run *run)
     run->done(run, &o);
 }
 
+static inline int64_t world_wall_us(struct clock *c)
+{
+    return container_of(c, struct world, clock)->now_ms * 1000;
+}
+
+static inline int64_t world_steady_ns(struct clock *c)
+{
+    return container_of(c, struct world, clock)->now_ms * 1000000;
+}
+
+static const struct clock_ops world_clock_ops = { .wall_us = world_wall_us, .steady_ns = world_steady_ns };
 static const struct writer_ops writer_ops = { submit };
 static const struct runner_ops runner_ops = { start_run, abort_run, NULL };
-
-static inline void start_node(struct world *w)
-{
-    struct node_setup setup = { .writer = &w->writer,
-                                .queue = w->queue = queue_memory_new(),
-                                .events = w->events = events_memory_new(),
-                                .zones = w->zones,
-                                .book = w->book,
-                                .metrics = w->metrics,
-                                .name = S("test"),
-                                .seed = ++w->lives,
-                                .slots = w->slots,
-                                .spawn_ahead_ms = 10000,
-                                .arm_min_ms = 50,
-                                .arm_max_ms = 1000,
-                                .visibility_ms = 30000 };
-    setup.runners[TARGET_NOOP] = setup.runners[TARGET_HTTP] = &w->runner;
-    w->node = node_new(&setup, w->now_ms);
-    node_know_lane(w->node, (struct lane){ TENANT, S("default"), CLASS_NORMAL });
-}
-
-static inline int setup(void **state)
-{
-    struct world *w = the_world = xnew(*w);
-    struct error e;
-    w->now_ms = NOW;
-    w->slots = SLOTS;
-    w->book = book_new();
-    w->writer.ops = &writer_ops;
-    w->runner.ops = &runner_ops;
-    w->store = store_memory_new();
-    w->zones = zoneinfo_system_new(NULL);
-    w->metrics = metrics_new();
-    list_init(&w->pending);
-    start_node(w);
-    *state = w;
-    return store_reader(w->store, &w->reader, &e) ? -1 : 0;
-}
 
 /* ---- what the writer does ---- */
 
@@ -129,6 +104,55 @@ static inline void answer(struct world *w, enum op_kind kind)
     struct op *op = next_op(w, kind);
     apply_op(w, op);
     op->done(op);
+}
+
+static inline void start_node(struct world *w)
+{
+    struct node_setup setup = { .writer = &w->writer,
+                                .clock = &w->clock,
+                                .shared = w->shared,
+                                .queue = w->queue = queue_memory_new(),
+                                .events = w->events = events_memory_new(),
+                                .zones = w->zones,
+                                .book = w->book,
+                                .metrics = w->metrics,
+                                .name = S("test"),
+                                .seed = ++w->lives,
+                                .slots = w->slots,
+                                .spawn_ahead_ms = 10000,
+                                .arm_min_ms = 50,
+                                .arm_max_ms = 1000,
+                                .visibility_ms = 30000 };
+    setup.runners[TARGET_NOOP] = setup.runners[TARGET_HTTP] = &w->runner;
+    w->node = node_new(&setup, w->now_ms);
+    node_know_lane(w->node, (struct lane){ TENANT, S("default"), CLASS_NORMAL });
+    step_at(w, w->now_ms);
+    answer(w, OP_BEAT); /* it has joined */
+}
+
+static inline int setup_world(void **state, bool shared)
+{
+    struct world *w = the_world = xnew(*w);
+    struct error e;
+    w->now_ms = NOW;
+    w->shared = shared;
+    w->slots = SLOTS;
+    w->book = book_new();
+    w->clock.ops = &world_clock_ops;
+    w->writer.ops = &writer_ops;
+    w->runner.ops = &runner_ops;
+    w->store = store_memory_new();
+    w->zones = zoneinfo_system_new(NULL);
+    w->metrics = metrics_new();
+    list_init(&w->pending);
+    start_node(w);
+    *state = w;
+    return store_reader(w->store, &w->reader, &e) ? -1 : 0;
+}
+
+static inline int setup(void **state)
+{
+    return setup_world(state, false);
 }
 
 static inline void deny(struct world *w, enum op_kind kind, bool applied)

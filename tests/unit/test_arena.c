@@ -153,6 +153,28 @@ static void copied_text_ends_in_nul(void **state)
     arena_release(&a);
 }
 
+static void a_rewound_arena_has_what_it_had_at_the_mark(void **state)
+{
+    (void)state;
+    struct arena a;
+    arena_init(&a, 1 << 20);
+    struct arena_mark empty = arena_mark(&a);
+    struct str kept;
+    assert_true(arena_str(&a, S("kept"), &kept));
+    struct arena_mark mark = arena_mark(&a);
+    char *next = arena_alloc(&a, 16);
+    for (int i = 0; i < 100; i++)
+        assert_non_null(arena_alloc(&a, 5000)); /* several blocks */
+    arena_rewind(&a, mark);
+    assert_str(kept, "kept");
+    assert_ptr_equal(arena_alloc(&a, 16), next);
+    assert_non_null(arena_alloc(&a, (1 << 20) - 64)); /* the cap is given back */
+    arena_rewind(&a, empty);
+    assert_int_equal(a.total, 0);
+    assert_non_null(arena_alloc(&a, 1 << 20));
+    arena_release(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -164,6 +186,7 @@ int main(void)
         cmocka_unit_test(zeroed_memory_is_zero_also_after_reset),
         cmocka_unit_test(reset_keeps_one_block_and_gives_back_the_cap),
         cmocka_unit_test(copied_text_ends_in_nul),
+        cmocka_unit_test(a_rewound_arena_has_what_it_had_at_the_mark),
     };
     return cmocka_run_group_tests_name("arena", tests, NULL, NULL);
 }

@@ -24,7 +24,7 @@ static int64_t now_ns(struct clock *c)
     return now_us(c) * 1000;
 }
 
-static const struct clock_ops clock_ops = { now_us, now_ns };
+static const struct clock_ops clock_ops = { .wall_us = now_us, .steady_ns = now_ns };
 
 static struct test_clock clock_at(int64_t ms)
 {
@@ -214,6 +214,40 @@ static void a_start_makes_a_key_when_none_that_works_is_left(void **state)
     store_free(s);
 }
 
+static void take_lease(struct store *s, struct str name, int64_t now_ms, int64_t ttl_ms)
+{
+    struct op_lease op = {
+        .op = { .kind = OP_LEASE }, .name = name, .holder = { { 1 } }, .now_ms = now_ms, .ttl_ms = ttl_ms
+    };
+    struct op *const ops[] = { &op.op };
+    struct error e = { 0 };
+    arena_init(&op.op.arena, 1 << 16);
+    assert_ok(store_apply(s, ops, 1, &e), &e);
+    assert_true(op.ret_held);
+    arena_release(&op.op.arena);
+}
+
+static void a_start_waits_for_another_that_makes_the_key_and_no_longer_than_it_may_take(void **state)
+{
+    (void)state;
+    struct error e = { 0 };
+    struct store *s = store_memory_new();
+    struct reader *r = NULL;
+    cleanup_with(arena_release) struct arena arena;
+    struct api_key key;
+    char made[AUTH_KEY_TEXT + 1] = "?";
+    arena_init(&arena, 1 << 16);
+    take_lease(s, S("bootstrap"), 1000, 200);
+    assert_ok(auth_bootstrap(s, PEPPER, 1000, made, &e), &e); /* the other has died: nobody else makes it */
+    assert_true(auth_key_is_well_formed(str_from(made)));
+    assert_ok(store_reader(s, &r, &e), &e);
+    assert_ok(reader_key(r, (struct str){ made + 3, AUTH_ID }, &arena, &key, &e), &e);
+    assert_int_equal(key.created_ms, 1200); /* not before its time was over */
+    reader_free(r);
+    take_lease(s, S("bootstrap"), 1200, 1); /* and who is done lets go of it */
+    store_free(s);
+}
+
 static void a_key_that_was_forgotten_is_asked_for_again(void **state)
 {
     (void)state;
@@ -305,6 +339,7 @@ int main(void)
         cmocka_unit_test(the_cache_is_bounded),
         cmocka_unit_test(the_first_start_makes_one_admin_key),
         cmocka_unit_test(a_start_makes_a_key_when_none_that_works_is_left),
+        cmocka_unit_test(a_start_waits_for_another_that_makes_the_key_and_no_longer_than_it_may_take),
         cmocka_unit_test(a_key_that_was_forgotten_is_asked_for_again),
         cmocka_unit_test(a_key_that_is_revoked_while_it_is_read_is_not_remembered),
         cmocka_unit_test(new_ids_are_letters_and_digits),

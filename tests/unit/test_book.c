@@ -260,6 +260,118 @@ static void readers_and_writers_do_not_disturb_each_other(void **state)
     book_free(r.book);
 }
 
+/* ---- what other nodes change ---- */
+
+static int unreadable_count;
+
+static void unreadable(const struct catalog_entry *x, const struct error *e)
+{
+    (void)x;
+    assert_true(e->text[0]);
+    unreadable_count++;
+}
+
+static bool follow(struct book *b, struct str after, struct catalog_entry *v, size_t n, bool more)
+{
+    struct catalog_page page = { .entries = { v, n }, .more = more };
+    struct book_page p = { .kind = CATALOG_QUEUE, .after_tenant = 1, .after = after, .page = &page };
+    return book_follow(b, &p, book_generation(b), unreadable);
+}
+
+static void what_other_nodes_change_is_followed(void **state)
+{
+    (void)state;
+    struct book *b = book_new();
+    put(b, CATALOG_QUEUE, 1, S("a"), "{\"weight\":1}");
+    put(b, CATALOG_QUEUE, 1, S("b"), "{\"weight\":2}");
+    put(b, CATALOG_QUEUE, 1, S("c"), "{\"weight\":3}");
+    put(b, CATALOG_TENANT, 0, S("acme"), "{\"number\":2,\"name\":\"acme\"}");
+    uint64_t before = book_generation(b);
+    struct catalog_entry same[] = { entry(CATALOG_QUEUE, 1, S("a"), "{\"weight\":1}"),
+                                    entry(CATALOG_QUEUE, 1, S("b"), "{\"weight\":2}"),
+                                    entry(CATALOG_QUEUE, 1, S("c"), "{\"weight\":3}") };
+    assert_true(follow(b, S(""), same, 3, false));
+    assert_int_equal(book_generation(b), before); /* nobody need look */
+    struct catalog_entry now[] = { same[0], entry(CATALOG_QUEUE, 1, S("bb"), "{\"weight\":22}"),
+                                   entry(CATALOG_QUEUE, 1, S("c"), "{\"weight\":33}") };
+    now[2].version = 2;
+    assert_true(follow(b, S(""), now, 3, false));
+    assert_true(book_generation(b) > before);
+    assert_int_equal(book_queue(b, 1, S("a"), NULL).weight, 1);
+    assert_int_equal(book_queue(b, 1, S("b"), NULL).weight, 100); /* gone */
+    assert_int_equal(book_queue(b, 1, S("bb"), NULL).weight, 22);
+    assert_int_equal(book_queue(b, 1, S("c"), NULL).weight, 33);
+    assert_int_equal(book_tenant_count(b), 2); /* of another kind nothing was said */
+    book_free(b);
+}
+
+static void a_page_speaks_of_its_part_alone(void **state)
+{
+    (void)state;
+    struct book *b = book_new();
+    put(b, CATALOG_QUEUE, 1, S("a"), "{\"weight\":1}");
+    put(b, CATALOG_QUEUE, 1, S("b"), "{\"weight\":2}");
+    put(b, CATALOG_QUEUE, 1, S("c"), "{\"weight\":3}");
+    put(b, CATALOG_QUEUE, 1, S("d"), "{\"weight\":4}");
+    put(b, CATALOG_QUEUE, 2, S("a"), "{\"weight\":5}");
+    struct catalog_entry c = entry(CATALOG_QUEUE, 1, S("c"), "{\"weight\":3}");
+    assert_true(follow(b, S("a"), &c, 1, true)); /* behind a, up to c */
+    assert_int_equal(book_queue(b, 1, S("a"), NULL).weight, 1);
+    assert_int_equal(book_queue(b, 1, S("b"), NULL).weight, 100);
+    assert_int_equal(book_queue(b, 1, S("d"), NULL).weight, 4);
+    assert_true(follow(b, S("c"), NULL, 0, false)); /* behind c there is nothing */
+    assert_int_equal(book_queue(b, 1, S("c"), NULL).weight, 3);
+    assert_int_equal(book_queue(b, 1, S("d"), NULL).weight, 100);
+    assert_int_equal(book_queue(b, 2, S("a"), NULL).weight, 100);
+    book_free(b);
+}
+
+static void a_page_that_is_older_than_the_book_is_read_again(void **state)
+{
+    (void)state;
+    struct book *b = book_new();
+    struct catalog_page empty = { 0 };
+    struct book_page p = { .kind = CATALOG_QUEUE, .page = &empty };
+    uint64_t generation = book_generation(b);
+    put(b, CATALOG_QUEUE, 1, S("a"), "{\"weight\":1}");
+    assert_false(book_follow(b, &p, generation, unreadable));
+    assert_int_equal(book_queue(b, 1, S("a"), NULL).weight, 1);
+    assert_true(book_follow(b, &p, book_generation(b), unreadable));
+    assert_int_equal(book_queue(b, 1, S("a"), NULL).weight, 100);
+    book_free(b);
+}
+
+static void an_entry_of_others_that_can_not_be_read_stays_as_it_was(void **state)
+{
+    (void)state;
+    struct book *b = book_new();
+    put(b, CATALOG_QUEUE, 1, S("a"), "{\"weight\":1}");
+    struct catalog_entry bad = entry(CATALOG_QUEUE, 1, S("a"), "{\"weight\":");
+    bad.version = 2;
+    unreadable_count = 0;
+    assert_true(follow(b, S(""), &bad, 1, false));
+    assert_int_equal(unreadable_count, 1);
+    assert_int_equal(book_queue(b, 1, S("a"), NULL).weight, 1);
+    book_free(b);
+}
+
+static void an_older_version_that_comes_late_changes_nothing(void **state)
+{
+    (void)state;
+    struct book *b = book_new();
+    struct error e = { 0 };
+    struct catalog_entry x = entry(CATALOG_QUEUE, 1, S("a"), "{\"weight\":2}");
+    x.version = 2;
+    assert_ok(book_put(b, &x, &e), &e);
+    put(b, CATALOG_QUEUE, 1, S("a"), "{\"weight\":1}");
+    assert_int_equal(book_queue(b, 1, S("a"), NULL).weight, 2);
+    struct catalog_entry again = entry(CATALOG_QUEUE, 1, S("a"), "{\"weight\":3}"); /* removed, and made anew */
+    again.created_ms = 5;
+    assert_ok(book_put(b, &again, &e), &e);
+    assert_int_equal(book_queue(b, 1, S("a"), NULL).weight, 3);
+    book_free(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -271,6 +383,11 @@ int main(void)
         cmocka_unit_test(a_calendar_stays_as_it_was_given_out),
         cmocka_unit_test(a_missing_calendar_names_those_of_the_same_tenant),
         cmocka_unit_test(readers_and_writers_do_not_disturb_each_other),
+        cmocka_unit_test(what_other_nodes_change_is_followed),
+        cmocka_unit_test(a_page_speaks_of_its_part_alone),
+        cmocka_unit_test(a_page_that_is_older_than_the_book_is_read_again),
+        cmocka_unit_test(an_entry_of_others_that_can_not_be_read_stays_as_it_was),
+        cmocka_unit_test(an_older_version_that_comes_late_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

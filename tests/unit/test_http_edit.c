@@ -486,6 +486,81 @@ static void a_claim_that_its_owner_has_yet_to_hear_of_is_asked_for_again(void **
     h->recall_known = false;
 }
 
+/* ---- a task that another node holds ---- */
+
+static void what_another_node_gives_back_is_changed_and_keeps_its_time(void **state)
+{
+    (void)state;
+    char id[UUID_TEXT + 1];
+    client_create(h, NOOP_FAR, id);
+    struct answer before = ask(h, "GET", path_of(id, ""), NULL);
+    harness_claim_until(h, INT64_MAX / 2);
+    h->recall_result = RECALL_FREED;
+    h->freed_as = TASK_SCHEDULED;
+    h->freed_attempts = h->recalls = 0;
+    const char *head = "Idempotency-Key: far away\r\nIf-Match: \"1\"\r\n";
+    struct answer a = ask_with(h, h->key, "PATCH", path_of(id, ""), head, "{\"priority\":9}");
+    assert_status(&a, 200);
+    assert_int_equal(number_of(&a, "priority"), 9);
+    assert_string_equal(text_of(&a, "next_execution"), text_of(&before, "next_execution"));
+    assert_int_equal(h->recalls, 1);
+    struct answer b = ask_with(h, h->key, "PATCH", path_of(id, ""), head, "{\"priority\":9}");
+    assert_status(&b, 200);
+    assert_string_equal(header_of(&b, "Idempotency-Replayed"), "true");
+    answer_release(&before);
+    answer_release(&a);
+    answer_release(&b);
+}
+
+static void what_has_run_on_another_node_meanwhile_keeps_its_attempts(void **state)
+{
+    (void)state;
+    char id[UUID_TEXT + 1];
+    client_create(h, NOOP_FAR, id);
+    harness_claim_until(h, INT64_MAX / 2);
+    h->recall_result = RECALL_FREED;
+    h->freed_as = TASK_SCHEDULED;
+    h->freed_attempts = 1;
+    assert_changed("PATCH", path_of(id, ""), "{\"priority\":9}", 200);
+    struct answer a = ask(h, "GET", path_of(id, ""), NULL);
+    assert_int_equal(number_of(&a, "attempts"), 1);
+    assert_int_equal(number_of(&a, "priority"), 9);
+    answer_release(&a);
+    h->freed_attempts = 0;
+}
+
+static void what_is_cancelled_on_another_node_is_cancelled(void **state)
+{
+    (void)state;
+    char id[UUID_TEXT + 1];
+    client_create(h, "{\"target_type\":\"NOOP\"}", id);
+    harness_claim_until(h, clock_wall_ms(clock_system()));
+    h->recall_result = RECALL_FREED;
+    h->freed_as = TASK_CANCELLED;
+    struct answer a = ask(h, "POST", path_of(id, "/cancel"), NULL);
+    assert_status(&a, 200);
+    assert_string_equal(text_of(&a, "status"), "CANCELLED");
+    assert_true(h->recall_abort);
+    answer_release(&a);
+}
+
+static void occurrences_that_another_node_gives_back_are_withdrawn(void **state)
+{
+    (void)state;
+    char id[UUID_TEXT + 1], occurrence[UUID_TEXT + 1];
+    client_create(h, "{\"target_type\":\"NOOP\",\"cron_expression\":\"0 0 1 1 *\"}", id);
+    h->recall_result = RECALL_FREED;
+    h->freed_as = TASK_SCHEDULED;
+    run_and_claim(id, occurrence);
+    assert_changed("PATCH", path_of(id, ""), "{\"priority\":6}", 200);
+    assert_int_equal(h->recalls, 1);
+    assert_occurrence(occurrence, "SCHEDULED", 6, NULL);
+    harness_claim_until(h, clock_wall_ms(clock_system()));
+    assert_changed("POST", path_of(id, "/pause"), NULL, 200);
+    assert_occurrence(occurrence, "SKIPPED", 6, "skipped: the task was paused");
+    h->recall_result = RECALL_DONE;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -503,6 +578,10 @@ int main(void)
         cmocka_unit_test(an_owner_that_does_not_answer_is_not_waited_for),
         cmocka_unit_test(a_cancelled_call_is_waited_for_until_it_ends),
         cmocka_unit_test(a_changed_recurring_task_takes_back_what_is_claimed_of_it),
+        cmocka_unit_test(what_another_node_gives_back_is_changed_and_keeps_its_time),
+        cmocka_unit_test(what_has_run_on_another_node_meanwhile_keeps_its_attempts),
+        cmocka_unit_test(what_is_cancelled_on_another_node_is_cancelled),
+        cmocka_unit_test(occurrences_that_another_node_gives_back_are_withdrawn),
         cmocka_unit_test(a_claim_that_its_owner_has_yet_to_hear_of_is_asked_for_again),
         cmocka_unit_test(what_failed_for_good_is_a_dead_letter),
         cmocka_unit_test(recurring_tasks_have_a_view_of_their_own),

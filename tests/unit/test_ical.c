@@ -25,7 +25,7 @@ static int64_t steady_ns(struct clock *c)
     return t->ns += t->step_ns;
 }
 
-static const struct clock_ops clock_ops = { wall_us, steady_ns };
+static const struct clock_ops clock_ops = { .wall_us = wall_us, .steady_ns = steady_ns };
 
 static int32_t day_of(int year, int month, int day)
 {

@@ -56,7 +56,7 @@ struct world {
 
 static void world_init(struct world *w)
 {
-    static const struct store_ops ops = { notes_apply, notes_reader, notes_free };
+    static const struct store_ops ops = { .apply = notes_apply, .reader = notes_reader, .free = notes_free };
     *w = (struct world){ .notes.base.ops = &ops };
     w->store = store_faults_new(&w->notes.base, &w->faults);
     for (size_t i = 0; i < array_count(w->v); i++) {

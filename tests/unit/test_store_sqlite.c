@@ -296,7 +296,7 @@ static void a_damaged_file_is_named_with_what_to_do(void **state)
              file_of(f, "belfry.db"));
     assert_string_equal(e.text, expected);
     assert_null(f->store);
-    struct store_sqlite_migration *v;
+    struct store_migration *v;
     size_t count;
     assert_int_equal(store_sqlite_migrations(f->directory, &f->arena, &v, &count, &e), ERR_CORRUPT);
 }
@@ -338,15 +338,15 @@ static void a_newer_schema_is_refused(void **state)
     edit_file(f, "INSERT INTO migrations (version, name, applied_ms) VALUES (9000, 'later', 5)");
     struct error e = { 0 };
     assert_int_equal(store_sqlite_open(f->directory, &f->store, &e), ERR_INVALID);
-    assert_says(&e, "has schema version 9000, this belfry knows up to 2: use a newer belfry");
-    struct store_sqlite_migration *v;
+    assert_says(&e, "has schema version 9000, this belfry knows up to 3: use a newer belfry");
+    struct store_migration *v;
     size_t count;
     assert_ok(store_sqlite_migrations(f->directory, &f->arena, &v, &count, &e), &e);
-    assert_int_equal(count, 3);
+    assert_int_equal(count, 4);
     assert_true(v[0].known && v[0].applied);
-    assert_int_equal(v[2].version, 9000);
-    assert_str(v[2].name, "later");
-    assert_true(!v[2].known && v[2].applied && v[2].applied_ms == 5);
+    assert_int_equal(v[3].version, 9000);
+    assert_str(v[3].name, "later");
+    assert_true(!v[3].known && v[3].applied && v[3].applied_ms == 5);
 }
 
 static void a_row_we_did_not_write_fails_only_who_reads_it(void **state)
@@ -397,12 +397,13 @@ static void migrations_go_down_and_up_again(void **state)
 {
     struct fixture *f = *state;
     struct error e = { 0 };
-    struct store_sqlite_migration *v;
+    struct store_migration *v;
     size_t count;
     assert_ok(store_sqlite_migrations(f->directory, &f->arena, &v, &count, &e), &e);
-    assert_int_equal(count, 2);
+    assert_int_equal(count, 3);
     assert_str(v[0].name, "spine");
     assert_str(v[1].name, "one_node");
+    assert_str(v[2].name, "nodes");
     assert_true(v[0].known && !v[0].applied);
 
     assert_ok(store_sqlite_migrate(f->directory, STORE_SQLITE_NEWEST, 1234, &e), &e);
@@ -415,10 +416,10 @@ static void migrations_go_down_and_up_again(void **state)
 
     assert_ok(store_sqlite_migrate(f->directory, 0, 5, &e), &e);
     assert_ok(store_sqlite_migrations(f->directory, &f->arena, &v, &count, &e), &e);
-    assert_int_equal(count, 2);
+    assert_int_equal(count, 3);
     assert_false(v[0].applied || v[1].applied);
-    assert_int_equal(store_sqlite_migrate(f->directory, 3, 5, &e), ERR_INVALID);
-    assert_says(&e, "there is no schema version 3: this belfry knows up to 2");
+    assert_int_equal(store_sqlite_migrate(f->directory, 4, 5, &e), ERR_INVALID);
+    assert_says(&e, "there is no schema version 4: this belfry knows up to 3");
 
     open_store(f);
     assert_int_equal(get(f, t.id, &t), ERR_NOT_FOUND);

@@ -409,7 +409,7 @@ static void an_open_that_fails_can_be_repeated(void **state)
     insert(f, &t, 1);
     close_store(f);
     for (rc = ERR_UNAVAILABLE, n = 0; rc && n < TRIES_MAX; n++) {
-        struct store_sqlite_migration *v;
+        struct store_migration *v;
         size_t count;
         failing.reads_left = n;
         failing.read_code = SQLITE_IOERR_READ;

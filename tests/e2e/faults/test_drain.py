@@ -4,10 +4,13 @@ import signal
 import threading
 import time
 
+import pytest
+
 from load import Load
 from server import Reply, at, now_ms, until
 
 
+@pytest.mark.cluster
 def test_sigterm_under_load_loses_and_repeats_nothing(make_server, receiver, counts):
     server = make_server()
     load = Load(server, receiver, seed=1).start()
@@ -23,6 +26,7 @@ def test_sigterm_under_load_loses_and_repeats_nothing(make_server, receiver, cou
     assert report.duplicated == 0 and report.lost == 0
 
 
+@pytest.mark.standalone("in a cluster one node of three would have it to wait for")
 def test_a_drain_waits_for_the_call_that_runs(make_server, receiver):
     hold = threading.Event()
     receiver.answer("/slow", Reply(200, hold=hold))
@@ -30,7 +34,7 @@ def test_a_drain_waits_for_the_call_that_runs(make_server, receiver):
     client = server.client()
     task = client.create(name="slow", **receiver.target("/slow"))
     receiver.wait("/slow")
-    server.process.send_signal(signal.SIGTERM)
+    server.signal(signal.SIGTERM)
     until(lambda: "event=stopping" in server.log(), why="it did not begin to stop")
     assert server.process.poll() is None
     hold.set()
@@ -40,6 +44,7 @@ def test_a_drain_waits_for_the_call_that_runs(make_server, receiver):
     assert len(receiver.to("/slow")) == 1
 
 
+@pytest.mark.cluster
 def test_a_drain_gives_up_at_its_deadline_and_the_call_runs_again(make_server, receiver):
     hold = threading.Event()
     receiver.answer("/slow", Reply(200, hold=hold), Reply(200))
@@ -54,6 +59,7 @@ def test_a_drain_gives_up_at_its_deadline_and_the_call_runs_again(make_server, r
     assert server.client().wait_for(task["id"], "COMPLETED")["attempts"] == 1
 
 
+@pytest.mark.cluster
 def test_what_is_due_in_the_arm_window_at_a_drain_fires_after_the_next_start(make_server, receiver):
     server = make_server()
     client = server.client()
@@ -69,15 +75,16 @@ def test_what_is_due_in_the_arm_window_at_a_drain_fires_after_the_next_start(mak
         assert len(calls) == 1 and calls[0].received_ms >= int(due_ms + i)
 
 
+@pytest.mark.cluster
 def test_a_stopped_and_continued_process_loses_and_repeats_nothing(make_server, receiver, counts):
     server = make_server()
     load = Load(server, receiver, seed=2).start()
     for pause_s in (0.3, 1.2, 0.5, 2.0):
         seen = len(receiver.calls)
         until(lambda: len(receiver.calls) > seen + 10, why="no calls came")
-        server.process.send_signal(signal.SIGSTOP)
+        server.signal(signal.SIGSTOP)
         threading.Event().wait(pause_s)  # the fault itself
-        server.process.send_signal(signal.SIGCONT)
+        server.signal(signal.SIGCONT)
         load.fault("SIGSTOP")
     report = load.finish()
     counts(f"SIGSTOP: {report}")
@@ -86,6 +93,7 @@ def test_a_stopped_and_continued_process_loses_and_repeats_nothing(make_server, 
     assert report.duplicated == 0 and report.lost == 0
 
 
+@pytest.mark.standalone("nodes of a cluster beat")
 def test_an_idle_server_uses_no_cpu(make_server, receiver):
     """With tasks far ahead in it, and after work: under 1 % of a core over 3 s."""
     server = make_server()

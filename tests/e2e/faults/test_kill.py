@@ -14,6 +14,8 @@ import pytest
 from load import Load
 from server import TIMEOUT_S, until
 
+pytestmark = pytest.mark.standalone("nodes of a cluster are killed in test_cluster_faults.py")
+
 ROUNDS = 10 if os.environ.get("BELFRY_TEST_LONG") else 1  # not longer ones: what meets many kills looks like poison
 RANDOM_KILLS = 28  # in each of 4 tests
 FAILPOINT_KILLS = 14  # at each of 7 failpoints

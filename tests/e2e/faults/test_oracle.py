@@ -2,7 +2,7 @@
 
 import pytest
 
-from oracle import Asked, Beat, judge, most_at_once
+from oracle import Asked, Beat, Fault, judge, most_at_once
 from server import Call, at
 
 T0 = 1_800_000_000_000
@@ -21,9 +21,10 @@ def sound_run():
         "beats": [Beat("/r", "r", 1000, T0 + 2500)],
         "calls": [call("/1", "a", T0 + 2), call("/2", "b", T0 + 100), call("/2", "b", T0 + 300, fence=2),
                   *(call("/r", f"r{i}", T0 + i * 1000 + 3, scheduled_ms=T0 + i * 1000) for i in range(3))],
-        "faults": [("kill", T0 + 200)],
+        "faults": [Fault("kill", T0 + 200)],
         "states": {"a": "COMPLETED", "b": "COMPLETED", "d": "CANCELLED"},
         "finals_seen": {"a": T0 + 50},
+        "executions": {"b": [{"status": "COMPLETED", "fence": 2}, {"status": "LOST", "fence": 1}]},
     }
 
 
@@ -33,6 +34,14 @@ def test_a_sound_run_is_not_blamed():
     assert (report.tasks, report.acknowledged, report.calls, report.lost, report.duplicated, report.early) == (5, 4, 6, 0, 1, 0)
     assert report.occurrences == 3 and report.faults == {"kill": 1}
     assert [round(ms) for ms in sorted(report.late_ms)] == [2, 100]
+
+
+def test_a_fault_that_lasts_excuses_what_was_called_while_it_did():
+    run = sound_run()
+    run["faults"] = [Fault("cut off", T0 - 9000, T0 + 50)]
+    assert any("repeated without" in text for text in judge(**run).wrong) is False
+    run["faults"] = [Fault("cut off", T0 - 9000, T0 - 8000)]
+    assert any("repeated without" in text for text in judge(**run).wrong)
 
 
 def lose_a_task(run):
@@ -65,6 +74,18 @@ def fire_an_occurrence_early(run):
 
 def repeat_without_a_fault(run):
     run["faults"].clear()
+
+
+def repeat_over_a_fault_that_excuses_nothing(run):
+    run["faults"][0].excuses = False
+
+
+def accept_a_stale_result(run):
+    run["executions"]["b"] = [{"status": "COMPLETED", "fence": 1}]
+
+
+def accept_two_results(run):
+    run["executions"]["b"][1]["status"] = "COMPLETED"
 
 
 def repeat_long_after_the_fault(run):
@@ -122,7 +143,10 @@ PLANTED = {
     fire_early: "early by 0.500 ms: /1",
     fire_an_occurrence_early: "early by 1.000 ms: /r",
     repeat_without_a_fault: "repeated without a fault",
+    repeat_over_a_fault_that_excuses_nothing: "repeated without a fault",
     repeat_long_after_the_fault: "repeated without a fault",
+    accept_a_stale_result: "a stale result was accepted: /2",
+    accept_two_results: "more than one result was accepted: /2",
     repeat_with_the_same_fence: "fence did not rise",
     repeat_after_it_was_seen_final: "ran after it was seen final",
     try_again_after_success: "tried again after a success",
@@ -171,3 +195,9 @@ def test_an_orphan_ends_with_the_fault_and_nothing_else_does():
     assert most_at_once([orphan, repeat, other], [T0 - 50]) == 1, "written down late"
     assert most_at_once([orphan, repeat, other]) == 2, "no fault, no orphan"
     assert most_at_once([orphan, lasting("c", 60, 70)], [T0 - 50]) == 2, "not repeated: it came after the fault"
+
+
+def test_where_only_one_of_several_callers_died_only_what_is_repeated_is_an_orphan():
+    orphan, repeat, alive = lasting("a", 0, 100), lasting("a", 60, 70, fence=2), lasting("b", 0, 100)
+    assert most_at_once([orphan, repeat, alive], [T0 + 50], only_repeated=True) == 2
+    assert most_at_once([orphan, alive, lasting("c", 60, 70)], [T0 + 50], only_repeated=True) == 3

@@ -12,6 +12,8 @@ import pytest
 from oracle import most_at_once
 from server import Reply, at, now_ms, until
 
+pytestmark = pytest.mark.standalone("nodes are killed under limits in test_cluster_limits.py")
+
 KILLS = 12
 TASKS = 150
 ROUNDS = 5 if os.environ.get("BELFRY_TEST_LONG") else 1

@@ -1,0 +1,278 @@
+/* What holds when several nodes beat, bury, share and wish on one PostgreSQL at the same moment. */
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include "postgres_sessions.h"
+#include "store_nodes.h"
+
+/* ---- nodes ---- */
+
+static void a_beat_goes_on_while_a_claim_of_its_node_is_underway(void **state)
+{
+    struct world *w = *state;
+    struct uuid me = fresh_id(w);
+    beat(w, me);
+    PGconn *other = postgres_session(url);
+    postgres_say(other, "BEGIN; SELECT FROM nodes FOR KEY SHARE");
+    struct op_beat op = beat(w, me);
+    assert_int_equal(op.ret.v[0].beats, 2);
+    postgres_say(other, "COMMIT");
+    PQfinish(other);
+}
+
+static void a_burial_says_no_while_a_claim_of_the_node_is_underway(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = fresh_id(w);
+    beat(w, node);
+    PGconn *other = postgres_session(url);
+    postgres_say(other, "BEGIN; SELECT FROM nodes FOR KEY SHARE");
+    assert_false(bury(w, node, 1)); /* and does not wait for it: who stopped in its midst must not stop others */
+    postgres_say(other, "COMMIT");
+    assert_true(bury(w, node, 1));
+    PQfinish(other);
+}
+
+static void a_burial_that_meets_a_beat_says_no(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = fresh_id(w);
+    beat(w, node);
+    PGconn *other = postgres_session(url);
+    postgres_say(other, "BEGIN; UPDATE nodes SET beats = beats + 1");
+    assert_false(bury(w, node, 1));
+    postgres_say(other, "COMMIT");
+    PQfinish(other);
+    assert_false(bury(w, node, 1));
+    assert_true(bury(w, node, 2));
+}
+
+static void a_beat_that_meets_a_burial_finds_itself_dead(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = fresh_id(w);
+    beat(w, node);
+    PGconn *other = postgres_session(url);
+    postgres_say(other, "BEGIN; SELECT FROM nodes FOR UPDATE; UPDATE nodes SET dead = true, dead_ms = 1");
+    struct op_beat op = { .op.kind = OP_BEAT, .node.id = node, .now_ms = NOW };
+    struct call call;
+    start(&call, w->store, &op.op);
+    postgres_wait_for(url, POSTGRES_BLOCKED);
+    postgres_say(other, "COMMIT");
+    PQfinish(other);
+    assert_int_equal(finish(&call), ERR_OK);
+    assert_true(op.ret_dead);
+    assert_int_equal(op.ret.v[0].beats, 1);
+    arena_release(&op.op.arena);
+}
+
+/* Another process, which stops while it waits in the midst of its transaction. */
+static pid_t stop_amidst_a_claim(struct world *w, struct uuid node)
+{
+    PGconn *other = postgres_session(url);
+    struct lane_quota lane = { some_lane(), 10 };
+    struct op_claim op = claim_of(w, &lane, 1);
+    op.node = node;
+    postgres_say(
+        other, "BEGIN; LOCK TABLE claims IN SHARE MODE"); /* which a claim writes last, when it holds its node's row */
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        struct op *base = &op.op;
+        struct error e;
+        arena_init(&op.op.arena, 1 << 20);
+        (void)!store_apply(another_node(), &base, 1, &e);
+        _exit(0);
+    }
+    postgres_wait_for(url, POSTGRES_BLOCKED);
+    assert_int_equal(kill(child, SIGSTOP), 0);
+    postgres_say(other, "COMMIT");
+    PQfinish(other);
+    return child;
+}
+
+static void who_stopped_in_the_midst_of_a_claim_can_be_buried_before_long(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = fresh_id(w);
+    struct task t = some_task(w);
+    int status;
+    beat(w, node);
+    insert(w, &t, 1);
+    pid_t child = stop_amidst_a_claim(w, node);
+    assert_false(bury(w, node, 1));
+    bool buried = false;
+    for (int i = 0; i < 100 && !buried; i++) {
+        pause_ms(100);
+        buried = bury(w, node, 1);
+    }
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(buried);
+    assert_int_equal(get(w, t.id).state, TASK_SCHEDULED);
+}
+
+static void a_beat_tells_the_servers_time(void **state)
+{
+    struct world *w = *state;
+    int64_t before_ms = clock_wall_ms(clock_system());
+    struct op_beat op = beat(w, fresh_id(w));
+    int64_t after_ms = clock_wall_ms(clock_system()); /* on the same machine it is the same clock */
+    assert_true(op.ret_store_us / 1000 >= before_ms && op.ret_store_us / 1000 <= after_ms);
+}
+
+/* ---- shares ---- */
+
+static struct op_share share_of(struct uuid node, struct share *share)
+{
+    share->key = S("queue/1/mail");
+    return (struct op_share){ .op.kind = OP_SHARE, .node = node, .v = share, .n = 1, .now_ms = NOW };
+}
+
+static void who_is_buried_while_it_asks_gets_nothing(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = fresh_id(w);
+    beat(w, node);
+    PGconn *other = postgres_session(url);
+    postgres_say(other, "BEGIN; SELECT FROM nodes FOR UPDATE; UPDATE nodes SET dead = true");
+    struct share share = { .rate = 1, .burst = 5, .want_tokens = 5, .concurrency = 5, .want_places = 5 };
+    struct op_share op = share_of(node, &share);
+    struct call call;
+    start(&call, w->store, &op.op);
+    postgres_wait_for(url, POSTGRES_BLOCKED);
+    postgres_say(other, "COMMIT");
+    PQfinish(other);
+    assert_int_equal(finish(&call), ERR_OK);
+    assert_true(share.ret_tokens == 0 && share.ret_places == 0);
+    assert_int_equal(postgres_number(url, "SELECT count(*) FROM places"), 0);
+    arena_release(&op.op.arena);
+}
+
+static void a_limit_that_is_forgotten_meanwhile_is_made_anew(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = fresh_id(w);
+    beat(w, node);
+    struct share share = { .rate = 1, .burst = 5, .want_tokens = 4 };
+    struct op_share op = share_of(node, &share);
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    PGconn *other = postgres_session(url);
+    postgres_say(other, "BEGIN; DELETE FROM shares");
+    struct call call;
+    start(&call, w->store, &op.op);
+    postgres_wait_for(url, POSTGRES_BLOCKED);
+    postgres_say(other, "COMMIT");
+    PQfinish(other);
+    assert_int_equal(finish(&call), ERR_OK);
+    assert_int_equal(share.ret_tokens, 4);
+    assert_int_equal(postgres_number(url, "SELECT taken FROM shares"), 4);
+    arena_release(&op.op.arena);
+}
+
+enum { TAKERS = 3, ROUNDS = 60, PLACES = 7, TOKENS = 300 };
+
+struct taker {
+    struct store *store;
+    struct uuid node;
+    struct prng random;
+    pthread_t thread;
+    int64_t tokens;
+    bool failed, too_many;
+};
+
+static atomic_llong places_in_use;
+
+/* What is given back is not in use from before the call on, what is got from behind it on. */
+static void *take_and_give(void *context)
+{
+    struct taker *t = context;
+    int64_t held = 0;
+    for (int i = 0; i < ROUNDS && !t->failed; i++) {
+        struct share share = { .rate = 0.0001, .burst = TOKENS, .want_tokens = 1 + (int64_t)prng_below(&t->random, 4) };
+        share.concurrency = PLACES;
+        share.want_places = (int64_t)prng_below(&t->random, PLACES + 1);
+        struct op_share op = share_of(t->node, &share);
+        struct op *base = &op.op;
+        struct error e;
+        int64_t keeps = min_of(held, share.want_places);
+        atomic_fetch_sub(&places_in_use, held - keeps);
+        t->failed = store_apply(t->store, &base, 1, &e) || op.op.rc || share.ret_places < keeps;
+        held = share.ret_places;
+        t->too_many = t->too_many || atomic_fetch_add(&places_in_use, held - keeps) + held - keeps > PLACES;
+        t->tokens += share.ret_tokens;
+    }
+    atomic_fetch_sub(&places_in_use, held);
+    return NULL;
+}
+
+static void nodes_that_take_at_once_get_no_more_than_there_is(void **state)
+{
+    struct world *w = *state;
+    struct taker v[TAKERS];
+    int64_t tokens = 0;
+    for (size_t i = 0; i < TAKERS; i++) {
+        v[i] = (struct taker){ .store = another_node(), .node = fresh_id(w) };
+        prng_init(&v[i].random, i);
+        beat(w, v[i].node);
+    }
+    for (size_t i = 0; i < TAKERS; i++)
+        assert_int_equal(pthread_create(&v[i].thread, NULL, take_and_give, &v[i]), 0);
+    for (size_t i = 0; i < TAKERS; i++) {
+        assert_int_equal(pthread_join(v[i].thread, NULL), 0);
+        assert_false(v[i].failed || v[i].too_many);
+        tokens += v[i].tokens;
+        store_free(v[i].store);
+    }
+    assert_int_equal(tokens, TOKENS); /* they wanted more, and time stood still */
+}
+
+/* ---- wishes ---- */
+
+static void a_wish_made_anew_is_not_taken_for_the_one_that_was_over(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = fresh_id(w);
+    struct task t = some_task(w), running = claim_one(w, &t, node);
+    struct op_wish wish = { .id = t.id, .fence = running.fence };
+    assert_ok(wish_with(w, &wish), &wish.op.error);
+    struct settlement v = settlement_of(&running, TASK_SCHEDULED);
+    v.verdict.due_ms = NOW;
+    assert_true(settle_with(w, &v));
+    PGconn *other = postgres_session(url); /* it is claimed again, and wished back again */
+    postgres_say(other, "BEGIN; UPDATE tasks SET state = 3, fence = fence + 1; UPDATE wishes SET fence = fence + 1");
+    struct op_wishes op = { .op.kind = OP_WISHES, .node = node, .max = 10 };
+    struct call call;
+    start(&call, w->store, &op.op);
+    postgres_wait_for(url, POSTGRES_BLOCKED);
+    postgres_say(other, "COMMIT");
+    PQfinish(other);
+    assert_int_equal(finish(&call), ERR_OK);
+    assert_int_equal(op.ret_count, 1);
+    assert_int_equal(op.ret[0].fence, running.fence + 1);
+    arena_release(&op.op.arena);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        store_test(a_beat_goes_on_while_a_claim_of_its_node_is_underway),
+        store_test(a_burial_says_no_while_a_claim_of_the_node_is_underway),
+        store_test(a_burial_that_meets_a_beat_says_no),
+        store_test(a_beat_that_meets_a_burial_finds_itself_dead),
+        store_test(who_stopped_in_the_midst_of_a_claim_can_be_buried_before_long),
+        store_test(a_beat_tells_the_servers_time),
+        store_test(who_is_buried_while_it_asks_gets_nothing),
+        store_test(a_limit_that_is_forgotten_meanwhile_is_made_anew),
+        store_test(nodes_that_take_at_once_get_no_more_than_there_is),
+        store_test(a_wish_made_anew_is_not_taken_for_the_one_that_was_over),
+    };
+    adapter_under_test = &here;
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    if (url[0])
+        postgres_drop(url);
+    return failed;
+}

@@ -1,0 +1,468 @@
+/* OP_BEAT, OP_BURY, OP_WISH and OP_WISHES, and what they mean for claims and OP_HELD. */
+#include "store_nodes.h"
+
+/* ---- beats ---- */
+
+static void the_first_beat_puts_a_node_in(void **state)
+{
+    struct world *w = *state;
+    struct op_beat op = { .node = { .id = fresh_id(w), .name = S("a:1"), .version = S("1.2"), .doc = S("{}") } };
+    assert_ok(beat_with(w, &op), &op.op.error);
+    assert_int_equal(op.ret.n, 1);
+    const struct node_row *n = &op.ret.v[0];
+    assert_true(uuid_eq(n->id, op.node.id));
+    assert_str(n->name, "a:1");
+    assert_str(n->version, "1.2");
+    assert_str(n->doc, "{}");
+    assert_int_equal(n->beats, 1);
+    assert_int_equal(n->joined_ms, NOW);
+    assert_false(n->dead || op.ret_dead || op.ret_wished || op.ret_held_by_dead);
+    assert_int_equal(n->dead_ms, 0);
+}
+
+static void each_beat_counts_and_says_how_it_is_now(void **state)
+{
+    struct world *w = *state;
+    struct uuid me = fresh_id(w), other = fresh_id(w);
+    beat(w, me);
+    beat(w, other);
+    struct op_beat op = { .node = { .id = me, .name = S("b:2"), .doc = S("[1]") }, .now_ms = NOW + 500 };
+    assert_ok(beat_with(w, &op), &op.op.error);
+    assert_nodes(&op, &me, &other);
+    assert_int_equal(op.ret.v[0].beats, 2);
+    assert_int_equal(op.ret.v[0].joined_ms, NOW);
+    assert_str(op.ret.v[0].name, "b:2");
+    assert_int_equal(op.ret.v[0].version.n, 0);
+    assert_str(op.ret.v[0].doc, "[1]");
+    assert_int_equal(op.ret.v[1].beats, 1);
+}
+
+static void nodes_come_by_id_and_dead_ones_behind_them(void **state)
+{
+    struct world *w = *state;
+    struct uuid a = fresh_id(w), early = fresh_id(w), b = fresh_id(w), late = fresh_id(w), twin = fresh_id(w);
+    beat_at(w, late, NOW + 2);
+    beat_at(w, twin, NOW + 2);
+    beat_at(w, early, NOW + 1);
+    beat(w, b);
+    assert_true(bury(w, twin, 1) && bury(w, early, 1) && bury(w, late, 1));
+    struct op_beat op = beat(w, a);
+    assert_nodes(&op, &a, &b, &late, &twin, &early);
+    assert_true(op.ret.v[2].dead && op.ret.v[2].dead_ms == NOW + 1000);
+}
+
+static void of_many_dead_nodes_the_latest_are_told(void **state)
+{
+    struct world *w = *state;
+    enum { MANY = NODES_DEAD_SHOWN + 2 };
+    struct uuid v[MANY];
+    for (int i = 0; i < MANY; i++) {
+        v[i] = fresh_id(w);
+        struct op_beat op = { .node.id = v[i], .now_ms = NOW + i, .alone = true };
+        assert_ok(beat_with(w, &op), &op.op.error);
+    }
+    struct uuid me = fresh_id(w);
+    struct op_beat op = { .node.id = me, .alone = true, .now_ms = NOW + MANY };
+    assert_ok(beat_with(w, &op), &op.op.error);
+    assert_int_equal(op.ret.n, NODES_DEAD_SHOWN + 1);
+    assert_true(uuid_eq(op.ret.v[0].id, me) && uuid_eq(op.ret.v[1].id, v[MANY - 1]) && uuid_eq(op.ret.v[100].id, v[2]));
+}
+
+static void a_node_that_leaves_is_gone(void **state)
+{
+    struct world *w = *state;
+    struct uuid me = fresh_id(w), other = fresh_id(w);
+    beat(w, other);
+    beat(w, me);
+    struct op_beat op = { .node.id = me, .leave = true };
+    assert_ok(beat_with(w, &op), &op.op.error);
+    assert_nodes(&op, &other);
+    struct op_beat again = beat(w, other);
+    assert_nodes(&again, &other);
+    struct op_beat back = beat(w, me);
+    assert_int_equal(back.ret.v[0].beats, 1);
+}
+
+static void who_was_never_there_leaves_without_a_trace(void **state)
+{
+    struct world *w = *state;
+    struct op_beat op = { .node.id = fresh_id(w), .leave = true };
+    assert_ok(beat_with(w, &op), &op.op.error);
+    assert_int_equal(op.ret.n, 0);
+    assert_false(op.ret_dead);
+}
+
+static void who_is_alone_buries_everybody_else(void **state)
+{
+    struct world *w = *state;
+    struct uuid dead = fresh_id(w), other = fresh_id(w), me = fresh_id(w);
+    beat(w, dead);
+    assert_true(bury(w, dead, 1)); /* at NOW + 1000 */
+    beat(w, other);
+    struct op_beat op = { .node.id = me, .alone = true, .now_ms = NOW + 7000 };
+    assert_ok(beat_with(w, &op), &op.op.error);
+    assert_nodes(&op, &me, &dead, &other);
+    assert_int_equal(op.ret.v[1].dead_ms, NOW + 1000); /* who was dead stays so */
+    assert_int_equal(op.ret.v[2].dead_ms, NOW + 7000);
+    struct op_beat late = { .node.id = other };
+    assert_ok(beat_with(w, &late), &late.op.error);
+    assert_true(late.ret_dead);
+}
+
+static void a_dead_nodes_beat_says_so_and_changes_nothing(void **state)
+{
+    struct world *w = *state;
+    struct uuid dead = fresh_id(w), other = fresh_id(w);
+    beat(w, dead);
+    beat(w, other);
+    assert_true(bury(w, dead, 1));
+    struct op_beat op = { .node = { .id = dead, .name = S("other") }, .alone = true };
+    assert_ok(beat_with(w, &op), &op.op.error);
+    assert_true(op.ret_dead);
+    assert_nodes(&op, &other, &dead);
+    struct op_beat leave = { .node.id = dead, .leave = true };
+    assert_ok(beat_with(w, &leave), &leave.op.error);
+    assert_true(leave.ret_dead);
+    struct op_beat then = beat(w, other);
+    assert_nodes(&then, &other, &dead);
+    assert_int_equal(then.ret.v[1].beats, 1);
+    assert_str(then.ret.v[1].name, "node");
+}
+
+static void a_beat_whose_answer_has_no_room_leaves_no_trace(void **state)
+{
+    struct world *w = *state;
+    struct uuid me = fresh_id(w), other = fresh_id(w);
+    beat(w, other);
+    struct op_beat op = { .node.id = me, .alone = true };
+    arena_init(&op.op.arena, 16);
+    assert_int_equal(beat_with(w, &op), ERR_LIMIT);
+    struct op_beat then = beat(w, other);
+    assert_nodes(&then, &other);
+}
+
+/* ---- burials ---- */
+
+static void a_node_is_buried_only_while_its_beats_are_those_seen(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = fresh_id(w), me = fresh_id(w);
+    beat(w, node);
+    beat(w, node);
+    assert_false(bury(w, node, 1));
+    assert_false(bury(w, fresh_id(w), 1));
+    struct op_beat op = beat(w, node);
+    assert_false(op.ret_dead);
+    assert_false(bury(w, node, 2));
+    assert_true(bury(w, node, 3));
+    assert_false(bury(w, node, 3)); /* nobody dies twice */
+    struct op_beat then = beat(w, me);
+    assert_nodes(&then, &me, &node);
+    assert_int_equal(then.ret.v[1].beats, 3);
+    assert_int_equal(then.ret.v[1].dead_ms, NOW + 1000);
+}
+
+static void what_a_buried_node_held_is_found(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = fresh_id(w), me = fresh_id(w);
+    beat(w, node);
+    struct task t = some_task(w), running = claim_one(w, &t, node);
+    struct op_beat op = beat(w, me);
+    assert_false(op.ret_held_by_dead);
+    assert_int_equal(left_behind(w, me).n, 0); /* it lives */
+    assert_true(bury(w, node, 1));
+    op = beat(w, me);
+    assert_true(op.ret_held_by_dead);
+    struct tasks held = left_behind(w, me);
+    assert_tasks(&held, &t.id);
+    assert_same_task(&held.v[0], &running);
+    struct settlement v = settlement_of(&running, TASK_COMPLETED);
+    assert_true(settle_with(w, &v));
+    op = beat(w, me);
+    assert_false(op.ret_held_by_dead);
+}
+
+static void what_an_unknown_node_holds_is_found_but_not_by_itself(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = fresh_id(w), me = fresh_id(w);
+    struct task t = some_task(w);
+    claim_one(w, &t, node);
+    struct op_beat op = beat(w, me);
+    assert_true(op.ret_held_by_dead);
+    assert_int_equal(left_behind(w, me).n, 1);
+    assert_int_equal(left_behind(w, node).n, 0);
+    op = beat(w, node); /* now it is known, and what it holds is its own */
+    assert_false(op.ret_held_by_dead);
+    assert_int_equal(left_behind(w, me).n, 0);
+    struct op_beat leave = { .node.id = node, .leave = true };
+    assert_ok(beat_with(w, &leave), &leave.op.error);
+    assert_int_equal(left_behind(w, me).n, 1);
+}
+
+static void a_dead_node_claims_nothing(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = fresh_id(w);
+    struct task t = some_task(w);
+    beat(w, node);
+    assert_true(bury(w, node, 1));
+    insert(w, &t, 1);
+    struct lane_quota lane = { some_lane(), 10 };
+    struct op_claim op = claim_of(w, &lane, 1);
+    op.node = node;
+    assert_int_equal(world_apply(w, &op.op), ERR_CONFLICT);
+    assert_string_equal(op.op.error.field, "node");
+    assert_int_equal(get(w, t.id).state, TASK_SCHEDULED);
+    struct op_claim others = claim_of(w, &lane, 1);
+    assert_ok(world_apply(w, &others.op), &others.op.error);
+    assert_int_equal(others.ret.n, 1);
+}
+
+/* In the batch that buries it, too. */
+static void a_claim_behind_its_nodes_burial_fails(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = fresh_id(w);
+    struct task t = some_task(w);
+    insert(w, &t, 1);
+    beat(w, node);
+    struct lane_quota lane = { some_lane(), 10 };
+    struct op_bury first = { .op.kind = OP_BURY, .node = node, .beats = 1, .now_ms = NOW };
+    struct op_claim second = claim_of(w, &lane, 1);
+    second.node = node;
+    world_apply_all(w, (struct op *[]){ &first.op, &second.op }, 2);
+    assert_true(first.ret_buried);
+    assert_int_equal(second.op.rc, ERR_CONFLICT);
+}
+
+static void what_a_node_had_claimed_before_it_died_it_may_still_settle(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = fresh_id(w);
+    struct task t = some_task(w);
+    beat(w, node);
+    struct task running = claim_one(w, &t, node);
+    assert_true(bury(w, node, 1));
+    struct settlement v = settlement_of(&running, TASK_COMPLETED); /* nobody took it yet: its fence holds */
+    assert_true(settle_with(w, &v));
+}
+
+/* ---- wishes ---- */
+
+static void a_wish_reaches_who_holds_the_task(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = fresh_id(w), other = fresh_id(w);
+    struct task t = some_task(w), running = claim_one(w, &t, node);
+    assert_false(beat(w, node).ret_wished);
+    struct op_wish op = { .id = t.id, .fence = running.fence };
+    assert_ok(wish_with(w, &op), &op.op.error);
+    assert_true(uuid_eq(op.ret_owner, node));
+    assert_true(beat(w, node).ret_wished);
+    assert_false(beat(w, other).ret_wished);
+    struct op_wishes mine = wishes_of(w, node, 10);
+    assert_int_equal(mine.ret_count, 1);
+    assert_true(uuid_eq(mine.ret[0].id, t.id) && mine.ret[0].fence == running.fence && !mine.ret[0].abort);
+    assert_int_equal(wishes_of(w, other, 10).ret_count, 0);
+    assert_int_equal(wishes_of(w, node, 10).ret_count, 1); /* it stays until the task leaves its claim */
+}
+
+static void only_what_runs_under_that_fence_is_wished_back(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = fresh_id(w);
+    struct task waiting = some_task(w), t = some_task(w), put = some_task(w);
+    waiting.due_ms = NOW + 1000;
+    put.state = TASK_RUNNING; /* by no claim */
+    put.fence = 1;
+    insert(w, (struct task[]){ waiting, put }, 2);
+    struct task running = claim_one(w, &t, node);
+    struct op_wish v[] = { { .id = waiting.id, .fence = 1 },
+                           { .id = t.id, .fence = running.fence + 1 },
+                           { .id = put.id, .fence = 1 },
+                           { .id = fresh_id(w), .fence = 1 } };
+    for (size_t i = 0; i < array_count(v); i++) {
+        assert_int_equal(wish_with(w, &v[i]), ERR_CONFLICT);
+        assert_string_equal(v[i].op.error.field, "fence");
+    }
+    assert_false(beat(w, node).ret_wished);
+}
+
+static void a_wish_is_over_when_the_task_leaves_its_claim(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = fresh_id(w);
+    struct task t = some_task(w), running = claim_one(w, &t, node);
+    struct op_wish op = { .id = t.id, .fence = running.fence };
+    assert_ok(wish_with(w, &op), &op.op.error);
+    struct settlement v = settlement_of(&running, TASK_SCHEDULED);
+    v.verdict.due_ms = NOW;
+    assert_true(settle_with(w, &v));
+    assert_false(beat(w, node).ret_wished);
+    struct lane_quota lane = { some_lane(), 10 };
+    struct op_claim again = claim_of(w, &lane, 1); /* and does not come back with the next claim */
+    again.node = node;
+    assert_ok(world_apply(w, &again.op), &again.op.error);
+    assert_int_equal(again.ret.n, 1);
+    assert_false(beat(w, node).ret_wished);
+    assert_int_equal(wishes_of(w, node, 10).ret_count, 0);
+    assert_int_equal(wish_with(w, &op), ERR_CONFLICT); /* of the claim that was */
+}
+
+static void a_wish_is_over_when_the_task_is_put_out_of_its_claim(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = fresh_id(w);
+    struct task t = some_task(w), running = claim_one(w, &t, node), next = running;
+    struct op_wish op = { .id = t.id, .fence = running.fence };
+    assert_ok(wish_with(w, &op), &op.op.error);
+    next.state = TASK_CANCELLED;
+    next.version++;
+    next.claim = (struct uuid){ 0 };
+    next.completed_ms = NOW;
+    struct op_put put = put_of(&running, &next);
+    assert_ok(world_apply(w, &put.op), &put.op.error);
+    assert_false(beat(w, node).ret_wished);
+    assert_int_equal(wishes_of(w, node, 10).ret_count, 0);
+}
+
+static void what_is_wished_twice_aborts_if_either_does_and_says_by_what_it_is_replaced(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = fresh_id(w);
+    struct task t = some_task(w), running = claim_one(w, &t, node);
+    static const struct {
+        bool abort;
+        int64_t by_ms, says_ms;
+    } made[] = { { false, 0, 0 }, { true, NOW, NOW }, { false, 0, NOW }, { true, NOW + 1, NOW + 1 } };
+    for (size_t i = 0; i < array_count(made); i++) {
+        struct op_wish op = {
+            .id = t.id, .fence = running.fence, .abort = made[i].abort, .by_scheduled_ms = made[i].by_ms
+        };
+        assert_ok(wish_with(w, &op), &op.op.error);
+        struct op_wishes told = wishes_of(w, node, 10);
+        assert_int_equal(told.ret_count, 1);
+        assert_int_equal(told.ret[0].abort, i > 0);
+        assert_int_equal(told.ret[0].by_scheduled_ms, made[i].says_ms);
+    }
+}
+
+static void a_wish_of_an_earlier_claim_does_not_abort_the_next(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = fresh_id(w), other = fresh_id(w);
+    struct task t = some_task(w), running = claim_one(w, &t, node);
+    struct op_wish first = { .id = t.id, .fence = running.fence, .abort = true, .by_scheduled_ms = NOW };
+    assert_ok(wish_with(w, &first), &first.op.error);
+    struct settlement v = settlement_of(&running, TASK_SCHEDULED);
+    v.verdict.due_ms = NOW;
+    assert_true(settle_with(w, &v));
+    struct lane_quota lane = { some_lane(), 10 };
+    struct op_claim again = claim_of(w, &lane, 1);
+    again.node = other;
+    assert_ok(world_apply(w, &again.op), &again.op.error);
+    struct op_wish second = { .id = t.id, .fence = again.ret.v[0].fence };
+    assert_ok(wish_with(w, &second), &second.op.error);
+    assert_true(uuid_eq(second.ret_owner, other));
+    assert_int_equal(wishes_of(w, node, 10).ret_count, 0);
+    struct op_wishes op = wishes_of(w, other, 10);
+    assert_int_equal(op.ret_count, 1);
+    assert_false(op.ret[0].abort);
+    assert_int_equal(op.ret[0].by_scheduled_ms, 0);
+}
+
+static void at_most_max_wishes_are_told(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = fresh_id(w);
+    for (int i = 0; i < 3; i++) {
+        struct task t = some_task(w), running = claim_one(w, &t, node);
+        struct op_wish op = { .id = t.id, .fence = running.fence };
+        assert_ok(wish_with(w, &op), &op.op.error);
+    }
+    struct op_wishes two = wishes_of(w, node, 2);
+    assert_int_equal(two.ret_count, 2);
+    assert_false(uuid_eq(two.ret[0].id, two.ret[1].id));
+    assert_int_equal(wishes_of(w, node, 3).ret_count, 3);
+}
+
+/* ---- what is forgotten ---- */
+
+static size_t forget_at(struct world *w, int64_t now_ms)
+{
+    struct op_forget op = { .op.kind = OP_FORGET, .now_ms = now_ms, .max = 100 };
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    return op.ret_forgotten;
+}
+
+static void a_dead_node_is_forgotten_an_hour_later(void **state)
+{
+    struct world *w = *state;
+    struct uuid dead = fresh_id(w), me = fresh_id(w);
+    beat(w, dead);
+    assert_true(bury(w, dead, 1)); /* at NOW + 1000 */
+    beat(w, me);
+    assert_int_equal(forget_at(w, NOW + 1000 + NODE_KEPT_MS), 0);
+    assert_int_equal(forget_at(w, NOW + 1001 + NODE_KEPT_MS), 1);
+    struct op_beat op = beat(w, me); /* who lives is not forgotten, however long ago it joined */
+    assert_nodes(&op, &me);
+}
+
+static void a_dead_node_is_kept_while_anything_is_claimed_by_it(void **state)
+{
+    struct world *w = *state;
+    struct uuid dead = fresh_id(w);
+    struct task t = some_task(w);
+    beat(w, dead);
+    struct task running = claim_one(w, &t, dead);
+    assert_true(bury(w, dead, 1));
+    assert_int_equal(forget_at(w, NOW + 2 * NODE_KEPT_MS), 0);
+    struct settlement v = settlement_of(&running, TASK_COMPLETED);
+    assert_true(settle_with(w, &v));
+    assert_int_equal(forget_at(w, NOW + 2 * NODE_KEPT_MS), 1);
+}
+
+static void wishes_that_are_over_are_forgotten(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = fresh_id(w);
+    struct task t = some_task(w), running = claim_one(w, &t, node);
+    struct op_wish op = { .id = t.id, .fence = running.fence };
+    assert_ok(wish_with(w, &op), &op.op.error);
+    assert_int_equal(forget_at(w, NOW), 0);
+    struct settlement v = settlement_of(&running, TASK_COMPLETED);
+    assert_true(settle_with(w, &v));
+    assert_int_equal(forget_at(w, NOW), 1);
+    assert_int_equal(forget_at(w, NOW), 0);
+}
+
+static const struct CMUnitTest tests[] = {
+    store_test(the_first_beat_puts_a_node_in),
+    store_test(each_beat_counts_and_says_how_it_is_now),
+    store_test(nodes_come_by_id_and_dead_ones_behind_them),
+    store_test(of_many_dead_nodes_the_latest_are_told),
+    store_test(a_node_that_leaves_is_gone),
+    store_test(who_was_never_there_leaves_without_a_trace),
+    store_test(who_is_alone_buries_everybody_else),
+    store_test(a_dead_nodes_beat_says_so_and_changes_nothing),
+    store_test(a_beat_whose_answer_has_no_room_leaves_no_trace),
+    store_test(a_node_is_buried_only_while_its_beats_are_those_seen),
+    store_test(what_a_buried_node_held_is_found),
+    store_test(what_an_unknown_node_holds_is_found_but_not_by_itself),
+    store_test(a_dead_node_claims_nothing),
+    store_test(a_claim_behind_its_nodes_burial_fails),
+    store_test(what_a_node_had_claimed_before_it_died_it_may_still_settle),
+    store_test(a_wish_reaches_who_holds_the_task),
+    store_test(only_what_runs_under_that_fence_is_wished_back),
+    store_test(a_wish_is_over_when_the_task_leaves_its_claim),
+    store_test(a_wish_is_over_when_the_task_is_put_out_of_its_claim),
+    store_test(what_is_wished_twice_aborts_if_either_does_and_says_by_what_it_is_replaced),
+    store_test(a_wish_of_an_earlier_claim_does_not_abort_the_next),
+    store_test(at_most_max_wishes_are_told),
+    store_test(a_dead_node_is_forgotten_an_hour_later),
+    store_test(a_dead_node_is_kept_while_anything_is_claimed_by_it),
+    store_test(wishes_that_are_over_are_forgotten),
+};
+const struct test_list node_tests = { tests, array_count(tests) };

@@ -1,0 +1,168 @@
+"""What can happen to a cluster and its database, one fault after the other or two at once, chosen by a seed.
+
+A kind of fault has a beginning, which returns how it ends, and lasts a while in between. Whether it excuses that what was in flight runs
+twice: only if a node dies, or is cut off for longer than it may be silent (DEAD_S); for everything else the cluster has to make up.
+"""
+
+import dataclasses
+import signal
+import threading
+import typing
+
+from server import now_ms, until
+
+DEAD_S = 2.5  # a node that did not beat for so long is buried
+PROGRESS = 5  # calls between two faults
+PROGRESS_TIMEOUT_S = 30
+
+
+@dataclasses.dataclass
+class Kind:
+    begin: typing.Callable  # (chaos, node) → what ends it, or None
+    lasts_s: tuple = (0, 0)
+    excuses: bool = False
+    of_database: bool = False  # not of one node: then one at a time, and over before a node is started again
+
+
+def kill(chaos, node):
+    node.kill()
+    return node.start
+
+
+def stop(chaos, node):
+    node.signal(signal.SIGSTOP)
+    return lambda: node.signal(signal.SIGCONT)
+
+
+def refuse(chaos, node):
+    return chaos.on_wires(node, "refuse")
+
+
+def reset(chaos, node):
+    return chaos.on_wires(node, "reset")
+
+
+def drop(chaos, node):
+    return chaos.on_wires(node, "drop")
+
+
+def delay(chaos, node):
+    return chaos.on_wires(node, "delay", chaos.chance.randint(5, 60))
+
+
+def lose(chaos, node):
+    return chaos.on_wires(node, "lose")
+
+
+def lose_commit(chaos, node):
+    return chaos.on_wires(node, "lose", b"COMMIT\0")
+
+
+def restart_fast(chaos, node):
+    chaos.postgres.stop("fast")
+    return chaos.postgres.start
+
+
+def restart_immediate(chaos, node):
+    chaos.postgres.stop("immediate")
+    return chaos.postgres.start
+
+
+def terminate_one(chaos, node):
+    chaos.postgres.terminate(chaos.database, 1)
+
+
+def terminate_all(chaos, node):
+    chaos.postgres.terminate(chaos.database)
+
+
+def exhaust(chaos, node):
+    chaos.postgres.exhaust(chaos.database, chaos.chance.choice((0, 2)))
+    return lambda: chaos.postgres.exhaust(chaos.database, -1)
+
+
+def skew(chaos, node):
+    chaos.clocks[chaos.cluster.nodes.index(node)].jump(chaos.chance.choice((-1, 1)) * chaos.chance.randint(200, 90_000))
+
+
+KINDS = {
+    "kill": Kind(kill, (0, 0.5), excuses=True),
+    "SIGSTOP past the lease": Kind(stop, (DEAD_S + 0.7, DEAD_S + 1.5), excuses=True),
+    "SIGSTOP for a moment": Kind(stop, (0.05, 0.8)),
+    "refused past the lease": Kind(refuse, (DEAD_S + 0.7, DEAD_S + 1.5), excuses=True),
+    "refused for a moment": Kind(refuse, (0.05, 0.6)),
+    "reset": Kind(reset),
+    "dropped past the lease": Kind(drop, (DEAD_S + 0.7, DEAD_S + 1.5), excuses=True),
+    "dropped for good, new ones pass": Kind(drop, excuses=True),
+    "delayed": Kind(delay, (0.2, 0.8)),
+    "answer lost": Kind(lose, (0.1, 0.4)),
+    "answer to a commit lost": Kind(lose_commit, (0.1, 0.4)),
+    "PostgreSQL restarted (fast)": Kind(restart_fast, (0, 0.5), of_database=True),
+    "PostgreSQL restarted (immediate)": Kind(restart_immediate, (0, 0.5), of_database=True),
+    "pg_terminate_backend, one": Kind(terminate_one, of_database=True),
+    "pg_terminate_backend, all": Kind(terminate_all, of_database=True),
+    "connections exhausted": Kind(exhaust, (0.2, 1), of_database=True),
+    "clock jumped": Kind(skew),
+}
+
+# How often each comes in twenty-five faults: what takes long is rare.
+COMBINED = 0.25  # of them come together with the next
+OFTEN = {"kill": 3, "reset": 2, "answer lost": 3, "answer to a commit lost": 3, "pg_terminate_backend, one": 2}
+
+
+def plan(chance, count):
+    """All kinds come if there are enough of them; returns lists of names, those of two that come at once together."""
+    deck = [name for name in KINDS for _ in range(OFTEN.get(name, 1))]
+    names = []
+    while len(names) < count:
+        chance.shuffle(deck)
+        names += deck
+    names = names[:count]
+    planned = []
+    while names:
+        apart = sum(KINDS[name].of_database for name in names[:2]) < 2
+        together = names[:2] if apart and chance.random() < COMBINED else names[:1]
+        names = names[len(together):]
+        planned.append(together)
+    return planned
+
+
+class Chaos:
+    """wires: for each node its wires to the database."""
+
+    def __init__(self, cluster, postgres, database, wires, clocks, load, chance):
+        self.cluster, self.postgres, self.database = cluster, postgres, database
+        self.wires, self.clocks, self.load, self.chance = wires, clocks, load, chance
+        self.told = []
+
+    def on_wires(self, node, verb, *arguments):
+        wires = self.wires[self.cluster.nodes.index(node)]
+        for wire in wires:
+            getattr(wire, verb)(*arguments)
+        return lambda: [wire.heal() for wire in wires]
+
+    def strike(self, names):
+        """These at once, on different nodes; returns when they are over."""
+        nodes = self.chance.sample(self.cluster.nodes, len(names))
+        begun = []
+        for name, node in zip(names, nodes):
+            kind = KINDS[name]
+            self.told.append(f"{name} (node {self.cluster.nodes.index(node)})")
+            fault = self.load.fault(name, kind.excuses)
+            begun.append((fault, kind.begin(self, node)))
+        threading.Event().wait(max(self.chance.uniform(*KINDS[name].lasts_s) for name in names))  # the faults themselves
+        for fault, end in sorted(begun, key=lambda b: not KINDS[b[0].kind].of_database):
+            if end:
+                end()
+            fault.to_ms = now_ms()
+
+    def progress(self):
+        """The cluster goes on by itself: calls come again."""
+        seen = len(self.load.receiver.calls)
+        until(lambda: len(self.load.receiver.calls) >= seen + PROGRESS, PROGRESS_TIMEOUT_S,
+              why=lambda: f"after {self.told[-3:]} nothing runs:\n{self.cluster.log()[-6000:]}")
+
+    def run(self, count):
+        for names in plan(self.chance, count):
+            self.strike(names)
+            self.progress()

@@ -1,0 +1,224 @@
+/* Several nodes on one store. Each has a clock of its own, which is wrong, and the store's; each may crash or be stopped while the
+ * others go on. Who may be buried is known here: whoever crashed, was stopped or could not be heard, and nobody else. */
+#include "sim.h"
+
+enum { SECOND_US = 1000000, SKEW_US = 20 * SECOND_US, UNHEARD_US = 3 * SECOND_US, UNEVEN_US = 6 * SECOND_US };
+
+bool is_cluster(const struct sim *s)
+{
+    return s->profile.nodes > 1;
+}
+
+/* ---- clocks ---- */
+
+static int64_t machine_us(struct clock *c)
+{
+    const struct sim_node *n = container_of(c, struct sim_node, clock);
+    return wall_us(n->sim) + n->skew_us;
+}
+
+static int64_t clock_us(struct clock *c)
+{
+    const struct sim_node *n = container_of(c, struct sim_node, clock);
+    return n->corrected_us ? n->sim->steady_us + n->corrected_us : machine_us(c);
+}
+
+/* A planted bug: a clock that stands still with the process. */
+static int64_t steady_ns(struct clock *c)
+{
+    const struct sim_node *n = container_of(c, struct sim_node, clock);
+    return (n->sim->steady_us + SECOND_US - (n->sim->plant == PLANT_NO_SELF_FENCE ? n->slept_us : 0)) * 1000;
+}
+
+static void correct(struct clock *c, int64_t offset_us, int64_t behind_us)
+{
+    struct sim_node *n = container_of(c, struct sim_node, clock);
+    n->behind_us = behind_us;
+    if (is_cluster(n->sim) && n->sim->plant != PLANT_OWN_CLOCK)
+        n->corrected_us = offset_us + SECOND_US + (n->sim->plant == PLANT_NO_SELF_FENCE ? -n->slept_us : 0);
+}
+
+static int64_t behind_us(struct clock *c)
+{
+    return container_of(c, struct sim_node, clock)->behind_us;
+}
+
+int64_t node_wall_ms(struct sim_node *n)
+{
+    return clock_us(&n->clock) / 1000;
+}
+
+int64_t nodes_behind_ms(const struct sim *s)
+{
+    return is_cluster(s) ? 4 * s->profile.latency_us / 1000 + 1 : 0;
+}
+
+/* ---- the plan ---- */
+
+/* What is late then is late for no other reason. */
+static void only_crash(struct sim *s, struct profile *p)
+{
+    p->calm = p->failover = true;
+    p->crashes = (int)between(s, 4, 10);
+    p->requests = (int)between(s, 60, 120);
+    p->length_us = 60 * SECOND_US;
+    p->slots = ROOM_FOR_ALL;
+    p->latency_us = 5000;
+    p->fail_percent = p->ports_percent = p->downs = p->zone_losses = 0;
+    p->rules = p->limits = p->keys = false;
+}
+
+/* Hosts that ask to be left alone and poison are tried with one node. */
+void nodes_choose(struct sim *s, struct profile *p)
+{
+    p->nodes = 1;
+    if (s->seed % 3 != 0)
+        return;
+    p->nodes = (int)between(s, 2, NODES_MAX);
+    p->hosts = p->poison = false;
+    p->rules = chance(s, 60);
+    p->limits = chance(s, 30);
+    p->jumps = 0;
+    if (chance(s, 25))
+        only_crash(s, p);
+    p->stops = !p->calm && chance(s, 60) ? (int)between(s, 1, 4) : 0;
+}
+
+void nodes_init(struct sim *s)
+{
+    static const struct clock_ops ops = { clock_us, steady_ns, correct, machine_us, behind_us };
+    s->joined_ms = is_cluster(s) ? wall_ms(s) + 8000 : 0; /* the last may begin after five seconds */
+    for (int i = 0; i < s->profile.nodes; i++) {
+        struct sim_node *n = &s->nodes[i];
+        n->sim = s;
+        n->number = i;
+        n->wake_ms = INT64_MAX;
+        n->clock.ops = &ops;
+        n->skew_us = is_cluster(s) && chance(s, 70) ? between(s, -SKEW_US, SKEW_US) : 0;
+        sim_writer_init(n);
+        sim_runner_init(n);
+    }
+}
+
+static void process_is_stopped(struct sim *s, void *context)
+{
+    struct sim_node *n = context ? context : some_node(s);
+    if (!n || !n->node || s->healed)
+        return;
+    int64_t for_us = chance(s, 30) ? between(s, 1000, 2 * SECOND_US) : between(s, SECOND_US, 12 * SECOND_US);
+    s->stats->faults[FAULT_STOP]++;
+    n->stopped_until_us = s->steady_us + for_us;
+    n->slept_us += for_us;
+    n->trouble_us = max_of(n->trouble_us, n->stopped_until_us + UNHEARD_US);
+    trace(s, "fault: node %d is stopped for %lld ms", n->number, (long long)for_us / 1000);
+}
+
+/* Somebody sets the clock of one machine: nobody should care. */
+static void machine_is_set(struct sim *s, void *context)
+{
+    (void)context;
+    struct sim_node *n = &s->nodes[between(s, 0, s->profile.nodes - 1)];
+    if (s->healed)
+        return;
+    n->skew_us = between(s, -SKEW_US, SKEW_US);
+    n->poked = true;
+    trace(s, "the clock of node %d is set to %+lld ms", n->number, (long long)n->skew_us / 1000);
+}
+
+static void look_at_shares(struct sim *s, void *context)
+{
+    (void)context;
+    nodes_judge_shares(s);
+    after_us(s, SECOND_US, look_at_shares, NULL);
+}
+
+void nodes_plan(struct sim *s)
+{
+    if (!is_cluster(s))
+        return;
+    for (int i = 0; i < s->profile.stops; i++)
+        after_us(s, between(s, 0, s->profile.length_us), process_is_stopped, NULL);
+    for (int i = 0; i < 3; i++)
+        after_us(s, between(s, 0, s->profile.length_us), machine_is_set, NULL);
+    after_us(s, SECOND_US, look_at_shares, NULL);
+}
+
+/* ---- burials ---- */
+
+static struct sim_node *node_with(struct sim *s, struct uuid id)
+{
+    for (int i = 0; i < s->profile.nodes; i++)
+        if (s->nodes[i].node && uuid_eq(node_status(s->nodes[i].node).id, id))
+            return &s->nodes[i];
+    return NULL;
+}
+
+static void judge_burial(struct sim *s, const struct op_bury *op)
+{
+    struct sim_node *n = op->ret_buried ? node_with(s, op->node) : NULL;
+    if (!n) /* it crashed */
+        return;
+    if (s->steady_us > n->trouble_us)
+        breach(s, BREACH_BURIED, "node %d was neither stopped nor cut off", n->number);
+    s->stats->faults[FAULT_BURIAL]++;
+    s->lives++;
+    n->buried = true;
+    oracle_crashed(n);
+}
+
+/* With tasks in hand that are due soon is when it hurts. */
+static void stop_perhaps(struct sim_node *n, const struct op_claim *op)
+{
+    struct sim *s = n->sim;
+    if (op->ret.n && s->profile.stops && chance(s, 5))
+        after_us(s, between(s, 0, SECOND_US / 30), process_is_stopped, n);
+}
+
+void nodes_applied(struct sim_node *by, const struct op *op)
+{
+    if (op->rc || !is_cluster(by->sim))
+        return;
+    if (op->kind == OP_CLAIM && by->sim->ghost != by)
+        stop_perhaps(by, (const struct op_claim *)op);
+    if (op->kind == OP_BURY)
+        judge_burial(by->sim, (const struct op_bury *)op);
+    else if (op->kind == OP_BEAT && !((const struct op_beat *)op)->ret_dead)
+        by->buried = by->buried && by->sim->plant == PLANT_UNDEAD;
+}
+
+void nodes_judge_start(struct sim_node *n, const struct task *t)
+{
+    struct sim *s = n->sim;
+    int64_t fence = oracle_settled_fence(s, t->id);
+    if (n->buried)
+        breach(s, BREACH_STALE, "%s fence %lld started on node %d, which is buried", short_id(t->id),
+               (long long)t->fence, n->number);
+    else if (t->kind == TASK_ONE_TIME && t->fence <= fence) /* an occurrence may be withdrawn, and made anew */
+        breach(s, BREACH_STALE, "%s fence %lld started after %lld was settled", short_id(t->id), (long long)t->fence,
+               (long long)fence);
+}
+
+/* ---- shares ---- */
+
+static bool is_well(const struct sim_node *n)
+{
+    return n->node && !is_stopped(n) && n->sim->steady_us > n->trouble_us && !node_status(n->node).recovering &&
+           !node_status(n->node).draining;
+}
+
+void nodes_judge_shares(struct sim *s)
+{
+    size_t sum = 0;
+    bool well = s->steady_us > s->down_until_us;
+    for (int i = 0; i < s->profile.nodes; i++) {
+        well = well && is_well(&s->nodes[i]);
+        sum += well ? node_status(s->nodes[i].node).partitions : 0;
+    }
+    if (!well || sum == PARTITIONS) {
+        s->unowned_us = 0;
+        return;
+    }
+    s->unowned_us = s->unowned_us ? s->unowned_us : s->steady_us;
+    if (s->steady_us - s->unowned_us > UNEVEN_US)
+        breach(s, BREACH_UNOWNED, "%d nodes look after %zu partitions", s->profile.nodes, sum);
+}

@@ -1,0 +1,197 @@
+/* A node that may not be alone: what it does when it was stopped, when it is dead, and when others are there. */
+#include "node_world.h"
+
+static const struct uuid other = { { 9 } };
+
+static int setup_shared(void **state)
+{
+    return setup_world(state, true);
+}
+
+/* What another node does, or somebody who looks after nothing: it beats, or is buried. */
+static void other_beats(struct world *w, struct str doc)
+{
+    struct op_beat beat = { .op = { .kind = OP_BEAT },
+                            .node = { .id = other, .name = S("other"), .version = S("1"), .doc = doc },
+                            .now_ms = w->now_ms };
+    arena_init(&beat.op.arena, 1 << 16);
+    apply_op(w, &beat.op);
+    arena_release(&beat.op.arena);
+}
+
+static int64_t beats_of(struct world *w, struct uuid id)
+{
+    const struct node_rows *rows = node_others(w->node);
+    for (size_t i = 0; i < rows->n; i++)
+        if (uuid_eq(rows->v[i].id, id))
+            return rows->v[i].beats;
+    return 0;
+}
+
+static void bury(struct world *w)
+{
+    struct uuid id = node_status(w->node).id;
+    struct op_bury bury = { .op = { .kind = OP_BURY }, .node = id, .beats = beats_of(w, id), .now_ms = w->now_ms };
+    arena_init(&bury.op.arena, 1 << 16);
+    apply_op(w, &bury.op);
+    assert_true(bury.ret_buried);
+    arena_release(&bury.op.arena);
+}
+
+static size_t count_pending(struct world *w, enum op_kind kind)
+{
+    size_t n = 0;
+    list_each (&w->pending, link)
+        n += container_of(link, struct op, link)->kind == kind;
+    return n;
+}
+
+/* Beats and all else go on until then. */
+static void go_on(struct world *w, int64_t until_ms)
+{
+    while (w->now_ms < until_ms) {
+        w->now_ms += 100;
+        settle_down(w);
+    }
+}
+
+static void who_was_stopped_fires_nothing_before_it_knows_that_it_lives(void **state)
+{
+    struct world *w = *state;
+    one_armed(w);
+    step_at(w, NOW + 5000);
+    assert_int_equal(w->run_count, 0);
+    assert_true(node_status(w->node).fenced);
+    assert_int_equal(count_pending(w, OP_BEAT), 1);
+    settle_down(w);
+    assert_int_equal(w->run_count, 1);
+    assert_false(node_status(w->node).fenced);
+}
+
+static void who_is_fenced_does_not_ask_to_be_stepped_again_and_again(void **state)
+{
+    struct world *w = *state;
+    one_armed(w);
+    assert_true(step_at(w, NOW + 5000) > NOW + 5000);
+}
+
+/* It was pushed in time, and the process stopped before it was taken. */
+static void what_waits_in_the_queue_of_a_stopped_node_is_given_back(void **state)
+{
+    struct world *w = *state;
+    struct task t = one_armed(w);
+    struct error e;
+    struct task pushed = read_task(w, t.id);
+    pushed.queue = S("default");
+    pushed.fence = 7; /* of a claim that is not ours any more */
+    assert_ok(queue_push(w->queue, &pushed, 1, &e), &e);
+    step_at(w, NOW + 10);
+    assert_int_equal(w->run_count, 0);
+    settle_down(w);
+    assert_int_equal(w->run_count, 0);
+    step_at(w, NOW + 40);
+    assert_int_equal(w->run_count, 1);
+}
+
+static void who_is_dead_drops_all_that_it_held_and_joins_again(void **state)
+{
+    struct world *w = *state;
+    struct task running = one_running(w);
+    struct task armed = task_due(w, 2, w->now_ms + 40);
+    settle_down(w);
+    assert_int_equal(node_status(w->node).scheduler.armed, 1);
+    struct uuid before = node_status(w->node).id;
+    bury(w);
+    step_at(w, w->now_ms + 3000);
+    assert_int_equal(w->run_count, 1); /* nothing new */
+    answer(w, OP_BEAT);
+    assert_int_equal(w->run_count, 0); /* aborted */
+    assert_int_equal(node_status(w->node).scheduler.held, 0);
+    assert_false(uuid_eq(before, node_status(w->node).id));
+    go_on(w, w->now_ms + 2000);
+    assert_true(is_running(w, &running) && is_running(w, &armed)); /* found as anybody's would be */
+    assert_int_equal(read_task(w, running.id).losses, 1);
+    assert_int_equal(read_task(w, running.id).fence, 2);
+    assert_int_equal(read_task(w, running.id).state, TASK_RUNNING);
+}
+
+static void a_claim_that_was_under_way_when_it_died_brings_nothing(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    task_due(w, 1, NOW);
+    step_at(w, NOW);
+    struct op *claim = next_op(w, OP_CLAIM);
+    apply_op(w, claim);
+    assert_int_equal(((struct op_claim *)claim)->ret.n, 1);
+    bury(w);
+    step_at(w, NOW + 3000);
+    answer(w, OP_BEAT); /* dead */
+    claim->done(claim);
+    assert_int_equal(node_status(w->node).scheduler.held, 0);
+    assert_int_equal(w->run_count, 0);
+    go_on(w, NOW + 6000);
+    assert_int_equal(w->run_count, 1);
+}
+
+static void who_joins_others_takes_nothing_back_that_they_are_about_to_run(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    other_beats(w, S("{\"state\":\"ready\"}"));
+    bury(w);
+    step_at(w, NOW + 3000);
+    answer(w, OP_BEAT);
+    for (int i = 0; i < 20; i++) {
+        other_beats(w, S("{\"state\":\"ready\"}"));
+        step_at(w, w->now_ms + 100);
+        assert_int_equal(count_pending(w, OP_MISSED), 0);
+        while (!list_empty(&w->pending)) {
+            struct op *op = container_of(list_pop(&w->pending), struct op, link);
+            apply_op(w, op);
+            op->done(op);
+        }
+    }
+    assert_false(node_status(w->node).recovering);
+    assert_true(node_status(w->node).partitions < PARTITIONS);
+}
+
+/* The first is ours, the second is the other's: that one is left to it for a moment. */
+static void tasks_of_others_are_taken_when_they_are_late(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    for (int64_t until_ms = NOW + 1000; w->now_ms < until_ms; w->now_ms += 100) {
+        other_beats(w, S("{\"state\":\"ready\"}"));
+        settle_down(w);
+    }
+    struct uuid nodes[] = { node_status(w->node).id, other };
+    struct partitions own = partitions_share(nodes[0], nodes, 2);
+    assert_int_equal(node_status(w->node).partitions, partitions_count(&own));
+    int ours = 1, others = 1;
+    while (!partitions_have(&own, partition_of(plain_task(ours, 0).id)))
+        ours++;
+    while (partitions_have(&own, partition_of(plain_task(others, 0).id)))
+        others++;
+    struct task mine = task_due(w, ours, w->now_ms), yours = task_due(w, others, w->now_ms);
+    settle_down(w);
+    assert_true(is_running(w, &mine) && !is_running(w, &yours));
+    w->now_ms += 100;
+    settle_down(w);
+    assert_true(is_running(w, &yours));
+}
+
+int main(void)
+{
+#define node_test(f) cmocka_unit_test_setup_teardown(f, setup_shared, teardown)
+    const struct CMUnitTest tests[] = {
+        node_test(who_was_stopped_fires_nothing_before_it_knows_that_it_lives),
+        node_test(who_is_fenced_does_not_ask_to_be_stepped_again_and_again),
+        node_test(what_waits_in_the_queue_of_a_stopped_node_is_given_back),
+        node_test(who_is_dead_drops_all_that_it_held_and_joins_again),
+        node_test(a_claim_that_was_under_way_when_it_died_brings_nothing),
+        node_test(who_joins_others_takes_nothing_back_that_they_are_about_to_run),
+        node_test(tasks_of_others_are_taken_when_they_are_late),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
