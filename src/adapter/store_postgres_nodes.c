@@ -84,8 +84,9 @@ static const struct pg_statement forget_nodes = {
 };
 
 static const struct pg_statement forget_leases = {
-    "forget_leases", "DELETE FROM leases WHERE name IN (SELECT name FROM leases WHERE until_ms < $2 "
-                     "LIMIT $1 FOR UPDATE SKIP LOCKED)"
+    "forget_leases",
+    "DELETE FROM leases WHERE name IN (SELECT name FROM leases WHERE name LIKE 'job:%' AND until_ms < $2 "
+    "LIMIT $1 FOR UPDATE SKIP LOCKED)"
 };
 
 static enum err no_room(struct error *e)
