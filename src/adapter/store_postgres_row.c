@@ -144,15 +144,13 @@ enum err pg_lanes_at(struct pg_conn *c, struct store_lanes *l, int64_t number, c
 
 /* ---- rows ---- */
 
-static enum err read_lane(struct pg_conn *c, struct store_lanes *l, int64_t number, struct arena *a, struct str *ret,
-                          struct error *e)
+static enum err read_lane(struct pg_conn *c, struct store_lanes *l, int64_t number, const struct table *t,
+                          const struct column *column, struct arena *a, void *row, struct error *e)
 {
     const struct lane_row *lane;
     if (pg_lanes_at(c, l, number, &lane, e))
         return e->code;
-    return lane->lane.queue.n == 0 || arena_str(a, lane->lane.queue, ret)
-               ? ERR_OK
-               : error_set(e, ERR_LIMIT, "does not fit in the memory allowed");
+    return column_read_text(t, column, lane->lane.queue, a, row, e);
 }
 
 static enum err read_bytes32(const struct table *t, const struct column *column, struct str v, void *ret,
@@ -175,7 +173,7 @@ enum err pg_row_read(struct pg_conn *c, struct store_lanes *lanes, const struct 
         switch (column->kind) {
         case COL_UUID: *(struct uuid *)member = pg_uuid(r, row, at); break;
         case COL_BYTES32: rc = read_bytes32(t, column, pg_text(r, row, at), member, e); break;
-        case COL_LANE: rc = read_lane(c, lanes, pg_i64(r, row, at), a, member, e); break;
+        case COL_LANE: rc = read_lane(c, lanes, pg_i64(r, row, at), t, column, a, ret, e); break;
         case COL_I64: *(int64_t *)member = pg_i64(r, row, at); break;
         case COL_INT:
         case COL_BOOL:

@@ -79,14 +79,13 @@ static struct str text_at(sqlite3_stmt *st, int column)
     return (struct str){ p, p ? (size_t)sqlite3_column_bytes(st, column) : 0 };
 }
 
-static enum err read_lane(struct conn *c, sqlite3_stmt *st, int at, struct arena *a, struct str *ret, struct error *e)
+static enum err read_lane(struct conn *c, sqlite3_stmt *st, int at, const struct table *t, const struct column *column,
+                          struct arena *a, void *row, struct error *e)
 {
     const struct lane_row *lane;
     if (lanes_at(c, sqlite3_column_int64(st, at), &lane, e))
         return e->code;
-    return lane->lane.queue.n == 0 || arena_str(a, lane->lane.queue, ret)
-               ? ERR_OK
-               : error_set(e, ERR_LIMIT, "does not fit in the memory allowed");
+    return column_read_text(t, column, lane->lane.queue, a, row, e);
 }
 
 enum err row_read_gates(sqlite3_stmt *st, int at, struct arena *a, struct task *ret, struct error *e)
@@ -115,7 +114,7 @@ enum err row_read(struct conn *c, sqlite3_stmt *st, int first, const struct tabl
         case COL_UUID: *(struct uuid *)member = row_uuid(st, at); break;
         case COL_I64: *(int64_t *)member = sqlite3_column_int64(st, at); break;
         case COL_BYTES32: rc = read_bytes32(t, column, st, at, member, e); break;
-        case COL_LANE: rc = read_lane(c, st, at, a, member, e); break;
+        case COL_LANE: rc = read_lane(c, st, at, t, column, a, row, e); break;
         case COL_INT:
         case COL_BOOL:
         case COL_DEAD_I64:
