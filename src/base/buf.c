@@ -58,14 +58,6 @@ void buf_add(struct buf *b, struct str s)
     b->p[b->n] = '\0';
 }
 
-void buf_char(struct buf *b, char c)
-{
-    if (!reserve(b, 1))
-        return;
-    b->p[b->n++] = c;
-    b->p[b->n] = '\0';
-}
-
 void buf_text(struct buf *b, const char *cstr)
 {
     buf_add(b, str_from(cstr));

@@ -17,10 +17,20 @@ void buf_reset(struct buf *b);         /* empties it and clears `full`, keeping 
 void buf_cut(struct buf *b, size_t n); /* back to its first n bytes, and no longer full */
 
 void buf_add(struct buf *b, struct str s);
-void buf_char(struct buf *b, char c);
 void buf_u64(struct buf *b, uint64_t v); /* its decimal digits */
 void buf_text(struct buf *b, const char *cstr);
 void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Answers are written a sign at a time: most find room. */
+static inline void buf_char(struct buf *b, char c)
+{
+    if (b->full || b->n >= b->max || b->n + 1 >= b->cap) {
+        buf_add(b, (struct str){ &c, 1 });
+        return;
+    }
+    b->p[b->n++] = c;
+    b->p[b->n] = '\0';
+}
 
 struct str buf_str(const struct buf *b);   /* borrowed, until the next change */
 const char *buf_cstr(const struct buf *b); /* the same, "" when empty */

@@ -1,12 +1,14 @@
-/* jansson says what is wrong with a text and at which byte; it does not say in which field. A walk over the text's tokens
- * finds that out. The same walk measures the depth before jansson recurses, and finds the text of a member. It trusts
- * nothing: it also runs over text that is no JSON. */
+/* Text that is JSON is built into values the quick way (json_build.h). Of text that is not, jansson says what is wrong and at which
+ * byte; it does not say in which field. A walk over the text's tokens finds that out. The same walk measures the depth before
+ * jansson recurses, and finds the text of a member. It trusts nothing: it also runs over text that is no JSON. */
 #include "base/json.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "base/json_build.h"
+#include "base/json_bytes.h"
 
 struct level {
     bool is_object;
@@ -30,11 +32,12 @@ static bool is_space(char c)
 /* Index behind the closing quote of the string that opens at `at`, or the text's end. */
 static size_t string_end(struct str text, size_t at)
 {
-    for (at++; at < text.n; at++) {
-        if (text.p[at] == '\\')
-            at++;
-        else if (text.p[at] == '"')
-            return at + 1;
+    const char *end = text.p + text.n;
+    for (const char *p = text.p + at + 1; (p = json_plain_end(p, end)) < end; p++) {
+        if (*p == '"')
+            return (size_t)(p - text.p) + 1;
+        if (*p == '\\' && ++p == end)
+            break;
     }
     return text.n;
 }
@@ -80,7 +83,7 @@ static char walk_on(struct walk *w)
     return c;
 }
 
-/* Every body is asked this before jansson recurses into it: brackets outside of strings are all that counts. */
+/* A body is asked this before jansson recurses into it: brackets outside of strings are all that counts. */
 static bool is_deeper_than(int max, struct str text)
 {
     int depth = 0;
@@ -198,8 +201,8 @@ static bool is_blank_text(struct str text)
 
 /* ---- memory ----
  *
- * A body of ten fields is forty values to jansson, each allocated and freed by itself: half of the time a parse takes. While
- * we parse, they come from the document's arena, and go with it: nobody counts references to them. At all other times
+ * A body of ten fields is forty pieces of memory to jansson, each allocated and freed by itself. While we parse, they come from
+ * the document's arena, and go with it: nobody counts references to them. At all other times
  * jansson has malloc and free. */
 
 enum { MEMORY_MIN = 1 << 20, MEMORY_PER_BYTE = 128 };
@@ -222,28 +225,38 @@ __attribute__((constructor)) static void use_our_memory(void)
     json_set_alloc_funcs(allocate, give_back);
 }
 
+/* What the quick way did not take: why not. Should jansson see nothing wrong with it, it has the word. */
+static enum err parse_again(struct json_doc *d, int depth_max, struct error *e)
+{
+    if (is_blank_text(d->text))
+        return error_field(e, "", "is empty, but must be JSON");
+    if (is_deeper_than(depth_max, d->text))
+        return error_field(e, "", "is nested more than %d levels deep", depth_max);
+    json_error_t j;
+    arena_reset(&d->memory);
+    parsing = &d->memory;
+    d->root = json_loadb(d->text.p, d->text.n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &j);
+    parsing = NULL;
+    return d->root ? ERR_OK : refuse_parse(d->text, &j, e);
+}
+
 static enum err parse(struct str text, int depth_max, struct json_doc *ret, struct error *e)
 {
     if (text.n > JSON_TEXT_MAX)
         return error_set(e, ERR_LIMIT, "is longer than %d bytes", JSON_TEXT_MAX);
     if (check_bytes(text, e))
         return ERR_INVALID;
-    if (is_blank_text(text))
-        return error_field(e, "", "is empty, but must be JSON");
-    if (is_deeper_than(depth_max, text))
-        return error_field(e, "", "is nested more than %d levels deep", depth_max);
-    json_error_t j;
     struct json_doc doc = { .text = text };
     arena_init(&doc.memory, MEMORY_MIN + text.n * MEMORY_PER_BYTE);
     parsing = &doc.memory;
-    doc.root = json_loadb(text.p, text.n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &j);
+    doc.root = json_build(text, depth_max, &doc.memory);
     parsing = NULL;
-    if (!doc.root) {
+    enum err rc = doc.root ? ERR_OK : parse_again(&doc, depth_max, e);
+    if (rc)
         arena_release(&doc.memory);
-        return refuse_parse(text, &j, e);
-    }
-    *ret = doc;
-    return ERR_OK;
+    else
+        *ret = doc;
+    return rc;
 }
 
 enum err json_parse(struct str text, struct json_doc *ret, struct error *e)

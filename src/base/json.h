@@ -1,7 +1,7 @@
 #pragma once
 /* base/json.h - the one door for JSON that comes in, and a strict one. The way out is base/jsonw.h.
  *
- * Text is parsed by jansson (UTF-8 checked, duplicate keys refused, depth capped), then read into a C struct by a
+ * Text becomes jansson's values (UTF-8 checked, duplicate keys refused, depth capped), then is read into a C struct by a
  * table of fields. An unknown field, a wrong type, a value out of range and a duplicate key each name the field's path
  * ("retry.rules[2].on") in the error's field. */
 #include <jansson.h>

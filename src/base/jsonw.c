@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/json_bytes.h"
 #include "base/rfc3339.h"
 
 static uint64_t bit(const struct jw *w)
@@ -229,15 +230,25 @@ static void escape_one(struct buf *b, unsigned c)
         buf_printf(b, "\\u%04x", c);
 }
 
+/* The first byte from i on that is more than a plain character of ASCII: nearly all are. */
+static size_t ascii_end(struct str v, size_t i)
+{
+    const uint64_t high = 0x8080808080808080;
+    for (uint64_t word; v.n - i >= sizeof word; i += sizeof word) {
+        memcpy(&word, v.p + i, sizeof word);
+        if ((word & high) || json_word_is_special(word))
+            break;
+    }
+    while (i < v.n && v.p[i] >= ' ' && v.p[i] < 0x7F && v.p[i] != '"' && v.p[i] != '\\')
+        i++;
+    return i;
+}
+
 void json_escape(struct buf *b, struct str v)
 {
     enum { REPLACEMENT = 0xFFFD };
     size_t plain = 0; /* start of the run not yet written */
-    for (size_t i = 0; i < v.n;) {
-        if (v.p[i] >= ' ' && v.p[i] < 0x7F && v.p[i] != '"' && v.p[i] != '\\') { /* nearly all of them */
-            i++;
-            continue;
-        }
+    for (size_t i = 0; (i = ascii_end(v, i)) < v.n;) {
         size_t len = str_utf8_at(v, i);
         unsigned c = len ? str_code_point(v, i, len) : REPLACEMENT;
         if (len && c != '"' && c != '\\' && !is_hidden_char(c)) {

@@ -34,6 +34,12 @@ struct range option_range(const struct option *row)
     return r;
 }
 
+bool option_is_family(const struct option *row)
+{
+    size_t n = row->key ? strlen(row->key) : 0;
+    return n > 2 && strcmp(row->key + n - 2, ".*") == 0;
+}
+
 static enum err refuse(const struct given *g, const char *must, const char *what)
 {
     char shown[QUOTE_TEXT];
@@ -140,6 +146,7 @@ void options_init(struct options *o, const struct option *rows, size_t count)
     for (size_t i = 0; i < count; i++) {
         struct error e;
         assert((rows[i].type == OPTION_CHOICE) == (rows[i].choices != NULL));
+        assert(!option_is_family(&rows[i]) || rows[i].type == OPTION_LIST);
         if (rows[i].preset && option_set(o, i, "preset", str_from(rows[i].preset), FROM_PRESET, &e))
             assert(!"a preset must satisfy its own row");
     }
@@ -300,7 +307,7 @@ void option_env_name(const char *key, char out[OPTION_ENV_TEXT])
 enum err options_parse_env(struct options *o, const char *(*lookup)(const char *name), struct error *e)
 {
     for (size_t i = 0; i < o->count; i++) {
-        if (!o->rows[i].key)
+        if (!o->rows[i].key || option_is_family(&o->rows[i]))
             continue;
         char name[OPTION_ENV_TEXT];
         option_env_name(o->rows[i].key, name);

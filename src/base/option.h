@@ -19,7 +19,9 @@ enum option_type {
 };
 
 struct option {
-    const char *key;  /* in the file: "api.listen"; from it the variable: BELFRY_API_LISTEN. NULL: flag only */
+    /* In the file: "api.listen"; from it the variable: BELFRY_API_LISTEN. NULL: flag only. "brokers.*" of a list: each "brokers.NAME = text" of
+     * the file is one more of it, "NAME=text". */
+    const char *key;
     const char *flag; /* "listen" for --listen; NULL: none */
     char letter;      /* 'X' for -X; 0: none */
     enum option_type type;
@@ -50,7 +52,9 @@ struct options {
     struct option_value *values;
     struct str *words; /* what was no option, in order; everything behind "--" */
     size_t word_count;
-    struct arena texts; /* the file's values */
+    struct arena texts;          /* the file's values */
+    const struct option *beside; /* rows of who shares the file: what is theirs is passed over. NULL: nobody does */
+    size_t beside_count;
 };
 
 void options_init(struct options *o, const struct option *rows, size_t count); /* and sets the presets */

@@ -127,10 +127,20 @@ static enum err read_value(struct reader *r, const char *key, struct str text, s
     return arena_str(&r->o->texts, text, ret) ? ERR_OK : ERR_LIMIT;
 }
 
-static size_t row_by_key(const struct options *o, const char *key)
+/* "brokers.*" stands for all names behind the point. */
+static bool is_of(const struct option *row, const char *key)
+{
+    struct str pattern = row->key ? str_from(row->key) : S(""), given = str_from(key);
+    if (!option_is_family(row))
+        return row->key && str_eq(pattern, given);
+    struct str front = str_sub(pattern, 0, pattern.n - 1);
+    return given.n > front.n && str_starts(given, front);
+}
+
+static size_t row_by_key(const struct option *rows, size_t count, const char *key)
 {
     size_t i = 0;
-    while (i < o->count && !(o->rows[i].key && strcmp(o->rows[i].key, key) == 0))
+    while (i < count && !is_of(&rows[i], key))
         i++;
     return i;
 }
@@ -147,20 +157,52 @@ static enum err refuse_unknown(struct reader *r, const char *key)
     return refuse(r, key, "is unknown");
 }
 
+/* "brokers.orders = redis://…" as the flag says it: "orders=redis://…". */
+static enum err name_in_front(struct reader *r, const struct option *row, const char *key, struct str *value)
+{
+    const char *name = key + strlen(row->key) - 1;
+    size_t n = strlen(name) + 1 + value->n;
+    char *out = arena_alloc(&r->o->texts, n + 1);
+    if (!out)
+        return ERR_LIMIT;
+    snprintf(out, n + 1, "%s=" STR_FMT, name, STR_ARG(*value));
+    *value = (struct str){ out, n };
+    return ERR_OK;
+}
+
+static bool is_in_list(const struct option_value *v, struct str text)
+{
+    struct str front = str_sub(text, 0, str_find(text, '=', 0) + 1);
+    for (size_t i = 0; v->source == FROM_FILE && i < v->list_count; i++)
+        if (str_starts(v->list[i], front))
+            return true;
+    return false;
+}
+
+/* The value of row i; of one that belongs to another (`mine` false) it is only looked at. */
+static enum err value_of(struct reader *r, size_t i, const char *key, struct str written, bool mine, struct str *ret)
+{
+    enum err rc = read_value(r, key, written, ret);
+    if (rc == ERR_OK && mine && option_is_family(&r->o->rows[i]))
+        rc = name_in_front(r, &r->o->rows[i], key, ret);
+    return rc == ERR_LIMIT ? error_set(r->e, rc, "'%s' holds more than can be kept", r->name) : rc;
+}
+
 static enum err set(struct reader *r, const char *key, struct str written)
 {
-    size_t i = row_by_key(r->o, key);
-    if (i == r->o->count)
-        return refuse_unknown(r, key);
-    if (r->first_line[i])
-        return refuse(r, key, "is given twice, first in line %zu", r->first_line[i]);
-    r->first_line[i] = r->line;
+    size_t i = row_by_key(r->o->rows, r->o->count, key);
+    bool mine = i < r->o->count;
     struct str value;
-    enum err rc = read_value(r, key, written, &value);
-    if (rc == ERR_LIMIT)
-        return error_set(r->e, rc, "'%s' holds more than can be kept", r->name);
-    if (rc)
+    if (!mine && row_by_key(r->o->beside, r->o->beside_count, key) == r->o->beside_count)
+        return refuse_unknown(r, key);
+    if (mine && r->first_line[i] && !option_is_family(&r->o->rows[i]))
+        return refuse(r, key, "is given twice, first in line %zu", r->first_line[i]);
+    enum err rc = value_of(r, i, key, written, mine, &value);
+    if (rc || !mine)
         return rc;
+    if (option_is_family(&r->o->rows[i]) && is_in_list(&r->o->values[i], value))
+        return refuse(r, key, "is given twice");
+    r->first_line[i] = r->line;
     rc = option_set(r->o, i, key, value, FROM_FILE, r->e);
     if (rc)
         say_where(r);

@@ -10,3 +10,6 @@ enum err option_set(struct options *o, size_t i, const char *name, struct str te
 
 /* A row's bounds, or its type's. */
 struct range option_range(const struct option *row);
+
+/* Whether its key stands for many: "brokers.*". */
+bool option_is_family(const struct option *row);

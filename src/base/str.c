@@ -46,9 +46,8 @@ struct str str_trim(struct str s)
 
 size_t str_find(struct str s, char c, size_t from)
 {
-    while (from < s.n && s.p[from] != c)
-        from++;
-    return from < s.n ? from : s.n;
+    const char *found = from < s.n ? memchr(s.p + from, c, s.n - from) : NULL;
+    return found ? (size_t)(found - s.p) : s.n;
 }
 
 bool str_cut(struct str *rest, char sep, struct str *ret_piece)

@@ -75,6 +75,19 @@ int64_t uuid_time_ms(struct uuid u)
     return ms;
 }
 
+struct uuid uuid_floor(int64_t time_ms)
+{
+    struct uuid u = { 0 };
+    uint64_t ms = time_ms < 0 ? 0 : (uint64_t)time_ms;
+    if (ms >> 48) { /* later than any can say */
+        memset(u.b, 0xff, sizeof u.b);
+        return u;
+    }
+    for (int i = 0; i < 6; i++)
+        u.b[i] = (uint8_t)(ms >> (40 - 8 * i));
+    return u;
+}
+
 int uuid_cmp(struct uuid a, struct uuid b)
 {
     return memcmp(a.b, b.b, sizeof a.b);

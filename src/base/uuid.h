@@ -32,6 +32,7 @@ static inline struct str uuid_bytes(const struct uuid *u)
 }
 
 int64_t uuid_time_ms(struct uuid u);
+struct uuid uuid_floor(int64_t time_ms);    /* below all that were made then or later, above all from before */
 int uuid_cmp(struct uuid a, struct uuid b); /* as memcmp: also the order of time */
 bool uuid_eq(struct uuid a, struct uuid b);
 bool uuid_is_nil(struct uuid u);

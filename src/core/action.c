@@ -155,7 +155,7 @@ static struct task occurrence_now(const struct task *t, struct uuid fresh, int64
     o.dedupe_key = (struct str){ 0 };
     o.dedupe_window_ms = 0;
     o.dedupe = DEDUPE_RETURN;
-    o.schedule = (struct schedule){ .end_ms = INT64_MAX };
+    o.schedule = (struct schedule){ 0 };
     o.cursor_ms = o.runs_count = o.skipped_count = o.last_run_ms = 0;
     o.created_ms = o.updated_ms = now_ms;
     o.started_ms = o.completed_ms = 0;

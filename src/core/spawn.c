@@ -49,12 +49,14 @@ static struct task *add(struct visit *v, int64_t scheduled_ms, int64_t due_ms, e
         .concurrency_limit = p->concurrency_limit,
         .overlap = p->schedule.overlap,
         .retry = p->retry,
+        .requires = p->requires,
+        .cpu_milli = p->cpu_milli,
+        .memory_mb = p->memory_mb,
         .target = p->target,
         .target_config = p->target_config,
         .payload = p->payload,
         .extra = p->extra,
         .runs_count = state == TASK_SCHEDULED, /* taken off its task's count if it is withdrawn */
-        .schedule.end_ms = INT64_MAX,
         .created_ms = v->now_ms,
         .updated_ms = v->now_ms,
     };

@@ -43,12 +43,13 @@ static struct str unescaped(struct str s, char out[TARGET_URL_MAX])
     return (struct str){ out, n };
 }
 
-static struct str url_of(struct str config, char out[TARGET_URL_MAX])
+/* The text of a member; empty when it is none. */
+static struct str text_of(struct str config, const char *member, char out[TARGET_URL_MAX])
 {
     struct json_cursor c = { .text = config };
     struct json_part part;
     while (json_next(&c, &part.key, &part.text)) {
-        if (!json_part_is(&part, "url"))
+        if (!json_part_is(&part, member))
             continue;
         if (part.text.n < 2 || part.text.p[0] != '"')
             return S("");
@@ -70,7 +71,7 @@ bool target_url_read(const struct task *t, struct target_url *ret)
 {
     if (t->target != TARGET_HTTP)
         return false;
-    struct str url = url_of(t->target_config, ret->text);
+    struct str url = text_of(t->target_config, "url", ret->text);
     size_t colon = str_find(url, ':', 0);
     if (colon + 3 > url.n || !str_eq(str_sub(url, colon, colon + 3), S("://")))
         return false;
@@ -95,8 +96,21 @@ struct str target_url_host(const struct target_url *u, char out[TARGET_HOST_MAX]
     return (struct str){ out, host.n };
 }
 
+/* A broker's name, or what stands between its scheme and its path. */
+static struct str broker_host(const struct task *t, char out[TARGET_HOST_MAX])
+{
+    char text[TARGET_URL_MAX];
+    struct str broker = text_of(t->target_config, "broker", text);
+    size_t colon = str_find(broker, ':', 0), from = colon + 3 <= broker.n ? colon + 3 : 0;
+    struct target_url u = { .scheme = str_sub(broker, 0, from ? colon : 0),
+                            .host = str_sub(broker, from, end_of(broker, from, "/?#\\")) };
+    return target_url_host(&u, out);
+}
+
 struct str target_host(const struct task *t, char out[TARGET_HOST_MAX])
 {
     struct target_url u;
+    if (t->target == TARGET_MESSAGE)
+        return broker_host(t, out);
     return target_url_read(t, &u) ? target_url_host(&u, out) : S("");
 }

@@ -16,6 +16,7 @@ struct target_url {
 /* False for other targets, and when there is no url with a scheme and a host to be seen. ret must not move. */
 bool target_url_read(const struct task *t, struct target_url *ret);
 
-/* Host and port, small letters, without the scheme's own port: "api.example.com:8443". Empty when there is none. */
+/* Host and port, small letters, without the scheme's own port: "api.example.com:8443". Of a message its broker: its name, or its hosts. Empty
+ * when there is none. */
 struct str target_host(const struct task *t, char out[TARGET_HOST_MAX]);
 struct str target_url_host(const struct target_url *u, char out[TARGET_HOST_MAX]);

@@ -117,7 +117,7 @@ int64_t task_expires_ms(const struct task *t)
     return expires_ms;
 }
 
-enum { TEXTS = 16 };
+enum { TEXTS = 17 };
 
 static void texts_of(struct task *t, struct str *ret[TEXTS])
 {
@@ -138,6 +138,7 @@ static void texts_of(struct task *t, struct str *ret[TEXTS])
         &t->dedupe_key,
         &t->cause,
         &t->resolution,
+        &t->requires,
     };
     memcpy(ret, texts, sizeof texts);
 }

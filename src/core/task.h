@@ -51,7 +51,8 @@ struct retry_policy {
 };
 #define RETRY_DEFAULT ((struct retry_policy){ .max_attempts = 5, .base_delay_ms = 1000, .max_delay_ms = 3600000 })
 
-/* When a RECURRING task fires, as its user wrote it: recurrence.h is made from it (schedule_rule). */
+/* When a RECURRING task fires, as its user wrote it: recurrence.h is made from it (schedule_rule). Of any other it is all zero, and
+ * nothing of it is stored. */
 struct schedule {
     struct str cron; /* empty: by interval */
     int64_t interval_ms;
@@ -99,6 +100,8 @@ struct task {
     int64_t dedupe_window_ms;
     enum dedupe dedupe;
     struct retry_policy retry;
+    struct str requires;          /* labels that a worker must have, sorted, separated by commas; empty: none */
+    int64_t cpu_milli, memory_mb; /* what it says it needs of a worker's room; 0: it does not say */
     enum target_kind target;
     struct str target_config; /* JSON text as it came; empty: {} */
     struct str payload;       /* JSON text as it came; empty: none */

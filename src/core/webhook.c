@@ -113,7 +113,7 @@ static enum err read_header(const char *name, json_t *v, struct arena *a, struct
     return ERR_OK;
 }
 
-static enum err read_headers(json_t *object, struct arena *a, struct webhook *w, struct error *e)
+enum err webhook_headers_read(json_t *object, struct arena *a, struct webhook *w, struct error *e)
 {
     if (!object)
         return ERR_OK;
@@ -135,20 +135,20 @@ static enum err read_headers(json_t *object, struct arena *a, struct webhook *w,
     return ERR_OK;
 }
 
-static enum err read_body(const struct task *t, const struct config *c, const struct json_doc *doc, struct arena *a,
-                          struct webhook *w, struct error *e)
+enum err webhook_body_read(const struct task *t, json_t *body, bool has_body, const struct json_doc *doc,
+                           struct arena *a, struct webhook *w, struct error *e)
 {
     bool carries = w->method != METHOD_GET && w->method != METHOD_HEAD;
-    if (c->body && w->method == METHOD_HEAD)
+    if (body && w->method == METHOD_HEAD)
         return error_field(e, "body", "cannot go with HEAD");
-    if (json_is_string(c->body)) {
+    if (json_is_string(body)) {
         w->has_body = true;
-        struct str text = { json_string_value(c->body), json_string_length(c->body) };
+        struct str text = { json_string_value(body), json_string_length(body) };
         return arena_str(a, text, &w->body) ? ERR_OK : error_set(e, ERR_LIMIT, "does not fit in the memory allowed");
     }
-    if (c->body)
+    if (body)
         w->body = json_member_text(doc, "body");
-    else if (!c->has_body && carries)
+    else if (!has_body && carries)
         w->body = t->payload;
     w->has_body = w->body_is_json = w->body.n > 0;
     return ERR_OK;
@@ -167,7 +167,7 @@ enum err webhook_read(const struct task *t, struct arena *a, struct webhook *ret
     if (!is_visible(c.url, false))
         return error_field(e, "url", "must hold visible ASCII characters only; write others as %%XX");
     struct webhook w = { .url = c.url, .method = (enum webhook_method)c.method, .timeout_ms = c.timeout_ms };
-    if (read_headers(c.headers, a, &w, e) || read_body(t, &c, &doc, a, &w, e))
+    if (webhook_headers_read(c.headers, a, &w, e) || webhook_body_read(t, c.body, c.has_body, &doc, a, &w, e))
         return e->code;
     *ret = w;
     return ERR_OK;

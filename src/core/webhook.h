@@ -3,6 +3,7 @@
  *
  * The API reads a body's target with it before it stores it, the runner again before each call: rules may have become
  * stricter meanwhile. Errors name the field ("url", "headers.Host"). */
+#include "base/json.h"
 #include "core/task.h"
 
 enum webhook_method { METHOD_POST, METHOD_GET, METHOD_PUT, METHOD_PATCH, METHOD_DELETE, METHOD_HEAD, METHOD_OPTIONS };
@@ -27,6 +28,12 @@ struct webhook {
  * holds, any other as the JSON that was written; null means none; absent means the payload, but GET and HEAD carry none of
  * their own accord. Texts live in the arena, or in the task. */
 enum err webhook_read(const struct task *t, struct arena *a, struct webhook *ret, struct error *e) must_use;
+
+/* For other targets that carry headers and a body, by the same rules: into w, whose method says whether it carries the payload of its own
+ * accord. `doc` is the config, `body` its member, if has_body. */
+enum err webhook_headers_read(json_t *object, struct arena *a, struct webhook *w, struct error *e) must_use;
+enum err webhook_body_read(const struct task *t, json_t *body, bool has_body, const struct json_doc *doc,
+                           struct arena *a, struct webhook *w, struct error *e) must_use;
 
 const char *webhook_method_name(enum webhook_method m);
 
