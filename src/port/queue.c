@@ -2,26 +2,28 @@
 
 #include <assert.h>
 
-enum err queue_push(struct queue *q, const struct task *tasks, size_t n, struct error *e)
+enum err queue_push(struct queue *q, const struct task *tasks, size_t n, bool *ret_unsure, struct error *e)
 {
     assert(n <= PUSH_MAX);
+    *ret_unsure = false;
     for (size_t i = 0; i < n; i++)
         assert(tasks[i].state == TASK_RUNNING && tasks[i].fence > 0);
-    return n == 0 ? ERR_OK : q->ops->push(q, tasks, n, e);
+    return n == 0 ? ERR_OK : q->ops->push(q, tasks, n, ret_unsure, e);
 }
 
-enum err queue_take(struct queue *q, const struct take *t, struct arena *a, struct tasks *ret, struct error *e)
+enum err queue_take(struct queue *q, const struct take *t, struct arena *a, struct taken *ret, struct error *e)
 {
-    assert(t->max > 0 && t->max <= TAKE_MAX);
+    assert(t->max <= TAKE_MAX);
     enum err rc = (q->ops->take)(q, t, a, ret, e) /* in brackets: take is a macro too */;
-    for (size_t i = 0; rc == ERR_OK && i < ret->n; i++)
-        assert(ret->v[i].fence > 0);
+    for (size_t i = 0; rc == ERR_OK && i < ret->tasks.n; i++)
+        assert(ret->tasks.v[i].fence > 0);
     return rc;
 }
 
-enum err queue_renew(struct queue *q, const struct delivery_id *v, size_t n, int64_t until_ms, struct error *e)
+enum err queue_renew(struct queue *q, const struct task *const *running, size_t n, const struct take *by,
+                     struct error *e)
 {
-    return n == 0 ? ERR_OK : q->ops->renew(q, v, n, until_ms, e);
+    return n == 0 ? ERR_OK : q->ops->renew(q, running, n, by, e);
 }
 
 enum err queue_ack(struct queue *q, const struct delivery_id *v, size_t n, struct error *e)
@@ -29,7 +31,7 @@ enum err queue_ack(struct queue *q, const struct delivery_id *v, size_t n, struc
     return n == 0 ? ERR_OK : q->ops->ack(q, v, n, e);
 }
 
-enum err queue_lapsed(struct queue *q, int64_t now_ms, struct arena *a, struct tasks *ret, struct error *e)
+enum err queue_lapsed(struct queue *q, int64_t now_ms, struct arena *a, struct lapses *ret, struct error *e)
 {
     return q->ops->lapsed(q, now_ms, a, ret, e);
 }
@@ -37,6 +39,56 @@ enum err queue_lapsed(struct queue *q, int64_t now_ms, struct arena *a, struct t
 enum err queue_recall(struct queue *q, struct delivery_id d, bool *ret_recalled, struct error *e)
 {
     return q->ops->recall(q, d, ret_recalled, e);
+}
+
+enum err queue_abort(struct queue *q, struct delivery_id d, struct error *e)
+{
+    return q->ops->abort(q, d, e);
+}
+
+enum err queue_known(struct queue *q, const struct delivery_id *v, size_t n, bool *ret, struct error *e)
+{
+    return n == 0 ? ERR_OK : q->ops->known(q, v, n, ret, e);
+}
+
+enum err queue_look(struct queue *q, struct queue_state *ret, struct error *e)
+{
+    return q->ops->look(q, ret, e);
+}
+
+struct str queue_tenant(const struct queue_names *names, int32_t number)
+{
+    return names ? names->tenant(names, number) : S("");
+}
+
+static bool is_among(struct str wanted, const struct str *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (str_eq(v[i], wanted))
+            return true;
+    return false;
+}
+
+bool queue_lets_through(const struct queue_filter *f, const struct task *t, struct str tenant)
+{
+    struct str rest = t->requires, label;
+    if (!f)
+        return rest.n == 0;
+    if (f->queue_count && !is_among(t->queue, f->queues, f->queue_count))
+        return false;
+    if (f->tenant_count && !is_among(tenant, f->tenants, f->tenant_count))
+        return false;
+    if (t->priority < f->priority_min || t->priority > f->priority_max)
+        return false;
+    while (str_cut(&rest, ',', &label))
+        if (!is_among(label, f->labels, f->label_count))
+            return false;
+    return true;
+}
+
+bool queue_has_room(const struct take *by, const struct task *t)
+{
+    return (by->cpu_milli < 0 || t->cpu_milli <= by->cpu_milli) && (by->memory_mb < 0 || t->memory_mb <= by->memory_mb);
 }
 
 size_t queue_depth(struct queue *q)

@@ -106,6 +106,9 @@ static void check_op(const struct op *op)
     case OP_SHARE: check_share((const struct op_share *)op); break;
     case OP_WISH: assert(((const struct op_wish *)op)->fence > 0); break;
     case OP_WISHES: assert(((const struct op_wishes *)op)->max > 0); break;
+    case OP_HAND: assert(!uuid_is_nil(((const struct op_hand *)op)->node)); break;
+    case OP_HANDED: assert(((const struct op_handed *)op)->max > 0); break;
+    case OP_LEASES_OVER: assert(((const struct op_leases_over *)op)->max > 0); break;
     default: break;
     }
 }
@@ -187,6 +190,25 @@ bool recurring_gives(const struct op_recurring *op, struct uuid id, int64_t curs
     return cursor_ms < op->until_ms && (cursor_ms < op->help_until_ms || is_own(op->own, id));
 }
 
+struct share_subject share_subject(struct str key)
+{
+    int64_t tenant;
+    size_t end = str_find(key, ':', min_of(key.n, (size_t)2));
+    if (key.n < 3 || key.p[1] != ':' || !str_to_i64(str_sub(key, 2, end), 1, INT32_MAX, &tenant))
+        return (struct share_subject){ 0 };
+    if (key.p[0] == 't' && end == key.n)
+        return (struct share_subject){ .tenant = (int32_t)tenant };
+    if (key.p[0] == 'q' && end + 1 < key.n)
+        return (struct share_subject){ (int32_t)tenant, str_sub(key, end + 1, key.n) };
+    return (struct share_subject){ 0 };
+}
+
+bool share_is_about(const struct share_subject *subject, struct lane lane)
+{
+    return subject->tenant && subject->tenant == lane.tenant &&
+           (subject->queue.n == 0 || str_eq(subject->queue, lane.queue));
+}
+
 enum err node_is_dead(struct error *e)
 {
     error_set(e, ERR_CONFLICT, "is marked dead: what it held is others' now");
@@ -199,11 +221,23 @@ enum err wish_too_late(struct error *e)
     return error_in(e, "fence");
 }
 
+/* What a lease takes is due, and anybody's. */
+static void mind_lease(struct op_claim *c)
+{
+    if (!c->lease)
+        return;
+    c->until_ms = c->now_ms;
+    c->own = NULL;
+}
+
 enum err store_apply(struct store *s, struct op *const *ops, size_t n, struct error *e)
 {
     assert(n > 0 && n <= STORE_BATCH_MAX);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         check_op(ops[i]);
+        if (ops[i]->kind == OP_CLAIM)
+            mind_lease((struct op_claim *)ops[i]);
+    }
     enum err rc = s->ops->apply(s, ops, n, e);
     for (size_t i = 0; rc == ERR_OK && i < n; i++)
         if (ops[i]->rc == ERR_OK)
@@ -239,6 +273,12 @@ void store_heeded(struct store *s, uint64_t heard)
 {
     if (s->ops->heeded)
         s->ops->heeded(s, heard);
+}
+
+void store_tell(struct store *s, const struct delivery_name *settled, size_t n)
+{
+    if (n && s->ops->tell)
+        s->ops->tell(s, settled, n);
 }
 
 bool store_is_shared(const struct store *s)
@@ -382,6 +422,27 @@ enum err reader_usage(struct reader *r, int32_t tenant, struct tenant_usage *ret
     enum err rc = r->ops->usage(r, tenant, ret, e);
     assert(rc != ERR_OK || (ret->recurring >= 0 && ret->recurring <= ret->pending));
     return rc;
+}
+
+enum err reader_lease(struct reader *r, int32_t tenant, struct uuid task, struct arena *a, struct lease_row *ret,
+                      struct error *e)
+{
+    return r->ops->lease(r, tenant, task, a, ret, e);
+}
+
+enum err reader_workers(struct reader *r, struct uuid before, size_t max, struct arena *a, struct worker_rows *ret,
+                        struct error *e)
+{
+    assert(max > 0 && max <= LIST_MAX);
+    return r->ops->workers(r, before, max, a, ret, e);
+}
+
+enum err reader_clock(struct reader *r, int64_t *ret_us, struct error *e)
+{
+    if (r->ops->clock)
+        return r->ops->clock(r, ret_us, e);
+    *ret_us = 0;
+    return ERR_OK;
 }
 
 void reader_free(struct reader *r)

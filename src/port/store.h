@@ -22,51 +22,8 @@
 #include "core/spawn.h"
 #include "core/task.h"
 #include "port/catalog.h"
-
-enum op_kind {
-    OP_INSERT,
-    OP_CLAIM,
-    OP_CLAIMED,
-    OP_HELD,
-    OP_SETTLE,
-    OP_RECURRING,
-    OP_SPAWN,
-    OP_MISSED,
-    OP_PUT,
-    OP_KEY_PUT,
-    OP_CATALOG,
-    OP_LEASE,
-    OP_FORGET,
-    OP_BEAT,
-    OP_BURY,
-    OP_SHARE,
-    OP_WISH,
-    OP_WISHES
-};
-enum { OP_KINDS = OP_WISHES + 1 };
-
-struct op {
-    enum op_kind kind;
-    enum err rc; /* result */
-    struct error error;
-    struct arena arena;          /* for results; whoever made the operation inits and releases it */
-    void (*done)(struct op *op); /* called by the writer's owner after the commit, or the failure */
-    void *context;
-    struct list link;             /* the writer's, like the next two */
-    void (*relay)(struct op *op); /* where `done` goes on to, when a loop stands in between */
-    void *relay_context;
-};
-
-/* Keeps an answer for whoever asks again with the same key (R2.3), in the transaction of what it answers. Where a record of
- * the key exists already, the operation fails with ERR_CONFLICT, field "idempotency-key", and does nothing else. */
-struct idempotency {
-    int32_t tenant;
-    uint8_t key[32];     /* SHA-256 of method, route and key */
-    uint8_t payload[32]; /* SHA-256 of the request's body */
-    int status;
-    struct str answer;
-    int64_t created_ms;
-};
+#include "port/op.h"
+#include "port/store_fleet.h"
 
 /* OP_INSERT: new tasks, all or none. A task whose id exists already, with the same created_ms, is the same insert repeated
  * and counts as done, whatever became of the task since; with another, ERR_CONFLICT, field "id". The record of an
@@ -92,7 +49,7 @@ struct op_insert {
 
 /* OP_CLAIM: due tasks of the lanes asked for, SCHEDULED → RUNNING, fence + 1. From each lane at most its quota, in the order
  * of due_ms then id; from all at most max, and it stops behind max_bytes. Only due_ms <= until_ms; AT_MOST_ONCE only
- * due_ms <= now_ms. Never RECURRING, WORKER or WORKFLOW tasks. A row of the claim itself (id, node) is kept while tasks
+ * due_ms <= now_ms. Never RECURRING, WORKER or WORKFLOW tasks, but for a lease. A row of the claim itself (id, node) is kept while tasks
  * hold it. A claim id that exists already is an error of the caller: ERR_CONFLICT.
  * Lanes are served in the order they are given, none of them twice, and ret has that order too. A task's bytes are those of
  * its payload and its target_config; the task with which their sum reaches max_bytes is the last one taken, so a task of any
@@ -139,9 +96,18 @@ struct replaced {
     int64_t by_scheduled_ms; /* of the run that replaces it */
 };
 
+/* A claim by somebody outside (POST /v1/leases): it takes WORKER tasks and no others, whoever's partitions they are in, only what is
+ * due at now_ms (until_ms and own are minded by store_apply). Each of them is under a lease from then on: until_ms, worker, and no progress yet; and the claim is handed (OP_HAND)
+ * from the start: what becomes of the node does not matter to it. */
+struct lease_terms {
+    int64_t until_ms;
+    struct str worker; /* who has it, for those who look */
+};
+
 struct op_claim {
     struct op op;
     struct uuid claim, node;
+    const struct lease_terms *lease; /* NULL: the node itself sees to the tasks */
     struct lane_quota *lanes;
     size_t lane_count;
     int64_t now_ms, until_ms;
@@ -167,7 +133,7 @@ struct op_claimed {
 };
 
 /* OP_HELD: RUNNING tasks of claims by nodes that do not live: marked dead (OP_BURY), or not known at all; not of this node's own, in
- * any case. At most max, in no order. A node that has never beaten is not known. */
+ * any case, and not of claims that were handed (OP_HAND). At most max, in no order. A node that has never beaten is not known. */
 struct op_held {
     struct op op;
     struct uuid not_node;
@@ -355,13 +321,14 @@ struct op_lease {
  * said. Idempotency records by created_ms; final tasks, deleted ones too, by completed_ms: FAILED ones that are not resolved by a limit
  * of their own; executions by completed_us (where they lie in months, once all of their month is as old); dedupe keys whose time was over before now_ms; catalog entries of kind JOB by updated_ms, if
  * their doc says {"state": …} other than "RUNNING"; dead nodes that hold no claim and died before now_ms - NODE_KEPT_MS; wishes that are
- * over; shares that nobody has asked for since then, with no place taken and a bucket that is full: what is begun anew is the same. A
+ * over; workers that were last seen before their limit; shares that nobody has asked for since then, with no place taken and a bucket that is full: what is begun anew is the same. A
  * limit of 0 forgets none of its kind. Gives a little of the freed space back to
  * the file system with it, where that is the adapter's to do. */
 struct op_forget {
     struct op op;
     int64_t now_ms;
     int64_t idempotency_before_ms, tasks_before_ms, dlq_before_ms, executions_before_ms, jobs_before_ms;
+    int64_t workers_before_ms; /* workers by seen_ms */
     size_t max;
     size_t ret_forgotten;
     bool ret_more; /* worth asking again soon: there may be more to forget, or to give back */
@@ -389,7 +356,7 @@ struct node_rows {
 /* OP_BEAT: this node lives: beats + 1, name, version and doc as given; the first one puts it in, with joined_ms now_ms. If it is
  * marked dead nothing changes but ret_dead, which says so: what it held is others' now, and it joins again under a new id.
  * `alone`: whoever else is there is dead (a process that owns its data directory knows that), as if buried. `leave`: it goes, and holds
- * nothing: its row and places are deleted, and it is not put in. ret has all nodes that are not dead, by id, this one among them unless
+ * nothing but what it has handed: its row and places are deleted, and it is not put in. ret has all nodes that are not dead, by id, this one among them unless
  * it left, and behind them at most NODES_DEAD_SHOWN dead ones, the latest joined_ms first, then by id. ret_store_us is the store's own clock at that moment, in microseconds since 1970; 0: it has none but the caller's.
  * ret_wished: tasks that this node holds are wished back (OP_WISHES). ret_held_by_dead: OP_HELD would find something. */
 struct op_beat {
@@ -399,6 +366,8 @@ struct op_beat {
     bool alone, leave;
     struct node_rows ret;
     bool ret_dead, ret_wished, ret_held_by_dead;
+    int64_t
+        ret_worker_slots; /* of all workers of a fleet that were seen within WORKER_SILENT_MS and have not left, together */
     int64_t ret_store_us;
 };
 
@@ -418,7 +387,9 @@ struct op_bury {
  * before if it wants that many, and never so many that all nodes together hold more than `concurrency`. A limit that became smaller takes
  * from nobody what they hold: nobody gets more until it fits. What is given back is there before anything is taken. Without a rate a
  * bucket stays as it is, without a concurrency the node's places are given up. A node that is dead or unknown gets nothing and changes
- * nothing. now_ms is the store's time (ret_store_us), where it has one: clocks that differ by more than a second would bring tokens. */
+ * nothing.
+ * Which tasks a limit is about, its key says (share_subject). What runs of them without its node counts as places that are taken: what
+ * is leased (struct lease_terms), and what nodes that do not live have handed (OP_HAND), up to the places that they held. now_ms is the store's time (ret_store_us), where it has one: clocks that differ by more than a second would bring tokens. */
 struct share {
     struct str key; /* what is limited: at most SHARE_KEY_MAX bytes */
     double rate;    /* tokens a second; 0: no bucket */
@@ -431,6 +402,14 @@ struct share {
         ret_next_ms; /* if ret_tokens is less than wanted, when there will be one; INT64_MAX: never, for this node. Else now_ms */
 };
 
+/* "q:<tenant>:<queue>" is about the tasks of a queue, "t:<tenant>" about those of a tenant, any other key about none. */
+struct share_subject {
+    int32_t tenant;   /* 0: none */
+    struct str queue; /* empty: any */
+};
+struct share_subject share_subject(struct str key);
+bool share_is_about(const struct share_subject *subject, struct lane lane);
+
 struct op_share {
     struct op op;
     struct uuid node;
@@ -442,7 +421,8 @@ struct op_share {
 /* OP_WISH: asks whoever holds a RUNNING task to give it back, or to abort it if it has fired (abort). Kept until the task leaves that
  * claim: it is over once the task is not RUNNING under that fence. ret_owner is who holds it. A task that is not RUNNING under that
  * fence, or that no claim holds: ERR_CONFLICT, field "fence". Wished again it stays one wish, which aborts if either does and says by
- * what it is replaced if either does, as the later says it. */
+ * what it is replaced if either does, as the later says it. Whoever has a leased task hears of it when he keeps it (OP_KEEP), and its
+ * node does not. */
 struct op_wish {
     struct op op;
     struct uuid id;
@@ -556,6 +536,12 @@ struct tenant_usage {
     int64_t recurring; /* RECURRING ones among them */
 };
 
+/* Under which terms a task is leased. */
+struct lease_row {
+    int64_t fence, until_ms;
+    struct str worker, progress;
+};
+
 struct reader {
     const struct reader_ops *ops;
 };
@@ -585,6 +571,11 @@ struct reader_ops {
     enum err (*queue_due)(struct reader *, int32_t tenant, struct str queue, int64_t now_ms, int64_t *ret,
                           struct error *);
     enum err (*usage)(struct reader *, int32_t tenant, struct tenant_usage *ret, struct error *);
+    enum err (*lease)(struct reader *, int32_t tenant, struct uuid task, struct arena *, struct lease_row *ret,
+                      struct error *);
+    enum err (*workers)(struct reader *, struct uuid before, size_t max, struct arena *, struct worker_rows *ret,
+                        struct error *);
+    enum err (*clock)(struct reader *, int64_t *ret_us, struct error *); /* NULL: the store has none of its own */
     void (*free)(struct reader *);
 };
 
@@ -604,7 +595,10 @@ struct store_news {
     struct uuid wished_node; /* whose it is, for who carries the news; nil: of several */
     bool given_back;         /* some node gave back a task that was wished */
     bool nodes;              /* one came, left or was buried */
-    bool all;                /* news may have been missed: look at everything */
+    const struct delivery_name
+        *settled; /* tasks that other nodes have settled for those who claimed them (store_tell); for the call */
+    size_t settled_count;
+    bool all; /* news may have been missed: look at everything */
 };
 
 struct store_watch {
@@ -627,6 +621,7 @@ struct store_ops {
     void (*await)(struct store *, struct store_echo *);  /* with the next two: NULL like `watch` */
     bool (*forget_echo)(struct store *, struct store_echo *);
     void (*heeded)(struct store *, uint64_t heard);
+    void (*tell)(struct store *, const struct delivery_name *settled, size_t n); /* NULL like `watch` */
 };
 
 enum {
@@ -638,6 +633,7 @@ enum {
     MISSED_ALL_MAX = 10000,
     SHARE_KEY_MAX = 300,
     NODES_DEAD_SHOWN = 100,
+    WORKER_SILENT_MS = 10000,     /* a worker that has not been seen for so long is taken for gone */
     NODE_KEPT_MS = 60 * 60 * 1000 /* of a dead one, so that who looks at the cluster sees that it died */
 };
 
@@ -656,6 +652,9 @@ bool store_forget_echo(struct store *s, struct store_echo *echo);
 
 /* This node goes by what it was told of up to here (store_news.heard). Any thread. */
 void store_heeded(struct store *s, uint64_t heard);
+
+/* Tells the other nodes that these tasks are settled, whose claims may be theirs. Any thread; does not wait; may be lost. */
+void store_tell(struct store *s, const struct delivery_name *settled, size_t n);
 void store_free(struct store *s);
 
 /* ERR_NOT_FOUND where there is none: also for another tenant's. */
@@ -693,6 +692,14 @@ enum err reader_counts(struct reader *r, int64_t now_ms, struct store_counts *re
 enum err reader_queue_due(struct reader *r, int32_t tenant, struct str queue, int64_t now_ms, int64_t *ret,
                           struct error *e) must_use;
 enum err reader_usage(struct reader *r, int32_t tenant, struct tenant_usage *ret, struct error *e) must_use;
+/* Of a task that is RUNNING by a lease; else ERR_NOT_FOUND. */
+enum err reader_lease(struct reader *r, int32_t tenant, struct uuid task, struct arena *a, struct lease_row *ret,
+                      struct error *e) must_use;
+/* By id, falling, those below `before` (nil: from the highest on): at most max, up to LIST_MAX. */
+enum err reader_workers(struct reader *r, struct uuid before, size_t max, struct arena *a, struct worker_rows *ret,
+                        struct error *e) must_use;
+/* The store's own clock, as OP_BEAT tells it; 0: it has none but the caller's. */
+enum err reader_clock(struct reader *r, int64_t *ret_us, struct error *e) must_use;
 void reader_free(struct reader *r);
 
 /* ---- who carries operations to a store ---- */

@@ -1,0 +1,99 @@
+#include "port/event_message.h"
+
+#include "core/message.h"
+
+/* A table; the formatter would make three lines of each row. */
+/* clang-format off */
+static const char *const kinds[] = { [EVENT_OUTCOME] = "OUTCOME", [EVENT_WORKER] = "WORKER" };
+static const char *const outcomes[] = {
+    [OUTCOME_OK] = "OK",               [OUTCOME_FAILED] = "FAILED", [OUTCOME_LOST] = "LOST",       [OUTCOME_RETURNED] = "RETURNED",
+    [OUTCOME_CANCELLED] = "CANCELLED", [OUTCOME_HELD] = "HELD",     [OUTCOME_EXPIRED] = "EXPIRED",
+};
+static const char *const failures[] = {
+    [FAILURE_NONE] = "NONE",       [FAILURE_HTTP] = "HTTP",       [FAILURE_CONNECT] = "CONNECT", [FAILURE_TLS] = "TLS",
+    [FAILURE_TIMEOUT] = "TIMEOUT", [FAILURE_NETWORK] = "NETWORK", [FAILURE_REFUSED] = "REFUSED", [FAILURE_INTERNAL] = "INTERNAL",
+};
+
+#define TIME_MS WIRE_BETWEEN(-WIRE_MS_MAX, WIRE_MS_MAX)
+#define TIME_US WIRE_BETWEEN(-WIRE_MS_MAX * 1000, WIRE_MS_MAX * 1000)
+
+#define AT(member) WIRE_AT(struct settle_facts, member)
+static const struct wire_field facts[] = {
+    { "id",           WIRE_UUID, AT(id), .required = true },
+    { "fence",        WIRE_I64,  AT(fence), WIRE_BETWEEN(1, INT64_MAX) },
+    { "kind",         WIRE_ENUM, AT(kind), WIRE_NAMES(wire_task_kinds), .always = true },
+    { "parent",       WIRE_UUID, AT(parent) },
+    { "tenant",       WIRE_INT,  AT(tenant), WIRE_BETWEEN(0, INT32_MAX), .always = true },
+    { "scheduled_ms", WIRE_I64,  AT(scheduled_ms), TIME_MS, .always = true },
+    { "due_ms",       WIRE_I64,  AT(due_ms), TIME_MS, .always = true },
+    { "attempts",     WIRE_INT,  AT(attempts), WIRE_BETWEEN(0, WIRE_COUNT_MAX) },
+    { "losses",       WIRE_INT,  AT(losses), WIRE_BETWEEN(0, WIRE_COUNT_MAX) },
+    { "delivery",     WIRE_ENUM, AT(delivery), WIRE_NAMES(wire_deliveries) },
+    { "retry",        WIRE_OBJECT, AT(retry), WIRE_FIELDS(wire_retry) },
+    { "expires_ms",   WIRE_I64,  AT(expires_ms), WIRE_BETWEEN(INT64_MIN, INT64_MAX), .absent = INT64_MAX },
+    { "target",       WIRE_ENUM, AT(target), WIRE_NAMES(wire_targets), .always = true },
+    { "place",        WIRE_TEXT, AT(place), .max = PLACE_MAX },
+};
+#undef AT
+
+#define AT(member) WIRE_AT(struct outcome, member)
+static const struct wire_field outcome[] = {
+    { "kind",           WIRE_ENUM, AT(kind), WIRE_NAMES(outcomes), .always = true },
+    { "failure",        WIRE_ENUM, AT(failure), WIRE_NAMES(failures) },
+    { "sent",           WIRE_BOOL, AT(sent) },
+    { "alone",          WIRE_BOOL, AT(alone) },
+    { "http_status",    WIRE_INT,  AT(http_status), WIRE_BETWEEN(0, 999) },
+    { "retry_after_ms", WIRE_I64,  AT(retry_after_ms), WIRE_BETWEEN(-1, WIRE_MS_MAX), .absent = -1 },
+    { "started_us",     WIRE_I64,  AT(started_us), TIME_US },
+    { "completed_us",   WIRE_I64,  AT(completed_us), TIME_US },
+    { "worker",         WIRE_TEXT, AT(worker) },
+    { "trace_id",       WIRE_TEXT, AT(trace_id) },
+    { "error",          WIRE_TEXT, AT(error) },
+    { "output",         WIRE_TEXT, AT(output) },
+};
+#undef AT
+
+#define AT(member) WIRE_AT(struct worker_report, member)
+static const struct wire_field worker[] = {
+    { "id",      WIRE_UUID, AT(id), .required = true },
+    { "name",    WIRE_TEXT, AT(name) },
+    { "version", WIRE_TEXT, AT(version) },
+    { "slots",   WIRE_I64,  AT(slots), WIRE_BETWEEN(0, WIRE_COUNT_MAX), .always = true },
+    { "running", WIRE_I64,  AT(running), WIRE_BETWEEN(0, WIRE_COUNT_MAX), .always = true },
+    { "left",    WIRE_BOOL, AT(left) },
+    { "doc",     WIRE_JSON, AT(doc) },
+};
+#undef AT
+
+#define KIND { "event", WIRE_ENUM, WIRE_AT(struct event, kind), WIRE_NAMES(kinds), .always = true, .required = true }
+#define WORKER { "worker", WIRE_OBJECT, WIRE_AT(struct event, worker), WIRE_FIELDS(worker), .optional = true }
+static const struct wire_field fields[] = {
+    KIND,
+    { "task",    WIRE_OBJECT, WIRE_AT(struct event, task), WIRE_FIELDS(facts), .optional = true },
+    { "outcome", WIRE_OBJECT, WIRE_AT(struct event, outcome), WIRE_FIELDS(outcome), .optional = true },
+    WORKER,
+};
+enum { OF_OUTCOME = 3 }; /* the first of them are what an OUTCOME has; a WORKER has these: */
+static const struct wire_field of_worker[] = { KIND, WORKER };
+/* clang-format on */
+
+void event_write(struct jw *w, const struct event *e)
+{
+    if (e->kind == EVENT_OUTCOME)
+        wire_write(w, fields, OF_OUTCOME, e);
+    else
+        wire_write(w, of_worker, array_count(of_worker), e);
+}
+
+enum err event_read(struct arena *a, struct str text, struct event *ret, struct error *e)
+{
+    struct event read = { 0 };
+    enum err rc = wire_read(a, text, fields, array_count(fields), &read, e);
+    if (rc)
+        return rc;
+    bool whole = read.kind == EVENT_OUTCOME ? read.task.fence > 0 : !uuid_is_nil(read.worker.id);
+    if (!whole)
+        return error_set(e, ERR_CORRUPT, "an event without its %s", read.kind == EVENT_OUTCOME ? "task" : "worker");
+    *ret = read;
+    return ERR_OK;
+}

@@ -1,0 +1,56 @@
+#pragma once
+/* port/op.h - what every operation on a store (port/store.h) has: its kind, its result, and who wants to know. */
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/list.h"
+
+enum op_kind {
+    OP_INSERT,
+    OP_CLAIM,
+    OP_CLAIMED,
+    OP_HELD,
+    OP_SETTLE,
+    OP_RECURRING,
+    OP_SPAWN,
+    OP_MISSED,
+    OP_PUT,
+    OP_KEY_PUT,
+    OP_CATALOG,
+    OP_LEASE,
+    OP_FORGET,
+    OP_BEAT,
+    OP_BURY,
+    OP_SHARE,
+    OP_WISH,
+    OP_WISHES,
+    OP_HAND,
+    OP_HANDED,
+    OP_RUNNING,
+    OP_KEEP,
+    OP_LEASES_OVER,
+    OP_WORKER
+};
+enum { OP_KINDS = OP_WORKER + 1 };
+
+struct op {
+    enum op_kind kind;
+    enum err rc; /* result */
+    struct error error;
+    struct arena arena;          /* for results; whoever made the operation inits and releases it */
+    void (*done)(struct op *op); /* called by the writer's owner after the commit, or the failure */
+    void *context;
+    struct list link;             /* the writer's, like the next two */
+    void (*relay)(struct op *op); /* where `done` goes on to, when a loop stands in between */
+    void *relay_context;
+};
+
+/* Keeps an answer for whoever asks again with the same key (R2.3), in the transaction of what it answers. Where a record of
+ * the key exists already, the operation fails with ERR_CONFLICT, field "idempotency-key", and does nothing else. */
+struct idempotency {
+    int32_t tenant;
+    uint8_t key[32];     /* SHA-256 of method, route and key */
+    uint8_t payload[32]; /* SHA-256 of the request's body */
+    int status;
+    struct str answer;
+    int64_t created_ms;
+};

@@ -1,0 +1,89 @@
+#pragma once
+/* port/store_fleet.h - what a store is asked about tasks that others run: workers of a fleet, and those who lease them (DESIGN §7). A part
+ * of port/store.h, which includes it. */
+#include "core/task.h"
+#include "port/op.h"
+
+struct delivery_name { /* of a task under one fence */
+    struct uuid id;
+    int64_t fence;
+};
+
+/* OP_HAND: a queue has all tasks of these claims: it owns them from now on, and the node's death changes nothing (OP_HELD). Claims of this
+ * node's that hold nothing any more are passed over. A node that is marked dead hands nothing: ERR_CONFLICT, field "node". */
+struct op_hand {
+    struct op op;
+    struct uuid node;
+    const struct uuid *claims;
+    size_t n;
+};
+
+/* OP_HANDED: RUNNING tasks of handed claims that are no leases, made (uuid_time_ms of the claim) before before_ms; those behind `after`,
+ * by id, at most max: for who asks the queue whether it still knows them. */
+struct op_handed {
+    struct op op;
+    int64_t before_ms;
+    struct uuid after; /* nil: from the first on */
+    size_t max;
+    struct tasks ret;
+    bool ret_more;
+};
+
+/* OP_RUNNING: which of these tasks are RUNNING under just that fence still. */
+struct op_running {
+    struct op op;
+    const struct delivery_name *v;
+    size_t n;
+    bool *ret; /* the caller's, n of them */
+};
+
+/* OP_KEEP: who leased tasks goes on with them: each of the tenant's that is RUNNING under that fence by a lease gets until_ms, and progress
+ * if it is not empty; else `kept` is false: it is over, or somebody else's by now. `ended`: its user wants it ended (OP_WISH with
+ * abort, which is told every time until the task leaves that claim). */
+struct lease_keep {
+    struct uuid id;
+    int64_t fence;
+    int64_t until_ms;
+    struct str progress; /* JSON text; empty: as it was */
+    bool ret_kept, ret_ended;
+};
+
+struct op_keep {
+    struct op op;
+    int32_t tenant;
+    struct lease_keep *v; /* no task twice */
+    size_t n;
+    int64_t now_ms;
+};
+
+/* OP_LEASES_OVER: RUNNING tasks whose lease was over at now_ms, at most max, the longest over first: for who settles them as lost.
+ * ret_next_ms: when the next one will be; INT64_MAX: there is none. Leases of tasks that have left their claim go on the way. */
+struct op_leases_over {
+    struct op op;
+    int64_t now_ms;
+    size_t max;
+    struct tasks ret;
+    int64_t ret_next_ms;
+};
+
+/* OP_WORKER: what workers of a fleet say of themselves (port/events.h): each is put in or replaced by its id; joined_ms is now_ms if it is
+ * new and stays otherwise; seen_ms is now_ms, but never goes back; left_ms is now_ms of one that goes, and of one that did it stays. */
+struct worker_row {
+    struct uuid id;
+    struct str name, version, doc;
+    int64_t slots, running;
+    int64_t joined_ms, seen_ms;
+    int64_t left_ms; /* 0: it did not say that it goes */
+};
+
+struct worker_rows {
+    struct worker_row *v;
+    size_t n;
+};
+
+struct op_worker {
+    struct op op;
+    const struct worker_row *v; /* id, name, version, doc, slots, running; left_ms: not 0, it goes */
+    size_t n;
+    int64_t now_ms;
+};
