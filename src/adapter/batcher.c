@@ -75,14 +75,20 @@ static bool goes_in_front(enum op_kind kind)
     case OP_BURY:
     case OP_SHARE: /* claims wait for it */
     case OP_WISH:
-    case OP_WISHES: return true;
+    case OP_WISHES:
+    case OP_HAND:
+    case OP_KEEP: /* late ones cost their holders the lease */
+    case OP_LEASES_OVER: return true;
     case OP_INSERT:
     case OP_RECURRING:
     case OP_SPAWN:
     case OP_PUT:
     case OP_KEY_PUT:
     case OP_CATALOG:
-    case OP_FORGET: return false;
+    case OP_FORGET:
+    case OP_HANDED:
+    case OP_RUNNING:
+    case OP_WORKER: return false;
     }
     return false;
 }
@@ -102,6 +108,12 @@ static size_t task_count_of(const struct op *op)
     case OP_CATALOG: return ((const struct op_catalog *)op)->n;
     case OP_SHARE: return ((const struct op_share *)op)->n;
     case OP_WISHES: return ((const struct op_wishes *)op)->max;
+    case OP_HAND: return ((const struct op_hand *)op)->n;
+    case OP_HANDED: return ((const struct op_handed *)op)->max;
+    case OP_RUNNING: return ((const struct op_running *)op)->n;
+    case OP_KEEP: return ((const struct op_keep *)op)->n;
+    case OP_LEASES_OVER: return ((const struct op_leases_over *)op)->max;
+    case OP_WORKER: return ((const struct op_worker *)op)->n;
     case OP_CLAIMED:
     case OP_PUT:
     case OP_KEY_PUT:

@@ -6,32 +6,71 @@
 #include <limits.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <openssl/rand.h>
 #include <pthread.h>
 
-/* Fetched once: OpenSSL would look it up anew for each digest, which takes longer than a short one. */
+/* Fetched once: OpenSSL would look it up anew for each digest, which takes longer than a short one. A context is kept for each
+ * thread for the same reason; HMAC is made of two digests, because OpenSSL's own looks up all of that for each call. */
 static EVP_MD *sha256;
+static pthread_key_t contexts;
+
+static void free_context(void *context)
+{
+    EVP_MD_CTX_free(context);
+}
 
 static void fetch_sha256(void)
 {
     sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
-    assert(sha256);
+    int failed = pthread_key_create(&contexts, free_context);
+    assert(sha256 && !failed);
+}
+
+static EVP_MD_CTX *begin(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, fetch_sha256);
+    EVP_MD_CTX *c = pthread_getspecific(contexts);
+    if (!c) {
+        c = EVP_MD_CTX_new();
+        int failed = pthread_setspecific(contexts, c);
+        assert(c && !failed);
+    }
+    int good = EVP_DigestInit_ex(c, sha256, NULL);
+    assert(good == 1);
+    return c;
+}
+
+static void digest(struct str first, struct str second, uint8_t out[SHA256_SIZE])
+{
+    EVP_MD_CTX *c = begin();
+    int good = EVP_DigestUpdate(c, first.p, first.n) && EVP_DigestUpdate(c, second.p, second.n) &&
+               EVP_DigestFinal_ex(c, out, NULL);
+    assert(good);
 }
 
 void crypto_sha256(struct str data, uint8_t out[SHA256_SIZE])
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, fetch_sha256);
-    int good = EVP_Digest(data.p, data.n, out, NULL, sha256, NULL);
-    assert(good == 1);
+    digest(data, (struct str){ NULL, 0 }, out);
 }
 
+/* RFC 2104. */
 void crypto_hmac_sha256(struct str key, struct str data, uint8_t out[SHA256_SIZE])
 {
-    assert(key.n <= INT_MAX);
-    const uint8_t *mac = HMAC(EVP_sha256(), key.n ? key.p : "", (int)key.n, (const uint8_t *)data.p, data.n, out, NULL);
-    assert(mac == out);
+    enum { BLOCK = 64, INNER = 0x36, OUTER = 0x5C };
+    uint8_t pad[BLOCK] = { 0 }, inner[SHA256_SIZE];
+    struct str block = { (const char *)pad, BLOCK };
+    if (key.n > BLOCK)
+        crypto_sha256(key, pad);
+    else if (key.n)
+        memcpy(pad, key.p, key.n);
+    for (size_t i = 0; i < BLOCK; i++)
+        pad[i] ^= INNER;
+    digest(block, data, inner);
+    for (size_t i = 0; i < BLOCK; i++)
+        pad[i] ^= INNER ^ OUTER;
+    digest(block, (struct str){ (const char *)inner, sizeof inner }, out);
+    explicit_bzero(pad, sizeof pad);
 }
 
 void crypto_random(void *out, size_t n)

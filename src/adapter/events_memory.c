@@ -31,13 +31,14 @@ static struct str bytes_of(const uint64_t *sequence)
     return (struct str){ (const char *)sequence, sizeof *sequence };
 }
 
-enum { TEXTS = 6 };
+enum { TEXTS = 9 };
 
 static void texts_of(struct event *event, struct str *ret[TEXTS])
 {
     struct outcome *o = &event->outcome;
     struct str *const texts[TEXTS] = {
-        &event->task.retry.rules, &event->task.place, &o->error, &o->output, &o->worker, &o->trace_id
+        &event->task.retry.rules, &event->task.place,     &o->error,          &o->output, &o->worker, &o->trace_id,
+        &event->worker.name,      &event->worker.version, &event->worker.doc,
     };
     memcpy(ret, texts, sizeof texts);
 }
@@ -85,8 +86,10 @@ static bool event_copy(struct arena *a, const struct event *event, struct event 
     return true;
 }
 
-static enum err poll_some(struct events *base, size_t max, struct arena *a, struct event_list *ret, struct error *e)
+static enum err poll_some(struct events *base, size_t max, int64_t wait_ms, struct arena *a, struct event_list *ret,
+                          struct error *e)
 {
+    (void)wait_ms; /* whoever publishes is on this thread */
     struct events_memory *ev = self(base);
     max = min_of(max, ev->fresh_count);
     struct event_list found = { arena_alloc(a, max * sizeof(struct event)), 0 };
@@ -135,6 +138,28 @@ static enum err reset(struct events *base, struct error *e)
     return ERR_OK;
 }
 
+static uint64_t oldest(const struct events_memory *ev)
+{
+    const struct list *from = !list_empty(&ev->polled) ? &ev->polled : &ev->fresh;
+    return list_empty(from) ? UINT64_MAX : container_of(from->next, struct entry, link)->event.sequence;
+}
+
+static enum err mark(struct events *base, struct events_mark *ret, struct error *e)
+{
+    (void)e;
+    memcpy(ret->bytes, &self(base)->last, sizeof self(base)->last);
+    return ERR_OK;
+}
+
+static enum err passed(struct events *base, const struct events_mark *m, bool *ret, struct error *e)
+{
+    (void)e;
+    uint64_t last;
+    memcpy(&last, m->bytes, sizeof last);
+    *ret = oldest(self(base)) > last;
+    return ERR_OK;
+}
+
 static size_t depth(struct events *base)
 {
     return self(base)->entries.n;
@@ -151,7 +176,7 @@ static void free_events(struct events *base)
 
 struct events *events_memory_new(void)
 {
-    static const struct events_ops ops = { publish, poll_some, ack, reset, depth, free_events };
+    static const struct events_ops ops = { publish, poll_some, ack, reset, mark, passed, depth, free_events };
     struct events_memory *ev = xnew(*ev);
     ev->base.ops = &ops;
     map_init(&ev->entries, HASH_STABLE);

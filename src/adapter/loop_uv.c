@@ -58,6 +58,14 @@ void loop_call(struct loop *l, struct call *c)
     uv_async_send(&l->async);
 }
 
+void loop_forget(struct loop *l, struct call *c)
+{
+    pthread_mutex_lock(&l->lock);
+    if (list_linked(&c->link))
+        list_remove(&c->link);
+    pthread_mutex_unlock(&l->lock);
+}
+
 static void take_all(struct loop *l, struct list *from, struct list *into)
 {
     list_init(into);

@@ -38,3 +38,4 @@ struct call {
     struct list link;
 };
 void loop_call(struct loop *l, struct call *c);
+void loop_forget(struct loop *l, struct call *c); /* on the loop's thread: it is not called any more, if it was to be */

@@ -5,3 +5,6 @@
 #include "port/queue.h"
 
 struct queue *queue_memory_new(void);
+
+/* For workers whose filters name tenants. */
+struct queue *queue_memory_new_named(const struct queue_names *names);

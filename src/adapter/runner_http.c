@@ -1,10 +1,10 @@
 /* Runs, hosts and their queues. A run is read, joins its host's queue, and goes to libcurl when the host is known and below
- * its limit; hosts with work take turns, so that a slow one does not hold up the others. */
+ * its limit; hosts with work take turns, so that a slow one does not hold up the others. One that must wait in any case, by what a
+ * glance says of its host, is read when its turn comes; should it then turn out to go elsewhere, it goes to that host's queue. */
 #include "adapter/runner_http.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <ifaddrs.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +12,7 @@
 
 #include "adapter/runner_http_impl.h"
 #include "base/failpoint.h"
+#include "core/target_url.h"
 
 enum { SWEEP_MS = 1000, TTL_MIN_S = 5, TTL_MAX_S = 60, TTL_FAILED_S = 2 };
 static const int64_t SECOND_NS = 1000000000;
@@ -25,11 +26,24 @@ static void finish(struct call *c, struct outcome o)
 {
     struct runner_http *r = c->runner;
     struct run *run = c->run;
+    free(c->ticket);
     run->handle = NULL;
     if (--r->open == 0)
         poller_hold(r->poller, false);
     run->done(run, &o);
     caller_give_back(c);
+}
+
+/* For a run that is to be called, or whose end is to be told. */
+static struct call *call_of(struct runner_http *r, struct ticket *t)
+{
+    if (t->call)
+        return t->call;
+    struct call *c = t->call = caller_take(caller_of(r, t->run->task->tenant));
+    c->ticket = t;
+    c->run = t->run;
+    c->host = t->host;
+    return c;
 }
 
 static void mark_ready(struct host *h)
@@ -89,7 +103,7 @@ static struct host *host_of(struct runner_http *r, struct str name)
     h->is_literal = address_parse(name, &a);
     h->expires_ns = h->is_literal ? INT64_MAX : 0;
     if (h->is_literal) {
-        bool blocked = address_blocked(&r->policy, a);
+        bool blocked = address_blocked(&r->guard.policy, a);
         h->state = blocked ? HOST_FAILED : HOST_READY;
         h->failure = FAILURE_REFUSED;
         h->why = "address is not allowed";
@@ -102,7 +116,7 @@ static struct host *host_of(struct runner_http *r, struct str name)
 static void fail_waiting(struct host *h)
 {
     for (struct list *l; (l = list_pop(&h->waiting));) {
-        struct call *c = container_of(l, struct call, link);
+        struct call *c = call_of(h->runner, container_of(l, struct ticket, link));
         finish(c, call_failure(c, h->failure, h->why));
     }
 }
@@ -118,7 +132,8 @@ static size_t keep_allowed(struct host *h, const struct lookup *l)
         if (!address_of_sockaddr(l->addresses[i], &a))
             continue;
         judged++;
-        if (address_blocked(&h->runner->policy, a) || !inet_ntop(a.is_v6 ? AF_INET6 : AF_INET, a.b, text, sizeof text))
+        if (address_blocked(&h->runner->guard.policy, a) ||
+            !inet_ntop(a.is_v6 ? AF_INET6 : AF_INET, a.b, text, sizeof text))
             continue;
         if (n + strlen(text) + 4 > sizeof h->addresses)
             break;
@@ -166,10 +181,38 @@ static void wake(struct host *h)
 
 /* ---- giving calls to libcurl ---- */
 
+static void refuse(struct call *c, const struct error *e)
+{
+    snprintf(c->error, sizeof c->error, "%s%s%s", e->field, e->field[0] ? " " : "", e->text);
+    finish(c, call_failure(c, FAILURE_REFUSED, c->error));
+}
+
+/* False: it was refused, and is done. */
+static bool read_ticket(struct runner_http *r, struct ticket *t)
+{
+    struct call *c = call_of(r, t);
+    struct str name;
+    struct error e;
+    if (call_read(c, &name, &e)) {
+        refuse(c, &e);
+        return false;
+    }
+    c->host = t->host = host_of(r, name);
+    return true;
+}
+
 static void start_call(struct host *h)
 {
     struct runner_http *r = h->runner;
-    struct call *c = container_of(list_pop(&h->waiting), struct call, link);
+    struct ticket *t = container_of(list_pop(&h->waiting), struct ticket, link);
+    if (!t->call && !read_ticket(r, t))
+        return;
+    if (t->host != h) {
+        list_push(&t->host->waiting, &t->link);
+        wake(t->host);
+        return;
+    }
+    struct call *c = t->call;
     (void)failpoint("before_call");
     call_prepare(c);
     h->running++;
@@ -197,10 +240,21 @@ static void pump(struct runner_http *r)
     r->pumping = false;
 }
 
-static void refuse(struct call *c, const struct error *e)
+/* A host at which the task must wait, whatever a closer look says of it; NULL: it is to be looked at. */
+static struct host *crowded_host(struct runner_http *r, const struct task *task)
 {
-    snprintf(c->error, sizeof c->error, "%s%s%s", e->field, e->field[0] ? " " : "", e->text);
-    finish(c, call_failure(c, FAILURE_REFUSED, c->error));
+    struct target_url u;
+    char lower[TARGET_HOST_MAX];
+    if (!target_url_read(task, &u))
+        return NULL;
+    size_t n = str_find(u.host, ':', 0);
+    if (n > sizeof lower)
+        return NULL;
+    for (size_t i = 0; i < n; i++)
+        lower[i] = ascii_lower(u.host.p[i]);
+    struct host *h = map_get(&r->hosts, (struct str){ lower, n });
+    bool crowded = h && (h->state == HOST_LOOKUP || (h->state == HOST_READY && !list_empty(&h->waiting)));
+    return crowded ? h : NULL;
 }
 
 static void on_sweep(uv_timer_t *t);
@@ -208,36 +262,33 @@ static void on_sweep(uv_timer_t *t);
 static void http_start(struct runner *base, struct run *run)
 {
     struct runner_http *r = container_of(base, struct runner_http, base);
-    struct call *c = caller_take(caller_of(r, run->task->tenant));
-    c->run = run;
-    run->handle = c;
+    struct ticket *t = xnew(*t);
+    t->run = run;
+    run->handle = t;
     if (r->open++ == 0)
         poller_hold(r->poller, true);
-    struct str name;
-    struct error e;
-    if (call_read(c, &name, &e)) {
-        refuse(c, &e);
+    t->host = crowded_host(r, run->task);
+    if (!t->host && !read_ticket(r, t))
         return;
-    }
-    c->host = host_of(r, name);
-    c->queued_ns = clock_steady_ns(r->clock);
-    list_push(&c->host->waiting, &c->link);
+    t->queued_ns = clock_steady_ns(r->clock);
+    list_push(&t->host->waiting, &t->link);
     if (!uv_is_active((uv_handle_t *)r->sweep_timer))
         uv_timer_start(r->sweep_timer, on_sweep, SWEEP_MS, SWEEP_MS);
-    wake(c->host);
+    wake(t->host);
 }
 
 static void http_abort(struct runner *base, struct run *run)
 {
     struct runner_http *r = container_of(base, struct runner_http, base);
-    struct call *c = run->handle;
-    if (!c)
+    struct ticket *t = run->handle;
+    if (!t)
         return; /* done already */
+    struct call *c = call_of(r, t);
     if (c->is_started) {
         caller_remove(c);
         leave_host(c);
     } else {
-        list_remove(&c->link);
+        list_remove(&t->link);
     }
     finish(c, call_cancelled(c));
     pump(r);
@@ -250,10 +301,11 @@ static void fail_overdue(struct host *h, int64_t now_ns)
 {
     int64_t longest_ns = h->runner->setup.queue_timeout_ms * 1000000;
     while (!list_empty(&h->waiting)) {
-        struct call *c = container_of(h->waiting.next, struct call, link);
-        if (now_ns - c->queued_ns < longest_ns)
+        struct ticket *t = container_of(h->waiting.next, struct ticket, link);
+        if (now_ns - t->queued_ns < longest_ns)
             return;
-        list_remove(&c->link);
+        list_remove(&t->link);
+        struct call *c = call_of(h->runner, t);
         finish(c, call_failure(c, FAILURE_TIMEOUT, "waited too long for a connection to this host"));
     }
     if (list_linked(&h->ready))
@@ -316,36 +368,6 @@ static void on_sweep(uv_timer_t *t)
 
 /* ---- birth and death ---- */
 
-static void copy_allowed(struct runner_http *r, const struct runner_http_setup *setup)
-{
-    static const struct address_range loopback[] = {
-        { { { 127 }, false }, 8 },
-        { { { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1 }, true }, 128 },
-    };
-    size_t n = setup->allowed_count;
-    r->allowed = xcalloc(n + array_count(loopback), sizeof *r->allowed);
-    for (size_t i = 0; i < n; i++)
-        r->allowed[i] = setup->allowed[i];
-    if (setup->allow_loopback)
-        for (size_t i = 0; i < array_count(loopback); i++)
-            r->allowed[n++] = loopback[i];
-    r->policy.allowed = r->allowed;
-    r->policy.allowed_count = n;
-}
-
-/* What listens on this machine's own addresses trusts them more than it should. */
-static void collect_own(struct runner_http *r)
-{
-    struct ifaddrs *all = NULL;
-    if (getifaddrs(&all) == 0)
-        for (struct ifaddrs *i = all; i && r->policy.own_count < OWN_ADDRESSES_MAX; i = i->ifa_next)
-            if (i->ifa_addr && address_of_sockaddr(i->ifa_addr, &r->own[r->policy.own_count]))
-                r->policy.own_count++;
-    if (all)
-        freeifaddrs(all);
-    r->policy.own = r->own;
-}
-
 static void on_sweep_closed(uv_handle_t *h)
 {
     free(h);
@@ -364,7 +386,7 @@ static void http_free(struct runner *base)
     map_release(&r->callers);
     if (r->sweep_timer)
         uv_close((uv_handle_t *)r->sweep_timer, on_sweep_closed);
-    free(r->allowed);
+    guard_release(&r->guard);
     free(r->user_agent);
     free(r);
     curl_global_cleanup();
@@ -417,8 +439,7 @@ struct runner *runner_http_new(uv_loop_t *loop, struct clock *clock, const struc
     map_init(&r->hosts, (struct hash_key){ prng_u64(&r->random), prng_u64(&r->random) });
     map_init(&r->callers, r->hosts.key);
     r->loop = loop;
-    copy_allowed(r, setup);
-    collect_own(r);
+    guard_init(&r->guard, setup->allowed, setup->allowed_count, setup->allow_loopback);
     r->names = names_new(loop, setup->name_servers, e);
     r->poller = r->names ? poller_new(loop, setup) : NULL;
     if (!r->poller) {

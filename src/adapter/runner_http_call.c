@@ -2,14 +2,12 @@
  * URL, which libcurl reads anew each time; only what differs is set again. */
 #include <assert.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "adapter/runner_http_impl.h"
 #include "base/duration.h"
-#include "base/rfc3339.h"
 
 enum {
     RECEIVE_BUFFER = 4096, /* ten thousand of them are in flight */
@@ -23,8 +21,7 @@ static curl_socket_t open_socket(void *context, curlsocktype purpose, struct cur
 {
     (void)purpose;
     struct call *c = context;
-    struct address a;
-    if (!address_of_sockaddr(&to->addr, &a) || address_blocked(&c->runner->policy, a)) {
+    if (!guard_allows(&c->runner->guard, &to->addr)) {
         c->is_blocked = true;
         return CURL_SOCKET_BAD;
     }
@@ -147,6 +144,7 @@ void call_reset(struct call *c)
 {
     arena_reset(&c->texts);
     buf_reset(&c->output);
+    c->ticket = NULL;
     c->run = NULL;
     c->host = NULL;
     c->is_started = c->is_reached = c->is_blocked = c->is_capped = c->is_head_too_long = false;
@@ -257,70 +255,6 @@ enum err call_read(struct call *c, struct str *ret_host, struct error *e)
 
 /* ---- the request ---- */
 
-static void link_header(struct call *c, size_t *n, const char *text)
-{
-    struct curl_slist *node = &c->headers[*n];
-    union {
-        const char *in;
-        char *out;
-    } data = { text }; /* libcurl's lists are not const, but it only reads them */
-    *node = (struct curl_slist){ .data = data.out };
-    if (*n)
-        c->headers[*n - 1].next = node;
-    (*n)++;
-}
-
-__attribute__((format(printf, 3, 4))) static void add_own(struct call *c, size_t *n, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(c->own_headers[*n], HEADER_TEXT, fmt, args);
-    va_end(args);
-    link_header(c, n, c->own_headers[*n]);
-}
-
-static void add_users(struct call *c, size_t *n, const struct webhook_header *h)
-{
-    size_t size = h->name.n + h->value.n + 3;
-    char *text = arena_alloc(&c->texts, size);
-    assert(text); /* webhook_read found room for as much, and as much is left */
-    snprintf(text, size, "%s%s%s", h->name.p, h->value.n ? ": " : ";", h->value.p); /* "Name;" has an empty value */
-    link_header(c, n, text);
-}
-
-static const char *content_type(const struct webhook *w)
-{
-    if (!w->has_body)
-        return "Content-Type:"; /* none, not even libcurl's */
-    return w->body_is_json ? "Content-Type: application/json" : "Content-Type: text/plain; charset=utf-8";
-}
-
-static void build_headers(struct call *c, int64_t now_us)
-{
-    const struct task *t = c->run->task;
-    char id[UUID_TEXT + 1], task_id[UUID_TEXT + 1], at[RFC3339_TEXT + 1];
-    uuid_format(t->id, id);
-    uuid_format(t->kind == TASK_OCCURRENCE ? t->parent : t->id, task_id);
-    rfc3339_format(t->scheduled_ms, at);
-    snprintf(c->trace_id, sizeof c->trace_id, "%016llx%016llx", (unsigned long long)prng_u64(&c->runner->random),
-             (unsigned long long)prng_u64(&c->runner->random) | 1); /* all zeros is no trace */
-    size_t n = 0;
-    add_own(c, &n, "Expect:"); /* no waiting for a 100 Continue */
-    add_own(c, &n, "webhook-id: %s", id);
-    add_own(c, &n, "webhook-timestamp: %lld", (long long)(now_us / 1000000));
-    add_own(c, &n, "Idempotency-Key: %s", id);
-    add_own(c, &n, "X-Idempotency-Key: %s", id);
-    add_own(c, &n, "Belfry-Task-Id: %s", task_id);
-    add_own(c, &n, "Belfry-Attempt: %d", t->attempts + 1);
-    add_own(c, &n, "Belfry-Fence: %lld", (long long)t->fence);
-    add_own(c, &n, "Belfry-Scheduled-At: %s", at);
-    add_own(c, &n, "traceparent: 00-%s-%016llx-01", c->trace_id, (unsigned long long)prng_u64(&c->runner->random) | 1);
-    if (!c->webhook.has_content_type)
-        add_own(c, &n, "%s", content_type(&c->webhook));
-    for (size_t i = 0; i < c->webhook.header_count; i++)
-        add_users(c, &n, &c->webhook.headers[i]);
-}
-
 static void set_method(struct call *c)
 {
     const struct webhook *w = &c->webhook;
@@ -361,7 +295,7 @@ void call_prepare(struct call *c)
     if (c->webhook.timeout_ms > 0)
         c->timeout_ms = min_of(c->timeout_ms, c->webhook.timeout_ms);
     c->connect_ms = min_of(c->timeout_ms, c->runner->setup.connect_timeout_ms);
-    build_headers(c, c->started_us);
+    call_headers(c, c->started_us);
     set_method(c);
     pin_addresses(c);
     curl_easy_setopt(c->easy, CURLOPT_TIMEOUT_MS, (long)c->timeout_ms);

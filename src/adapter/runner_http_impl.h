@@ -3,6 +3,7 @@
  *
  *   runner_http.c        runs, hosts and their queues: who may call now
  *   runner_http_call.c   one call: its request, its answer, its outcome
+ *   runner_http_headers.c its headers
  *   runner_http_caller.c a tenant's share of libcurl: its connections, its handles
  *   runner_http_poll.c   libcurl's sockets on the loop, counted
  *   runner_http_names.c  c-ares on the loop
@@ -10,6 +11,7 @@
  * A run's `done` is only ever called outside of libcurl's callbacks, so what it starts or aborts meets libcurl at rest. */
 #include <curl/curl.h>
 
+#include "adapter/guard.h"
 #include "adapter/runner_http.h"
 #include "base/arena.h"
 #include "base/buf.h"
@@ -23,7 +25,6 @@ enum {
     OWN_HEADERS = 12,
     HEADER_TEXT = 96,
     ADDRESSES_TEXT = 512,
-    OWN_ADDRESSES_MAX = 64,
 };
 
 struct names;
@@ -54,8 +55,8 @@ struct host {
     char addresses[ADDRESSES_TEXT]; /* of a name: those allowed, as CURLOPT_RESOLVE takes them */
     size_t running;                 /* calls that libcurl has */
     size_t sockets;                 /* connections, those included that nobody uses now */
-    struct list waiting;            /* calls, oldest first */
-    struct list ready;              /* in the runner's list: calls wait, and may go */
+    struct list waiting;            /* tickets, oldest first */
+    struct list ready;              /* in the runner's list: some wait, and may go */
     struct list idle;               /* sockets that nobody uses now, oldest first */
     struct runner_http *runner;
 };
@@ -65,9 +66,7 @@ struct runner_http {
     uv_loop_t *loop;
     struct clock *clock;
     struct runner_http_setup setup;
-    struct address_policy policy;
-    struct address_range *allowed;
-    struct address own[OWN_ADDRESSES_MAX];
+    struct guard guard;
     char *user_agent;
     struct poller *poller;
     struct names *names;
@@ -81,9 +80,20 @@ struct runner_http {
     uv_timer_t *sweep_timer;
 };
 
-/* One run, and a handle of libcurl that outlives it: most options are set once. */
+/* One run, from its start to its end. What waits for a crowded host has no call: ten thousand handles of libcurl that nobody uses
+ * would push those in use out of the caches. */
+struct ticket {
+    struct list link; /* waiting at its host */
+    struct run *run;
+    struct host *host; /* NULL: not known yet */
+    struct call *call; /* NULL: it waits, and has not been read */
+    int64_t queued_ns;
+};
+
+/* A handle of libcurl, and the run that has it: most options are set once. */
 struct call {
-    struct list link; /* waiting at its host, or running or spare in its caller */
+    struct list link; /* running or spare in its caller */
+    struct ticket *ticket;
     struct runner_http *runner;
     struct caller *caller;
     struct run *run;
@@ -96,7 +106,7 @@ struct call {
     bool is_tls;
     bool is_started, is_reached, is_blocked, is_capped, is_head_too_long;
     bool wants_fresh; /* set on the handle: connection not to be shared with earlier calls */
-    int64_t queued_ns, started_us, timeout_ms, connect_ms;
+    int64_t started_us, timeout_ms, connect_ms;
     struct buf output;
     size_t response_bytes, header_bytes;
     char retry_after[64];
@@ -112,7 +122,8 @@ struct call *call_new(struct caller *caller);
 void call_free(struct call *c);
 void call_reset(struct call *c);                                                    /* ready for the next run */
 enum err call_read(struct call *c, struct str *ret_host, struct error *e) must_use; /* what the task asks for */
-void call_prepare(struct call *c); /* everything that libcurl must know, just before it gets the call */
+void call_prepare(struct call *c);                 /* everything that libcurl must know, just before it gets the call */
+void call_headers(struct call *c, int64_t now_us); /* runner_http_headers.c */
 struct outcome call_outcome(struct call *c, CURLcode code);
 struct outcome call_failure(struct call *c, enum failure failure, const char *why); /* before libcurl had it */
 struct outcome call_cancelled(struct call *c);
@@ -150,6 +161,3 @@ typedef void lookup_done(void *context, const struct lookup *l);
 struct names *names_new(uv_loop_t *loop, const char *servers, struct error *e);
 void names_free(struct names *n); /* as poller_free; lookups under way end with count 0 */
 void names_lookup(struct names *n, const char *name, lookup_done *done, void *context); /* perhaps done at once */
-
-/* An address of the system's kind as one of ours; false for other families. */
-bool address_of_sockaddr(const struct sockaddr *sa, struct address *ret);

@@ -191,18 +191,3 @@ void names_lookup(struct names *n, const char *name, lookup_done *done, void *co
     ares_getaddrinfo(n->channel, name, NULL, &hints, on_answer, q);
     rearm(n);
 }
-
-bool address_of_sockaddr(const struct sockaddr *sa, struct address *ret)
-{
-    if (sa->sa_family == AF_INET) {
-        *ret = (struct address){ .is_v6 = false };
-        memcpy(ret->b, &((const struct sockaddr_in *)(const void *)sa)->sin_addr, 4);
-        return true;
-    }
-    if (sa->sa_family == AF_INET6) {
-        *ret = (struct address){ .is_v6 = true };
-        memcpy(ret->b, &((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr, 16);
-        return true;
-    }
-    return false;
-}

@@ -27,14 +27,22 @@ static const struct column catalog_columns[] = { CATALOG_COLUMNS(ROW) };
 #undef ROW_TYPE
 #define ROW_TYPE struct node_row
 static const struct column node_columns[] = { NODE_COLUMNS(ROW) };
+#undef ROW_TYPE
+#define ROW_TYPE struct task_lease
+static const struct column task_lease_columns[] = { TASK_LEASE_COLUMNS(ROW) };
+#undef ROW_TYPE
+#define ROW_TYPE struct worker_row
+static const struct column worker_columns[] = { WORKER_COLUMNS(ROW) };
 
-const struct table table_due = { "task", task_columns, AT_payload };
+const struct table table_due = { "task", task_columns, AT_needs };
 const struct table table_tasks = { "task", task_columns, array_count(task_columns) };
 const struct table table_executions = { "execution", execution_columns, array_count(execution_columns) };
 const struct table table_idempotency = { "idempotency record", idempotency_columns, array_count(idempotency_columns) };
 const struct table table_api_keys = { "API key", api_key_columns, array_count(api_key_columns) };
 const struct table table_catalog = { "catalog entry", catalog_columns, array_count(catalog_columns) };
 const struct table table_nodes = { "node", node_columns, array_count(node_columns) };
+const struct table table_task_leases = { "lease", task_lease_columns, array_count(task_lease_columns) };
+const struct table table_workers = { "worker", worker_columns, array_count(worker_columns) };
 
 /* ---- JSON columns ---- */
 
@@ -213,6 +221,48 @@ static enum err read_gates(struct str text, struct arena *a, struct task *ret, s
     return ERR_OK;
 }
 
+struct needs_json {
+    struct str requires;
+    int64_t cpu_milli, memory_mb;
+};
+
+static const struct json_field needs_fields[] = {
+    { .name = "requires", .kind = JSON_KIND_STR, .offset = offsetof(struct needs_json, requires) },
+    { .name = "cpu_milli", .kind = JSON_KIND_I64, .offset = offsetof(struct needs_json, cpu_milli) },
+    { .name = "memory_mb", .kind = JSON_KIND_I64, .offset = offsetof(struct needs_json, memory_mb) },
+};
+
+static bool has_needs(const struct task *t)
+{
+    return t->requires.n || t->cpu_milli || t->memory_mb;
+}
+
+static void write_needs(struct buf *b, const struct task *t)
+{
+    struct jw w;
+    jw_init(&w, b);
+    jw_object(&w);
+    if (t->requires.n)
+        jw_kv_str(&w, "requires", t->requires);
+    if (t->cpu_milli)
+        jw_kv_i64(&w, "cpu_milli", t->cpu_milli);
+    if (t->memory_mb)
+        jw_kv_i64(&w, "memory_mb", t->memory_mb);
+    jw_object_end(&w);
+}
+
+static enum err read_needs(struct str text, struct arena *a, struct task *ret, struct error *e)
+{
+    struct needs_json r = { 0 };
+    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    if (json_parse(text, &doc, e) || json_read(doc.root, needs_fields, array_count(needs_fields), &r, a, e))
+        return e->code;
+    ret->requires = r.requires;
+    ret->cpu_milli = r.cpu_milli;
+    ret->memory_mb = r.memory_mb;
+    return ERR_OK;
+}
+
 /* ---- a row's columns ---- */
 
 static bool is_failed(const struct task *t)
@@ -253,6 +303,10 @@ struct str column_text(const struct column *c, const void *row, struct buf *b)
     case COL_GATES:
         if (has_gates(t))
             write_gates(b, t);
+        break;
+    case COL_NEEDS:
+        if (has_needs(t))
+            write_needs(b, t);
         break;
     default: break; /* there is no other */
     }
@@ -296,6 +350,7 @@ static enum err read_any(const struct column *c, struct str text, struct arena *
         *(struct retry_policy *)member = RETRY_DEFAULT;
         return text.n ? read_retry(text, a, member, e) : ERR_OK;
     case COL_GATES: t->overlap = no_overlap(t); return text.n ? read_gates(text, a, t, e) : ERR_OK;
+    case COL_NEEDS: return text.n ? read_needs(text, a, t, e) : ERR_OK;
     case COL_SCHEDULE: return text.n ? read_schedule(text, a, member, e) : ERR_OK;
     default: return copy_text(text, a, member, e);
     }

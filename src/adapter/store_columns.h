@@ -20,6 +20,7 @@ enum column_kind {
     COL_DEAD_I64,  /* 0 unless it is */
     COL_FAILED,    /* since when it is; else NULL. Written only */
     COL_GATES,     /* JSON of concurrency, overlap and dedupe, NULL where nothing can hold the task back */
+    COL_NEEDS,     /* JSON of what it needs of a worker, NULL: nothing in particular */
 };
 
 /* X(column, kind, member, max), in the order of the statements. */
@@ -58,7 +59,8 @@ enum column_kind {
     X(last_error, COL_TEXT, last_error, 0)                                                                             \
     X(target_config, COL_TEXT, target_config, 0)                                                                       \
     X(extra, COL_TEXT, extra, 0)                                                                                       \
-    X(payload, COL_TEXT, payload, 0)
+    X(payload, COL_TEXT, payload, 0)                                                                                   \
+    X(needs, COL_NEEDS, requires, 0)
 
 /* What a task that is SCHEDULED and not RECURRING has none of, but for the first. */
 #define TASK_COLUMNS_REST(X)                                                                                           \
@@ -126,6 +128,34 @@ enum column_kind {
     X(dead_ms, COL_I64, dead_ms, 0)                                                                                    \
     X(doc, COL_TEXT, doc, 0)
 
+/* Of a task that somebody outside has. */
+struct task_lease {
+    int32_t tenant;
+    struct uuid task;
+    struct str queue; /* from which it was taken */
+    struct lease_row row;
+};
+
+#define TASK_LEASE_COLUMNS(X)                                                                                          \
+    X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
+    X(task_id, COL_UUID, task, 0)                                                                                      \
+    X(queue, COL_TEXT, queue, 0)                                                                                       \
+    X(fence, COL_I64, row.fence, 0)                                                                                    \
+    X(until_ms, COL_I64, row.until_ms, 0)                                                                              \
+    X(worker, COL_TEXT, row.worker, 0)                                                                                 \
+    X(progress, COL_TEXT, row.progress, 0)
+
+#define WORKER_COLUMNS(X)                                                                                              \
+    X(id, COL_UUID, id, 0)                                                                                             \
+    X(name, COL_TEXT, name, 0)                                                                                         \
+    X(version, COL_TEXT, version, 0)                                                                                   \
+    X(slots, COL_I64, slots, 0)                                                                                        \
+    X(running, COL_I64, running, 0)                                                                                    \
+    X(joined_ms, COL_I64, joined_ms, 0)                                                                                \
+    X(seen_ms, COL_I64, seen_ms, 0)                                                                                    \
+    X(left_ms, COL_I64, left_ms, 0)                                                                                    \
+    X(doc, COL_TEXT, doc, 0)
+
 /* In a statement's text: the columns. A leading column keeps the commas right. */
 #define SQL_NAME(column, kind, member, max) ", " #column
 
@@ -151,9 +181,10 @@ struct table {
 };
 extern const struct table table_due; /* TASK_COLUMNS_DUE */
 extern const struct table table_tasks, table_executions, table_idempotency, table_api_keys, table_catalog, table_nodes;
+extern const struct table table_task_leases, table_workers;
 
 /* What a column says of a row: numbers (COL_I64, COL_INT, COL_BOOL, COL_DEAD_I64, COL_FAILED; false: NULL) and texts (COL_TEXT,
- * COL_DEAD_TEXT, and the JSON of COL_RETRY, COL_SCHEDULE and COL_GATES, which is made in b; empty: NULL). */
+ * COL_DEAD_TEXT, and the JSON of COL_RETRY, COL_SCHEDULE, COL_GATES and COL_NEEDS, which is made in b; empty: NULL). */
 bool column_number(const struct column *c, const void *row, int64_t *ret);
 struct str column_text(const struct column *c, const void *row, struct buf *b);
 

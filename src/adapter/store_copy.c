@@ -6,10 +6,11 @@
 #include <stdlib.h>
 
 #include "adapter/store_copy_impl.h"
+#include "adapter/store_hold.h"
 
 /* ---- what is copied ---- */
 
-#define CLAIM_COLUMNS(X) X(id, COL_UUID, id, 0) X(node, COL_UUID, node, 0)
+#define CLAIM_COLUMNS(X) X(id, COL_UUID, id, 0) X(node, COL_UUID, node, 0) X(hold, COL_INT, hold, CLAIM_LEASED)
 #define DEDUPE_COLUMNS(X)                                                                                              \
     X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
     X(key, COL_TEXT, key, 0) X(task_id, COL_UUID, task, 0) X(until_ms, COL_I64, until_ms, 0)
@@ -39,6 +40,7 @@ const struct copy_kind copy_kinds[] = {
     [COPY_catalog] = { "catalog", &table_catalog, sizeof(struct catalog_entry), { 1, 0, 2 }, 3 },
     [COPY_dedupe] = { "dedupe", &table_dedupe, sizeof(struct copied_dedupe), { 0, 1 }, 2 },
     [COPY_slots] = { "slots", &table_slots, sizeof(struct copied_slot), { 1, 2 }, 2 },
+    [COPY_task_leases] = { "task_leases", &table_task_leases, sizeof(struct task_lease), { 1 }, 1 },
 };
 
 /* ---- sums ---- */

@@ -26,7 +26,8 @@ struct copy_request {
     const struct copy_progress *progress; /* NULL: none */
 };
 
-#define COPY_MAP(X) X(claims) X(tasks) X(executions) X(idempotency) X(api_keys) X(catalog) X(dedupe) X(slots)
+#define COPY_MAP(X)                                                                                                    \
+    X(claims) X(tasks) X(executions) X(idempotency) X(api_keys) X(catalog) X(dedupe) X(slots) X(task_leases)
 enum copy_table {
 #define X(name) COPY_##name,
     COPY_MAP(X)

@@ -22,6 +22,7 @@ union copy_row {
     struct catalog_entry entry;
     struct copied_claim {
         struct uuid id, node; /* which tasks it holds, they say themselves */
+        int hold;
     } claim;
     struct copied_dedupe {
         int32_t tenant;
@@ -29,6 +30,7 @@ union copy_row {
         struct uuid task;
         int64_t until_ms;
     } dedupe;
+    struct task_lease lease;
     struct copied_slot {
         int32_t tenant;
         struct str key;

@@ -135,6 +135,11 @@ static void heeded(struct store *s, uint64_t heard)
     store_heeded(self(s)->inner, heard);
 }
 
+static void tell(struct store *s, const struct delivery_name *settled, size_t n)
+{
+    store_tell(self(s)->inner, settled, n);
+}
+
 static void free_all(struct store *s)
 {
     struct store_faults *f = self(s);
@@ -152,6 +157,7 @@ struct store *store_faults_new(struct store *inner, struct store_faults **ret)
                                           .await = await,
                                           .forget_echo = forget_echo,
                                           .heeded = heeded,
+                                          .tell = tell,
                                           .free = free_all };
     static const struct store_ops alone = { .apply = apply, .reader = reader, .free = free_all };
     struct store_faults *f = xnew(*f);

@@ -6,9 +6,19 @@
 
 int task_pool(const struct task *t)
 {
-    if (t->target == TARGET_WORKER || t->target == TARGET_WORKFLOW)
-        return POOL_PULLED;
-    return task_is_suspect(t) ? POOL_SUSPECT : POOL_DISPATCHED;
+    int pool = t->target == TARGET_WORKFLOW ? POOL_NEVER : t->target == TARGET_WORKER ? POOL_LEASED : POOL_DISPATCHED;
+    return pool_of_suspects(pool, task_is_suspect(t));
+}
+
+int pool_of_suspects(int pool, bool suspect)
+{
+    switch (pool) {
+    case POOL_DISPATCHED:
+    case POOL_SUSPECT: return suspect ? POOL_SUSPECT : POOL_DISPATCHED;
+    case POOL_LEASED:
+    case POOL_LEASED_SUSPECT: return suspect ? POOL_LEASED_SUSPECT : POOL_LEASED;
+    default: return pool;
+    }
 }
 
 enum { KEY_HEAD = 6 };

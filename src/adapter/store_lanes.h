@@ -6,10 +6,17 @@
 
 enum {
     POOL_DISPATCHED,
-    POOL_PULLED,  /* WORKER, WORKFLOW: never claimed by the scheduler */
-    POOL_SUSPECT, /* dispatched, but a few at a time */
+    POOL_LEASED,         /* WORKER: claimed by a lease and by nobody else */
+    POOL_SUSPECT,        /* dispatched, but a few at a time */
+    POOL_LEASED_SUSPECT, /* the same of what is leased */
+    POOL_NEVER,          /* WORKFLOW: never claimed */
 };
 int task_pool(const struct task *t);
+int pool_of_suspects(int pool, bool suspect); /* that belongs to one of a task's: for what is a suspect, or is none */
+static inline bool pool_is_leased(int pool)
+{
+    return pool == POOL_LEASED || pool == POOL_LEASED_SUSPECT;
+}
 
 enum { LANE_QUEUE_MAX = 1024 };
 

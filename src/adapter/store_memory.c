@@ -328,12 +328,30 @@ static enum err op_put(struct store_memory *s, struct op *base)
 /* ---- the store ---- */
 
 static enum err (*const verbs[])(struct store_memory *, struct op *) = {
-    [OP_INSERT] = op_insert,       [OP_CLAIM] = memory_claim,     [OP_CLAIMED] = op_claimed,
-    [OP_HELD] = memory_held,       [OP_SETTLE] = op_settle,       [OP_RECURRING] = op_recurring,
-    [OP_SPAWN] = op_spawn,         [OP_MISSED] = memory_missed,   [OP_PUT] = op_put,
-    [OP_KEY_PUT] = memory_key_put, [OP_CATALOG] = memory_catalog, [OP_LEASE] = memory_lease,
-    [OP_FORGET] = memory_forget,   [OP_BEAT] = memory_beat,       [OP_BURY] = memory_bury,
-    [OP_SHARE] = memory_share,     [OP_WISH] = memory_wish,       [OP_WISHES] = memory_wishes,
+    [OP_INSERT] = op_insert,
+    [OP_CLAIM] = memory_claim,
+    [OP_CLAIMED] = op_claimed,
+    [OP_HELD] = memory_held,
+    [OP_SETTLE] = op_settle,
+    [OP_RECURRING] = op_recurring,
+    [OP_SPAWN] = op_spawn,
+    [OP_MISSED] = memory_missed,
+    [OP_PUT] = op_put,
+    [OP_KEY_PUT] = memory_key_put,
+    [OP_CATALOG] = memory_catalog,
+    [OP_LEASE] = memory_lease,
+    [OP_FORGET] = memory_forget,
+    [OP_BEAT] = memory_beat,
+    [OP_BURY] = memory_bury,
+    [OP_SHARE] = memory_share,
+    [OP_WISH] = memory_wish,
+    [OP_WISHES] = memory_wishes,
+    [OP_HAND] = memory_hand,
+    [OP_HANDED] = memory_handed,
+    [OP_RUNNING] = memory_running,
+    [OP_KEEP] = memory_keep,
+    [OP_LEASES_OVER] = memory_leases_over,
+    [OP_WORKER] = memory_worker,
 };
 
 static enum err apply(struct store *base, struct op *const *ops, size_t n, struct error *e)
@@ -370,6 +388,8 @@ static void free_store(struct store *base)
     release_values(&s->catalog);
     release_values(&s->nodes);
     release_values(&s->wishes);
+    release_values(&s->workers);
+    memory_leases_release(s);
     memory_shares_release(&s->shares);
     pthread_mutex_destroy(&s->lock);
     free(s);
@@ -391,5 +411,8 @@ struct store *store_memory_new(void)
     map_init(&s->nodes, HASH_STABLE);
     map_init(&s->shares, HASH_STABLE);
     map_init(&s->wishes, HASH_STABLE);
+    map_init(&s->terms, HASH_STABLE);
+    order_init(&s->terms_over);
+    map_init(&s->workers, HASH_STABLE);
     return &s->base;
 }

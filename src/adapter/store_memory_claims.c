@@ -67,7 +67,7 @@ static void take_task(struct claiming *c, const struct task *t, const struct slo
     next.fence++;
     next.claim = c->op->claim;
     if (c->taken.n == 0)
-        table_open_claim(c->table, c->op->claim, c->op->node);
+        table_open_claim(c->table, c->op->claim, c->op->node, c->op->lease ? CLAIM_LEASED : CLAIM_OWN);
     table_put_holding(c->table, &next, holds);
     mark(&c->taken, &next);
     c->full = c->taken.n == c->op->max;
@@ -196,7 +196,7 @@ static void claim_lane(struct claiming *c, struct lane_quota *q)
     const struct lane_rows *l = table_lane(c->table, q->lane);
     struct place place = the_start;
     for (size_t passed = 0; l && q->ret_taken < q->max && !c->full && passed < CLAIM_GATED_MAX;) {
-        const struct task *t = next_in(c, &l->due, place);
+        const struct task *t = next_in(c, &l->due[c->op->lease != NULL], place);
         if (!t)
             return;
         place = (struct place){ t->due_ms, t->id };
@@ -212,7 +212,7 @@ static const struct task *next_suspect(const struct claiming *c, struct place pl
     const struct task *first = NULL;
     for (size_t i = 0; i < c->op->lane_count; i++) {
         const struct lane_rows *l = table_lane(c->table, c->op->lanes[i].lane);
-        const struct task *t = l ? next_in(c, &l->suspects, place) : NULL;
+        const struct task *t = l ? next_in(c, &l->suspects[c->op->lease != NULL], place) : NULL;
         if (t &&
             (!first || t->due_ms < first->due_ms || (t->due_ms == first->due_ms && uuid_cmp(t->id, first->id) < 0)))
             first = t;
@@ -248,10 +248,10 @@ static void tell_what_is_left(const struct table *t, struct op_claim *op)
     op->ret_next_due_ms = op->ret_next_suspect_ms = INT64_MAX;
     for (size_t i = 0; i < op->lane_count; i++) {
         const struct lane_rows *l = table_lane(t, op->lanes[i].lane);
-        op->lanes[i].ret_next_due_ms = l ? first_due(op, &l->due) : INT64_MAX;
+        op->lanes[i].ret_next_due_ms = l ? first_due(op, &l->due[op->lease != NULL]) : INT64_MAX;
         op->ret_next_due_ms = min_of(op->ret_next_due_ms, op->lanes[i].ret_next_due_ms);
         if (l)
-            op->ret_next_suspect_ms = min_of(op->ret_next_suspect_ms, first_due(op, &l->suspects));
+            op->ret_next_suspect_ms = min_of(op->ret_next_suspect_ms, first_due(op, &l->suspects[op->lease != NULL]));
     }
 }
 
@@ -316,6 +316,8 @@ enum err memory_claim(struct store_memory *s, struct op *base)
         table_roll_back(&s->table);
     else
         table_commit(&s->table);
+    for (size_t i = 0; !rc && op->lease && i < op->ret.n; i++)
+        memory_lease_put(s, op->ret.v[i].id, op->ret.v[i].fence, op->lease);
     free(c.taken.v);
     free(c.gated.v);
     free(c.replaced.v);

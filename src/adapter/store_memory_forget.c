@@ -109,8 +109,11 @@ enum err memory_forget(struct store_memory *s, struct op *base)
     n += forget_executions(s, op->executions_before_ms, op->max - n);
     struct sweep w = { .store = s, .now_ms = op->now_ms };
     n += memory_sweep(&s->wishes, op->max - n, memory_wish_may_go, &w);
+    memory_places_tidy(s);
     n += memory_sweep(&s->shares, op->max - n, memory_share_may_go, &w);
     n += memory_sweep(&s->nodes, op->max - n, memory_node_may_go, &w);
+    w.now_ms = op->workers_before_ms;
+    n += memory_sweep(&s->workers, op->max - n, memory_worker_may_go, &w);
     op->ret_forgotten = n;
     op->ret_more = n == op->max;
     return ERR_OK;

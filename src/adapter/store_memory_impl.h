@@ -18,6 +18,9 @@ struct store_memory {
     struct map nodes;        /* id → struct node_entry (store_memory_nodes.c) */
     struct map shares;       /* key → struct share_entry (store_memory_share.c) */
     struct map wishes;       /* task → struct wish_entry (store_memory_wishes.c) */
+    struct map terms;        /* task → struct lease_entry (store_memory_leases.c) */
+    struct order terms_over; /* the same by until_ms */
+    struct map workers;      /* id → struct worker_entry (store_memory_workers.c) */
 };
 
 /* Tasks borrowed from the table, on their way into an arena. */
@@ -102,9 +105,12 @@ enum err memory_forget(struct store_memory *s, struct op *base);
 
 bool memory_node_is_dead(const struct store_memory *s, struct uuid id);
 bool memory_node_lives(const struct store_memory *s, struct uuid id); /* known, and not dead */
-void memory_places_drop(struct store_memory *s, struct uuid node);
+void memory_places_drop(struct store_memory *s, struct uuid node);    /* but those for what it has handed */
+void memory_places_tidy(
+    struct store_memory *s); /* of nodes that are no more, once nothing is left of what they handed */
 void memory_shares_release(struct map *shares);
 bool memory_is_wished(const struct store_memory *s, struct uuid node);
+bool memory_is_to_end(const struct store_memory *s, struct uuid task, int64_t fence); /* its user wishes so */
 
 enum err memory_held(struct store_memory *s, struct op *base);
 enum err memory_beat(struct store_memory *s, struct op *base);
@@ -112,6 +118,24 @@ enum err memory_bury(struct store_memory *s, struct op *base);
 enum err memory_share(struct store_memory *s, struct op *base);
 enum err memory_wish(struct store_memory *s, struct op *base);
 enum err memory_wishes(struct store_memory *s, struct op *base);
+
+/* ---- what others run ---- */
+
+bool memory_runs(const struct store_memory *s, struct uuid task, int64_t fence); /* RUNNING under just that fence */
+void memory_lease_put(struct store_memory *s, struct uuid task, int64_t fence, const struct lease_terms *terms);
+void memory_leases_release(struct store_memory *s);
+int64_t memory_worker_slots(const struct store_memory *s, int64_t now_ms);
+
+enum err memory_hand(struct store_memory *s, struct op *base);
+enum err memory_handed(struct store_memory *s, struct op *base);
+enum err memory_running(struct store_memory *s, struct op *base);
+enum err memory_keep(struct store_memory *s, struct op *base);
+enum err memory_leases_over(struct store_memory *s, struct op *base);
+enum err memory_worker(struct store_memory *s, struct op *base);
+enum err memory_reader_lease(struct reader *r, int32_t tenant, struct uuid task, struct arena *a, struct lease_row *ret,
+                             struct error *e);
+enum err memory_workers(struct reader *r, struct uuid before, size_t max, struct arena *a, struct worker_rows *ret,
+                        struct error *e);
 
 /* Frees and removes entries that may go, at most max; returns how many. What is asked of them is in `w`. */
 struct sweep {
@@ -124,6 +148,7 @@ size_t memory_sweep(struct map *m, size_t max, bool (*may_go)(const void *entry,
 bool memory_node_may_go(const void *entry, const struct sweep *w);
 bool memory_share_may_go(const void *entry, const struct sweep *w);
 bool memory_wish_may_go(const void *entry, const struct sweep *w);
+bool memory_worker_may_go(const void *entry, const struct sweep *w); /* last seen before now_ms */
 
 /* ---- readers ---- */
 

@@ -82,8 +82,8 @@ enum err memory_queue_due(struct reader *r, int32_t tenant, struct str queue, in
     int64_t n = 0;
     for (int class_ = CLASS_LOW; class_ <= CLASS_HIGH; class_++) {
         const struct lane_rows *l = table_lane(&s->table, (struct lane){ tenant, queue, (enum priority_class)class_ });
-        for (size_t i = 0; l && i < order_count(&l->due) && order_at(&l->due, i)->key <= now_ms; i++)
-            n++;
+        for (int leased = 0; l && leased <= 1; leased++)
+            n += (int64_t)order_find(&l->due[leased], now_ms + 1, (struct uuid){ 0 });
     }
     *ret = n;
     return ERR_OK;

@@ -50,7 +50,7 @@ static void drop_node(struct store_memory *s, struct uuid id)
 
 static bool is_left_behind(const struct store_memory *s, const struct claim *c, struct uuid not_node)
 {
-    return !uuid_eq(c->node, not_node) && !memory_node_lives(s, c->node);
+    return c->hold == CLAIM_OWN && !uuid_eq(c->node, not_node) && !memory_node_lives(s, c->node);
 }
 
 enum err memory_held(struct store_memory *s, struct op *base)
@@ -166,6 +166,7 @@ enum err memory_beat(struct store_memory *s, struct op *base)
     op->ret_dead = dead;
     op->ret_wished = memory_is_wished(s, op->node.id);
     op->ret_held_by_dead = anything_left_behind(s, op->node.id);
+    op->ret_worker_slots = memory_worker_slots(s, op->now_ms);
     op->ret_store_us = 0;
     return ERR_OK;
 }

@@ -206,7 +206,7 @@ static enum err lanes(struct reader *r, struct arena *a, struct lane **ret, size
         return memory_no_room(e);
     map_each (&s->table.lanes, slot) {
         const struct lane_rows *l = slot->value;
-        if (order_count(&l->due) == 0 && order_count(&l->suspects) == 0 && l->blocked == 0)
+        if (order_count(&l->due[0]) == 0 && order_count(&l->suspects[0]) == 0 && l->blocked == 0)
             continue;
         v[n] = l->lane;
         if (!arena_str(a, l->lane.queue, &v[n++].queue))
@@ -257,6 +257,8 @@ enum err memory_reader(struct store *base, struct reader **ret, struct error *e)
                                            .counts = counts,
                                            .queue_due = memory_queue_due,
                                            .usage = memory_usage,
+                                           .lease = memory_reader_lease,
+                                           .workers = memory_workers,
                                            .free = free_reader };
     struct reader_memory *r = xnew(*r);
     *r = (struct reader_memory){ { &ops }, container_of(base, struct store_memory, base) };

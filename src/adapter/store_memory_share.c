@@ -60,12 +60,50 @@ static void set_places(struct share_entry *x, struct uuid node, int64_t n)
     x->places[x->place_count++].n = n;
 }
 
+static int64_t count_rows(const struct claim *c, const struct share_subject *about)
+{
+    int64_t n = 0;
+    list_each (&c->rows, link)
+        n += share_is_about(about, task_lane(&container_of(link, struct row, link)->task));
+    return n;
+}
+
+/* What runs of a node's handed claims. */
+static int64_t count_handed(const struct store_memory *s, struct uuid node, const struct share_subject *about)
+{
+    int64_t n = 0;
+    map_each (&s->table.claims, slot) {
+        const struct claim *c = slot->value;
+        n += c->hold == CLAIM_HANDED && uuid_eq(c->node, node) ? count_rows(c, about) : 0;
+    }
+    return n;
+}
+
+static int64_t count_leased(const struct store_memory *s, const struct share_subject *about)
+{
+    int64_t n = 0;
+    map_each (&s->table.claims, slot)
+        n += ((const struct claim *)slot->value)->hold == CLAIM_LEASED ? count_rows(slot->value, about) : 0;
+    return n;
+}
+
+/* Places of one that does not live are there for what it has handed. */
+static int64_t places_of(const struct store_memory *s, const struct share_entry *x, size_t i,
+                         const struct share_subject *about)
+{
+    struct uuid node = x->places[i].node;
+    return memory_node_lives(s, node) ? x->places[i].n : min_of(x->places[i].n, count_handed(s, node, about));
+}
+
 static void take_share(struct store_memory *s, struct uuid node, struct share *share, int64_t now_ms)
 {
     struct share_entry *x = open_share(s, share->key);
     struct share_row row = { .bucket = x->bucket };
+    struct share_subject about = share_subject(share->key);
     for (size_t i = 0; i < x->place_count; i++)
-        *(uuid_eq(x->places[i].node, node) ? &row.held : &row.others) += x->places[i].n;
+        *(uuid_eq(x->places[i].node, node) ? &row.held : &row.others) += places_of(s, x, i, &about);
+    if (share->concurrency)
+        row.others += count_leased(s, &about);
     share_take(share, &row, now_ms);
     x->bucket = row.bucket;
     set_places(x, node, row.held);
@@ -83,10 +121,34 @@ enum err memory_share(struct store_memory *s, struct op *base)
     return ERR_OK;
 }
 
+static bool has_handed(const struct store_memory *s, struct uuid node)
+{
+    map_each (&s->table.claims, slot) {
+        const struct claim *c = slot->value;
+        if (c->hold == CLAIM_HANDED && uuid_eq(c->node, node))
+            return true;
+    }
+    return false;
+}
+
 void memory_places_drop(struct store_memory *s, struct uuid node)
 {
+    bool stay = has_handed(s, node);
     map_each (&s->shares, slot)
-        set_places(slot->value, node, 0);
+        if (!stay)
+            set_places(slot->value, node, 0);
+}
+
+void memory_places_tidy(struct store_memory *s)
+{
+    map_each (&s->shares, slot) {
+        struct share_entry *x = slot->value;
+        for (size_t i = x->place_count; i-- > 0;) {
+            struct uuid node = x->places[i].node;
+            if (!memory_node_lives(s, node) && !has_handed(s, node))
+                set_places(x, node, 0);
+        }
+    }
 }
 
 bool memory_share_may_go(const void *entry, const struct sweep *w)

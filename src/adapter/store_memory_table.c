@@ -23,8 +23,10 @@ void table_init(struct table *t)
 
 static void free_lane(struct lane_rows *l)
 {
-    order_release(&l->due);
-    order_release(&l->suspects);
+    for (int leased = 0; leased <= 1; leased++) {
+        order_release(&l->due[leased]);
+        order_release(&l->suspects[leased]);
+    }
     free(l->key);
     free(l);
 }
@@ -80,8 +82,10 @@ static struct lane_rows *open_lane(struct table *t, struct lane lane)
     if (l)
         return l;
     l = xnew(*l);
-    order_init(&l->due);
-    order_init(&l->suspects);
+    for (int leased = 0; leased <= 1; leased++) {
+        order_init(&l->due[leased]);
+        order_init(&l->suspects[leased]);
+    }
     size_t n = key.n;
     l->key = buf_take(&key);
     l->lane = lane;
@@ -97,13 +101,22 @@ const struct claim *table_claim(const struct table *t, struct uuid id)
     return map_get(&t->claims, uuid_bytes(&id));
 }
 
-void table_open_claim(struct table *t, struct uuid id, struct uuid node)
+void table_open_claim(struct table *t, struct uuid id, struct uuid node, enum claim_hold hold)
 {
     struct claim *c = xnew(*c);
-    *c = (struct claim){ .id = id, .node = node };
+    *c = (struct claim){ .id = id, .node = node, .hold = hold };
     list_init(&c->rows);
     void *old = map_put(&t->claims, uuid_bytes(&c->id), c);
     assert(!old);
+}
+
+bool table_hand_claim(struct table *t, struct uuid id, struct uuid node)
+{
+    struct claim *c = map_get(&t->claims, uuid_bytes(&id));
+    bool is_its = c && uuid_eq(c->node, node);
+    if (is_its && c->hold == CLAIM_OWN)
+        c->hold = CLAIM_HANDED;
+    return is_its;
 }
 
 static void hold(struct table *t, struct row *row)
@@ -198,13 +211,14 @@ static bool is_dispatched(const struct task *t)
 
 static bool is_claimable(const struct task *t)
 {
-    return t->state == TASK_SCHEDULED && is_dispatched(t);
+    return t->state == TASK_SCHEDULED && t->kind != TASK_RECURRING && t->target != TARGET_WORKFLOW;
 }
 
 static struct order *due_order(struct table *t, const struct task *task)
 {
     struct lane_rows *l = open_lane(t, task_lane(task));
-    return task_is_suspect(task) ? &l->suspects : &l->due;
+    bool leased = task->target == TARGET_WORKER;
+    return task_is_suspect(task) ? &l->suspects[leased] : &l->due[leased];
 }
 
 static bool is_spawning(const struct task *t)

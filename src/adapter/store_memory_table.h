@@ -3,6 +3,7 @@
  *
  * Rows change by being replaced: table_put makes a new one, moves it through the indexes and drops the old one, so that no index
  * can be forgotten. What is handed in is copied; what is handed out is borrowed until the next change. */
+#include "adapter/store_hold.h"
 #include "adapter/store_memory_order.h"
 #include "base/list.h"
 #include "base/map.h"
@@ -17,15 +18,16 @@ struct row {
 /* There while tasks hold it. */
 struct claim {
     struct uuid id, node;
+    enum claim_hold hold;
     struct list rows;
 };
 
 struct lane_rows {
     struct lane lane;
-    struct order due;      /* what a claim may take, by due_ms */
-    struct order suspects; /* the same of suspects */
-    size_t blocked;        /* what it may take one day */
-    char *key;             /* which ends in the queue's name */
+    struct order due[2];      /* what a claim may take, by due_ms; [1]: what a lease may */
+    struct order suspects[2]; /* the same of suspects */
+    size_t blocked;           /* what a claim, no lease, may take one day */
+    char *key;                /* which ends in the queue's name */
 };
 
 /* Of a slot key, while somebody holds it or waits for it. */
@@ -71,7 +73,9 @@ void table_roll_back(struct table *t);
 
 const struct lane_rows *table_lane(const struct table *t, struct lane lane); /* NULL: nothing was ever in it */
 const struct claim *table_claim(const struct table *t, struct uuid id);      /* NULL: none */
-void table_open_claim(struct table *t, struct uuid id, struct uuid node); /* rows that say they are its are put next */
+/* Rows that say they are its are put next. */
+void table_open_claim(struct table *t, struct uuid id, struct uuid node, enum claim_hold hold);
+bool table_hand_claim(struct table *t, struct uuid id, struct uuid node); /* false: that node has no such claim */
 
 static inline const struct task *task_at(const struct order *o, size_t i)
 {

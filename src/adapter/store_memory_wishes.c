@@ -5,13 +5,12 @@
 
 struct wish_entry {
     struct wish wish;
-    struct uuid node;
+    struct uuid node; /* nil: it is leased, and its worker is told (OP_KEEP) */
 };
 
 static bool is_over(const struct store_memory *s, const struct wish *w)
 {
-    const struct task *t = table_get(&s->table, w->id);
-    return !t || t->state != TASK_RUNNING || t->fence != w->fence;
+    return !memory_runs(s, w->id, w->fence);
 }
 
 bool memory_wish_may_go(const void *entry, const struct sweep *w)
@@ -30,6 +29,12 @@ bool memory_is_wished(const struct store_memory *s, struct uuid node)
     return false;
 }
 
+bool memory_is_to_end(const struct store_memory *s, struct uuid task, int64_t fence)
+{
+    const struct wish_entry *w = map_get(&s->wishes, uuid_bytes(&task));
+    return w && w->wish.fence == fence && w->wish.abort;
+}
+
 enum err memory_wish(struct store_memory *s, struct op *base)
 {
     struct op_wish *op = container_of(base, struct op_wish, op);
@@ -42,7 +47,9 @@ enum err memory_wish(struct store_memory *s, struct op *base)
         wish.abort = wish.abort || old->wish.abort;
         wish.by_scheduled_ms = wish.by_scheduled_ms ? wish.by_scheduled_ms : old->wish.by_scheduled_ms;
     }
-    *w = (struct wish_entry){ wish, c->node };
+    *w = (struct wish_entry){ .wish = wish };
+    if (c->hold != CLAIM_LEASED)
+        w->node = c->node;
     free(old);
     map_put(&s->wishes, uuid_bytes(&w->wish.id), w);
     op->ret_owner = c->node;

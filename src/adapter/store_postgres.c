@@ -233,6 +233,12 @@ static enum err run_op(struct store_postgres *s, struct op *op)
     case OP_SHARE: return postgres_share(s, op);
     case OP_WISH: return postgres_wish(s, op);
     case OP_WISHES: return postgres_wishes(s, op);
+    case OP_HAND: return postgres_hand(s, op);
+    case OP_HANDED: return postgres_handed(s, op);
+    case OP_RUNNING: return postgres_running(s, op);
+    case OP_KEEP: return postgres_keep(s, op);
+    case OP_LEASES_OVER: return postgres_leases_over(s, op);
+    case OP_WORKER: return postgres_worker(s, op);
     }
     abort();
 }
@@ -430,6 +436,11 @@ static void heeded(struct store *base, uint64_t heard)
     notifier_heeded(self(base)->notifier, heard);
 }
 
+static void tell(struct store *base, const struct delivery_name *settled, size_t n)
+{
+    notifier_settled(self(base)->notifier, settled, n);
+}
+
 /* ---- open and close ---- */
 
 static bool swap_sibling(struct store_postgres *first, struct store_postgres *from, struct store_postgres *to)
@@ -521,6 +532,7 @@ enum err store_postgres_open(const struct store_postgres_setup *setup, struct st
                                           .await = await,
                                           .forget_echo = forget_echo,
                                           .heeded = heeded,
+                                          .tell = tell,
                                           .free = free_store };
     struct error local;
     e = e ? e : &local;
@@ -535,8 +547,12 @@ enum err store_postgres_open(const struct store_postgres_setup *setup, struct st
     pg_slots_init(s);
     atomic_init(&s->floors.highest, INT64_MIN);
     arena_init(&s->arena, ARENA_MAX);
-    if (pg_conn_init(&s->conn, s->setup.url, false, s->setup.clock, e) || pg_conn_ready(&s->conn, e) ||
-        check_server(s, e) || pg_schema_check(&s->conn, &s->setup, e) || pg_lanes_load(&s->conn, &s->lanes, e))
+    if (pg_conn_init(&s->conn, s->setup.url, false, s->setup.clock, e))
+        return e->code;
+    if (s->setup.retry_ms)
+        s->conn.backoff_max_ms = s->setup.retry_ms;
+    if (pg_conn_ready(&s->conn, e) || check_server(s, e) || pg_schema_check(&s->conn, &s->setup, e) ||
+        pg_lanes_load(&s->conn, &s->lanes, e))
         return e->code;
     s->generation = s->conn.generation;
     if (join_family(s, setup->beside, e))

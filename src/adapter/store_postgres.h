@@ -14,6 +14,7 @@ struct store_postgres_setup {
     const char *read_url;   /* NULL: the same; of a replica: for lists and history, never for what must be current */
     const char *listen_url; /* NULL: the same; where url is a pooler, which cannot carry LISTEN, the server behind it */
     struct clock *clock;    /* for backoff, time limits and months */
+    int64_t retry_ms;       /* the longest pause before it tries to connect again; 0: 2 s */
     bool migrate;           /* bring an older schema up to date; else ERR_UNAVAILABLE says how */
     struct store *
         beside; /* NULL, or another of this process on the same database, which outlives it: a second way to write there. That one

@@ -27,7 +27,7 @@ enum { TAKEN_PLACE = AT_calendar + 1 }; /* behind the columns, "part" in the pla
 
 static const struct pg_statement insert_claim = {
     "claim_insert",
-    "INSERT INTO claims (id, node, held, tasks) VALUES ($1, $2, $3, $4) ON CONFLICT (id) DO NOTHING",
+    "INSERT INTO claims (id, node, held, tasks, hold) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (id) DO NOTHING",
 };
 
 /* Of each lane: the first of ours behind what was walked, or before it and AT_MOST_ONCE; the first of others' that was left to them; and
@@ -62,7 +62,7 @@ static const struct pg_statement read_held = {
     "held",
     "SELECT part" TASK_COLUMNS(
         SQL_NAME) " FROM (SELECT DISTINCT id AS claim, unnest(tasks) AS task FROM claims WHERE "
-                  "node IS DISTINCT FROM $1 AND NOT EXISTS (SELECT FROM nodes WHERE nodes.id = claims.node AND NOT nodes.dead)) AS c "
+                  "hold = 0 AND node IS DISTINCT FROM $1 AND NOT EXISTS (SELECT FROM nodes WHERE nodes.id = claims.node AND NOT nodes.dead)) AS c "
                   "JOIN tasks ON id = c.task WHERE state = 3 AND claim_id = c.claim LIMIT $2",
 };
 
@@ -157,14 +157,6 @@ static void note_floors(struct store_postgres *s, struct claiming *c, const stru
 
 /* ---- the answer ---- */
 
-static void add_ids(struct pg_params *p, const struct uuid *v, size_t n)
-{
-    pg_array(p, PG_UUID);
-    for (size_t i = 0; i < n; i++)
-        pg_element_uuid(p, v[i]);
-    pg_array_end(p);
-}
-
 static enum err send_check(struct store_postgres *s, const struct op_claim *op, struct error *e)
 {
     pg_params_reset(&s->params);
@@ -182,15 +174,18 @@ static enum err send_taken(struct store_postgres *s, const struct claiming *c, s
         return e->code;
     pg_params_reset(p);
     pg_add_uuid(p, c->op->claim);
-    add_ids(p, c->picked, c->n);
+    pg_add_ids(p, c->picked, c->n);
     if (pg_send(&s->conn, &take_tasks, p, e))
         return e->code;
     pg_params_reset(p);
     pg_add_uuid(p, c->op->claim);
     pg_add_uuid(p, c->op->node);
     pg_add_i64(p, (int64_t)c->n);
-    add_ids(p, c->picked, c->n);
-    return pg_send(&s->conn, &insert_claim, p, e);
+    pg_add_ids(p, c->picked, c->n);
+    pg_add_i32(p, c->op->lease ? CLAIM_LEASED : CLAIM_OWN);
+    if (pg_send(&s->conn, &insert_claim, p, e))
+        return e->code;
+    return c->op->lease ? pg_send_terms(s, c->picked, c->n, c->op->lease, e) : ERR_OK;
 }
 
 static enum err send_gated(struct store_postgres *s, const struct claiming *c, struct error *e)
@@ -269,10 +264,7 @@ static enum err read_taken(struct store_postgres *s, const struct claiming *c, c
 static enum err read_rows(struct store_postgres *s, const struct pg_result *r, struct arena *a, struct tasks *ret,
                           struct error *e)
 {
-    for (int i = 0; i < r->rows; i++)
-        if (pg_scratch_read(s, r, i, (size_t)i, a, e))
-            return e->code;
-    return pg_scratch_take(s, (size_t)r->rows, a, ret, e);
+    return pg_read_tasks(s, r, (size_t)r->rows, a, ret, e);
 }
 
 /* Other nodes make lanes too, and one of suspects may be among the new ones. */
@@ -317,7 +309,7 @@ static enum err answer(struct store_postgres *s, struct claiming *c, struct erro
 static enum err know_lanes(struct store_postgres *s, const struct op_claim *op, struct error *e)
 {
     for (size_t i = 0; i < op->lane_count; i++)
-        if (op->lanes[i].max > 0 && !store_lanes_find(&s->lanes, op->lanes[i].lane, POOL_DISPATCHED))
+        if (op->lanes[i].max > 0 && !store_lanes_find(&s->lanes, op->lanes[i].lane, claim_pool(op, false)))
             return pg_lanes_load(&s->conn, &s->lanes, e);
     return ERR_OK;
 }

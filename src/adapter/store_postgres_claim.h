@@ -22,6 +22,11 @@ enum due_column {
     DUE_GATES
 };
 
+static inline int claim_pool(const struct op_claim *op, bool suspects)
+{
+    return pool_of_suspects(op->lease ? POOL_LEASED : POOL_DISPATCHED, suspects);
+}
+
 /* Brings what is to be known of the slots that a walk's candidates need, and their locks, as far as nobody else has them. */
 enum err pg_gate_bring(struct store_postgres *s, const struct pg_result *r, struct error *e) must_use;
 /* The candidate at that row of a walk, row and task; its texts are in s->arena. Nothing is in flight. */

@@ -110,7 +110,9 @@ static bool take_out(char *url, const char *setting)
 
 enum err pg_conn_init(struct pg_conn *c, const char *url, bool is_reader, struct clock *clock, struct error *e)
 {
-    *c = (struct pg_conn){ .url = xstrdup(url), .clock = clock, .is_reader = is_reader };
+    *c = (struct pg_conn){
+        .url = xstrdup(url), .clock = clock, .is_reader = is_reader, .backoff_max_ms = BACKOFF_MAX_MS
+    };
     map_init(&c->prepared, HASH_STABLE);
     buf_init(&c->sql, SQL_MAX);
     c->prepare = !take_out(c->url, "prepare=off");
@@ -169,7 +171,7 @@ static int64_t now_ns(const struct pg_conn *c)
 
 static enum err put_off(struct pg_conn *c, struct error *e)
 {
-    c->backoff_ms = c->backoff_ms ? min_of(c->backoff_ms * 2, (int64_t)BACKOFF_MAX_MS) : BACKOFF_MIN_MS;
+    c->backoff_ms = min_of(c->backoff_ms ? c->backoff_ms * 2 : BACKOFF_MIN_MS, c->backoff_max_ms);
     c->retry_at_ns = now_ns(c) + c->backoff_ms * NS_IN_MS;
     return lose(c, PQerrorMessage(c->pg), e);
 }

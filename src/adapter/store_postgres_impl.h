@@ -9,10 +9,14 @@
 #include <stdatomic.h>
 
 #include "adapter/store_columns.h"
+#include "adapter/store_hold.h"
 #include "adapter/store_lanes.h"
 #include "adapter/store_postgres.h"
 #include "adapter/store_slots.h"
 #include "adapter/store_tally.h"
+
+/* The server's clock, in microseconds since 1970. */
+#define CLOCK_US "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 
 /* ---- parameters (store_postgres_params.c) ---- */
 
@@ -92,8 +96,9 @@ struct pg_conn {
     size_t asked;                    /* of them, those that somebody waits for */
     size_t group;                    /* how many of them stand before the next sync, which is on its way */
     int64_t retry_at_ns, backoff_ms; /* steady: when the next connect may be tried */
-    uint64_t generation;             /* rises with each connect: what was known of the session is gone */
-    enum err failed;                 /* the transaction is lost: nothing but a rollback is worth sending */
+    int64_t backoff_max_ms;
+    uint64_t generation; /* rises with each connect: what was known of the session is gone */
+    enum err failed;     /* the transaction is lost: nothing but a rollback is worth sending */
     struct error failure;
     bool heard; /* something was answered since pg_conn_ready: the connection was no dead one */
     bool retry; /* failed by a serialization failure or a deadlock: the same again may succeed */
@@ -380,6 +385,27 @@ enum err postgres_bury(struct store_postgres *s, struct op *base);
 enum err postgres_share(struct store_postgres *s, struct op *base);
 enum err postgres_wish(struct store_postgres *s, struct op *base);
 enum err postgres_wishes(struct store_postgres *s, struct op *base);
+enum err postgres_hand(struct store_postgres *s, struct op *base);
+enum err postgres_handed(struct store_postgres *s, struct op *base);
+enum err postgres_running(struct store_postgres *s, struct op *base);
+enum err postgres_keep(struct store_postgres *s, struct op *base);
+enum err postgres_leases_over(struct store_postgres *s, struct op *base);
+enum err postgres_worker(struct store_postgres *s, struct op *base);
+
+/* ---- leases (store_postgres_leases.c) ---- */
+
+/* A statement's "t." and columns, in the order of pg_scratch_read. */
+#define SQL_OF_T(column, kind, member, max) ", t." #column
+#define TASK_OF_T                           "t.part" TASK_COLUMNS(SQL_OF_T)
+
+/* The terms of what a claim is about to take, and those of what has left its claim; sent only. */
+enum err pg_send_terms(struct store_postgres *s, const struct uuid *tasks, size_t n, const struct lease_terms *terms,
+                       struct error *e) must_use;
+enum err pg_drop_terms(struct store_postgres *s, const struct uuid *tasks, size_t n, struct error *e) must_use;
+/* All rows of a result, of "part" TASK_COLUMNS. */
+enum err pg_read_tasks(struct store_postgres *s, const struct pg_result *r, size_t n, struct arena *a,
+                       struct tasks *ret, struct error *e) must_use;
+void pg_add_ids(struct pg_params *p, const struct uuid *ids, size_t n);
 
 /* ---- what all nodes have in common (store_postgres_cluster.c) ---- */
 
@@ -426,6 +452,7 @@ enum err reader_postgres_open(struct store_postgres *s, struct reader **ret, str
 enum err notifier_new(const struct store_postgres_setup *setup, struct notifier **ret, struct error *e) must_use;
 void notifier_free(struct notifier *n); /* NULL is fine */
 void notifier_watch(struct notifier *n, struct store_watch *w);
+void notifier_settled(struct notifier *n, const struct delivery_name *v, size_t count); /* any thread */
 void notifier_tell(struct notifier *n, const struct store_news *news); /* what a transaction has done; any thread */
 void notifier_know(struct notifier *n, struct uuid self, const struct node_rows *nodes); /* as a beat sees them */
 void notifier_await(struct notifier *n, struct store_echo *echo);

@@ -61,10 +61,7 @@ static void month_name(int month, char out[NAME_TEXT])
 /* The lowest id that was made then. */
 static void bound(int64_t ms, char out[UUID_TEXT + 1])
 {
-    struct uuid u = { 0 };
-    for (int i = 0; i < 6; i++)
-        u.b[i] = (uint8_t)(ms >> (40 - 8 * i));
-    uuid_format(u, out);
+    uuid_format(uuid_floor(ms), out);
 }
 
 /* "executions_2026_02", "executions_2026_02_over" */

@@ -13,6 +13,9 @@
 #define RUNS(wish)                                                                                                     \
     "EXISTS (SELECT 1 FROM tasks AS t WHERE t.id = " wish ".task_id AND t.state = 3 AND t.fence = " wish ".fence)"
 
+/* Who has to give back what is leased: its worker is told (OP_KEEP). */
+#define NOBODY "'00000000-0000-0000-0000-000000000000'"
+
 /* $1 id, $2 name, $3 version, $4 doc, $5 now_ms. Of a dead one no row comes back. */
 static const struct pg_statement beat = {
     "node_beat",
@@ -21,21 +24,22 @@ static const struct pg_statement beat = {
     "SET name = excluded.name, version = excluded.version, doc = excluded.doc, beats = nodes.beats + 1 "
     "WHERE NOT nodes.dead RETURNING beats"
 };
-static const struct pg_statement leave = { "node_leave",
-                                           "WITH gone AS (DELETE FROM nodes WHERE id = $1 AND NOT dead RETURNING id) "
-                                           "DELETE FROM places WHERE node IN (SELECT id FROM gone)" };
+static const struct pg_statement leave = { "node_leave", "DELETE FROM nodes WHERE id = $1 AND NOT dead" };
 static const struct pg_statement bury_others = {
     "node_bury_others",
     "WITH gone AS (SELECT id FROM nodes WHERE id <> $1 AND NOT dead "
-    "AND NOT EXISTS (SELECT 1 FROM nodes AS me WHERE me.id = $1 AND me.dead) ORDER BY id FOR UPDATE), "
-    "places AS (DELETE FROM places WHERE node IN (SELECT id FROM gone)) "
+    "AND NOT EXISTS (SELECT 1 FROM nodes AS me WHERE me.id = $1 AND me.dead) ORDER BY id FOR UPDATE) "
     "UPDATE nodes SET dead = true, dead_ms = $2 WHERE id IN (SELECT id FROM gone)"
 };
 static const struct pg_statement bury = {
-    "node_bury",
-    "WITH gone AS (SELECT id FROM nodes WHERE id = $1 AND beats = $2 AND NOT dead FOR UPDATE SKIP LOCKED), "
-    "places AS (DELETE FROM places WHERE node IN (SELECT id FROM gone)) "
-    "UPDATE nodes SET dead = true, dead_ms = $3 WHERE id IN (SELECT id FROM gone)"
+    "node_bury", "WITH gone AS (SELECT id FROM nodes WHERE id = $1 AND beats = $2 AND NOT dead FOR UPDATE SKIP LOCKED) "
+                 "UPDATE nodes SET dead = true, dead_ms = $3 WHERE id IN (SELECT id FROM gone)"
+};
+/* Of those that do not live, but for what they have handed (store_postgres_share.c). Behind the statement that buries, so that it sees
+ * what was handed until then. */
+static const struct pg_statement drop_places = {
+    "node_places", "DELETE FROM places AS p WHERE NOT " LIVES("p.node") " AND NOT EXISTS (SELECT 1 FROM claims AS c "
+                                                                        "WHERE c.hold = 1 AND c.node = p.node)"
 };
 static const struct pg_statement list = {
     "node_list",
@@ -44,21 +48,24 @@ static const struct pg_statement list = {
                                       "ORDER BY dead, CASE WHEN dead THEN -joined_ms END, id"
 };
 static const struct pg_statement look_around = {
-    "node_look_around", "SELECT EXISTS (SELECT 1 FROM nodes WHERE id = $1 AND dead), "
-                        "EXISTS (SELECT 1 FROM wishes AS w WHERE w.node = $1 AND " RUNS(
-                            "w") "), "
-                                 "EXISTS (SELECT 1 FROM claims AS c WHERE c.node <> $1 AND NOT " LIVES(
-                                     "c.node") "), "
-                                               "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+    "node_look_around",
+    "SELECT EXISTS (SELECT 1 FROM nodes WHERE id = $1 AND dead), "
+    "EXISTS (SELECT 1 FROM wishes AS w WHERE w.node = $1 AND " RUNS(
+        "w") "), "
+             "EXISTS (SELECT 1 FROM claims AS c WHERE c.hold = 0 AND c.node <> $1 AND NOT " LIVES(
+                 "c.node") "), " CLOCK_US
+                           ", (SELECT coalesce(sum(slots), 0)::bigint FROM workers WHERE left_ms = 0 AND seen_ms >= $2)"
 };
 static const struct pg_statement make_wish = {
     "wish", "INSERT INTO wishes (task_id, node, fence, abort, by_scheduled_ms, created_ms) "
-            "SELECT t.id, c.node, t.fence, $3, $5, $4 FROM tasks AS t JOIN claims AS c ON c.id = t.claim_id "
+            "SELECT t.id, CASE WHEN c.hold = 2 THEN " NOBODY " ELSE c.node END, t.fence, $3, $5, $4 "
+            "FROM tasks AS t JOIN claims AS c ON c.id = t.claim_id "
             "WHERE t.id = $1 AND t.state = 3 AND t.fence = $2 ON CONFLICT (task_id) DO UPDATE "
             "SET node = excluded.node, fence = excluded.fence, created_ms = excluded.created_ms, "
             "by_scheduled_ms = CASE WHEN excluded.by_scheduled_ms = 0 AND wishes.fence = excluded.fence "
             "THEN wishes.by_scheduled_ms ELSE excluded.by_scheduled_ms END, "
-            "abort = excluded.abort OR (wishes.fence = excluded.fence AND wishes.abort) RETURNING node"
+            "abort = excluded.abort OR (wishes.fence = excluded.fence AND wishes.abort) "
+            "RETURNING (SELECT c.node FROM tasks AS t JOIN claims AS c ON c.id = t.claim_id WHERE t.id = $1)"
 };
 static const struct pg_statement drop_wishes = {
     "wishes_drop",
@@ -83,6 +90,9 @@ static const struct pg_statement forget_nodes = {
                     "AND NOT EXISTS (SELECT 1 FROM claims WHERE claims.node = nodes.id) LIMIT $1)"
 };
 
+static const struct pg_statement forget_workers = {
+    "forget_workers", "DELETE FROM workers WHERE id IN (SELECT id FROM workers WHERE seen_ms < $2 LIMIT $1)"
+};
 static const struct pg_statement forget_leases = {
     "forget_leases",
     "DELETE FROM leases WHERE name IN (SELECT name FROM leases WHERE name LIKE 'job:%' AND until_ms < $2 "
@@ -126,13 +136,15 @@ static enum err send_bury_others(struct store_postgres *s, const struct op_beat 
 /* One behind the other: each sees what the one before it did, and all of it is one way there and back. */
 static enum err send_all(struct store_postgres *s, const struct op_beat *op, struct error *e)
 {
-    if ((op->alone && send_bury_others(s, op, e)) || send_beat(s, op, e))
+    if ((op->alone && send_bury_others(s, op, e)) || send_beat(s, op, e) ||
+        ((op->alone || op->leave) && pg_queue(&s->conn, &drop_places, NULL, e)))
         return e->code;
     pg_params_reset(&s->params);
     pg_add_i64(&s->params, NODES_DEAD_SHOWN);
     if (pg_send(&s->conn, &list, &s->params, e))
         return e->code;
-    return pg_send(&s->conn, &look_around, params_of(s, op->node.id), e);
+    pg_add_i64(params_of(s, op->node.id), op->now_ms - WORKER_SILENT_MS);
+    return pg_send(&s->conn, &look_around, &s->params, e);
 }
 
 /* Whether anybody came, left or died by it. */
@@ -170,6 +182,7 @@ static enum err get_surroundings(struct store_postgres *s, struct op_beat *op, s
     op->ret_wished = pg_bool(&r, 0, 1);
     op->ret_held_by_dead = pg_bool(&r, 0, 2);
     op->ret_store_us = pg_i64(&r, 0, 3);
+    op->ret_worker_slots = pg_i64(&r, 0, 4);
     return ERR_OK;
 }
 
@@ -202,7 +215,7 @@ enum err postgres_bury(struct store_postgres *s, struct op *base)
         return base->error.code;
     op->ret_buried = r.affected > 0;
     s->news.nodes = s->news.nodes || op->ret_buried;
-    return ERR_OK;
+    return op->ret_buried ? pg_queue(&s->conn, &drop_places, NULL, &base->error) : ERR_OK;
 }
 
 /* ---- OP_WISH and OP_WISHES ---- */
@@ -263,7 +276,7 @@ static enum err forget(struct store_postgres *s, const struct pg_statement *whic
     pg_params_reset(&s->params);
     pg_add_i64(&s->params, (int64_t)(op->max - *count));
     if (which != &forget_wishes)
-        pg_add_i64(&s->params, op->now_ms - NODE_KEPT_MS);
+        pg_add_i64(&s->params, which == &forget_workers ? op->workers_before_ms : op->now_ms - NODE_KEPT_MS);
     if (which == &forget_shares)
         pg_add_i64(&s->params, op->now_ms);
     if (pg_run(&s->conn, which, &s->params, &r, e))
@@ -274,8 +287,9 @@ static enum err forget(struct store_postgres *s, const struct pg_statement *whic
 
 enum err pg_forget_cluster(struct store_postgres *s, const struct op_forget *op, size_t *count, struct error *e)
 {
-    if (forget(s, &forget_wishes, op, count, e) || forget(s, &forget_shares, op, count, e) ||
-        forget(s, &forget_nodes, op, count, e))
+    if (pg_queue(&s->conn, &drop_places, NULL, e) || forget(s, &forget_wishes, op, count, e) ||
+        forget(s, &forget_shares, op, count, e) || forget(s, &forget_nodes, op, count, e) ||
+        forget(s, &forget_workers, op, count, e))
         return e->code;
     size_t uncounted = *count; /* one that has expired is as good as none: nobody can tell that it goes */
     return forget(s, &forget_leases, op, &uncounted, e);

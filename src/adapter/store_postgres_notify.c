@@ -4,7 +4,7 @@
  *
  * What is told is a line, "1 SENDER WHAT DUE NUMBER": a version, 16 hexadecimal digits that name the process, a letter for each piece of
  * news, a time in milliseconds, and how many changes of the catalog there were so far. A line of another version says that there is news of
- * some kind. Whoever has taken in a change says so (adapter/store_echo.h): "1 SENDER k NODE TO NUMBER". Both go out without delay: somebody
+ * some kind. Tasks that were settled for others are "1 SENDER s 0 DATA" (adapter/store_settled.h). Whoever has taken in a change says so (adapter/store_echo.h): "1 SENDER k NODE TO NUMBER". Both go out without delay: somebody
  * waits for them. */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,6 +18,7 @@
 #include "adapter/clock_system.h"
 #include "adapter/store_echo.h"
 #include "adapter/store_postgres_impl.h"
+#include "adapter/store_settled.h"
 #include "port/crypto.h"
 
 #define CHANNEL "belfry"
@@ -28,6 +29,8 @@ enum {
     AGAIN_MS = 200,   /* between two tries of a server that is not there */
     PROBE_MS = 10000, /* a connection that says nothing for so long is asked whether it lives */
     LINE_MAX_SIZE = 128,
+    SETTLED_LINES = 4,    /* at once */
+    SETTLED_MAX = 100000, /* that wait to be told; what does not fit is found by who asks (OP_RUNNING) */
     NS_IN_MS = 1000000,
     US_IN_MS = 1000,
 };
@@ -42,7 +45,9 @@ struct notifier {
     bool has_pending, telling, stopping;
     struct echo_word words[ECHO_OWED_MAX]; /* to be told */
     size_t word_count;
+    struct settled_list settled; /* to be told */
 
+    struct settled_list heard; /* the listener's */
     pthread_t teller, listener;
     struct pg_conn tell, hear;
     struct store_watch *watch; /* the listener's, while it runs */
@@ -95,7 +100,7 @@ static void read_word(struct notifier *n, struct str rest)
         echoes_heed(&n->echoes, node, (uint64_t)value);
 }
 
-/* False: it is our own, or a word to whoever waits. What cannot be read is from a newer version. */
+/* False: it is our own, a word to whoever waits, or of tasks that were settled, which are gathered. What cannot be read is from a newer version. */
 static bool read_line(struct notifier *n, const char *line, struct store_news *ret)
 {
     struct str rest = str_from(line), version, sender, what, due, number;
@@ -112,6 +117,10 @@ static bool read_line(struct notifier *n, const char *line, struct store_news *r
     }
     if (!str_cut(&rest, ' ', &due) || !str_to_i64(due, 0, INT64_MAX, &due_ms))
         return true;
+    if (str_eq(what, S("s"))) {
+        settled_read(&n->heard, rest);
+        return false;
+    }
     *ret = (struct store_news){ .due_ms = due_ms };
     for (size_t i = 0; i < array_count(kinds); i++)
         *flag_of(ret, i) = str_find(what, kinds[i].letter, 0) < what.n;
@@ -188,17 +197,34 @@ static void tell_words(struct notifier *n, const struct echo_word *words, size_t
     }
 }
 
+/* Some of what waits, and no more than a few lines: the rest follows. What cannot be told now is lost. */
+static void tell_settled(struct notifier *n, const struct delivery_name *v, size_t count)
+{
+    struct buf line;
+    enum err rc = ERR_OK;
+    buf_init(&line, SETTLED_LINE_MAX);
+    for (size_t at = 0; at < count && rc == ERR_OK;) {
+        buf_reset(&line);
+        buf_printf(&line, "1 %s s 0 ", n->sender);
+        at += settled_write(&line, v + at, count - at);
+        rc = notify(n, buf_cstr(&line));
+    }
+    buf_release(&line);
+}
+
 /* Under the lock, which it takes off for as long as it talks. */
 static enum err tell_all(struct notifier *n)
 {
     struct echo_word words[ECHO_OWED_MAX];
     struct store_news news = n->has_pending ? n->pending : (struct store_news){ 0 };
-    size_t word_count = n->word_count;
+    struct delivery_name settled[SETTLED_LINES * SETTLED_LINE_COUNT];
+    size_t word_count = n->word_count, settled_count = settled_take(&n->settled, settled, array_count(settled));
     memcpy(words, n->words, word_count * sizeof *words);
     n->has_pending = false;
     n->word_count = 0;
     pthread_mutex_unlock(&n->lock);
     tell_words(n, words, word_count);
+    tell_settled(n, settled, settled_count);
     enum err rc = is_news(news) ? tell_news(n, news) : ERR_OK;
     pthread_mutex_lock(&n->lock);
     if (rc) {
@@ -214,7 +240,7 @@ static void *tell(void *context)
     struct notifier *n = context;
     pthread_mutex_lock(&n->lock);
     while (!n->stopping) {
-        if (!n->has_pending && !n->word_count) {
+        if (!n->has_pending && !n->word_count && !n->settled.n) {
             pthread_cond_wait(&n->told, &n->lock);
             continue;
         }
@@ -246,6 +272,14 @@ void notifier_tell(struct notifier *n, const struct store_news *news)
         n->pending = (struct store_news){ 0 };
     join(&n->pending, one);
     n->has_pending = true;
+    wake_teller(n);
+    pthread_mutex_unlock(&n->lock);
+}
+
+void notifier_settled(struct notifier *n, const struct delivery_name *v, size_t count)
+{
+    pthread_mutex_lock(&n->lock);
+    settled_add(&n->settled, v, min_of(count, SETTLED_MAX - n->settled.n));
     wake_teller(n);
     pthread_mutex_unlock(&n->lock);
 }
@@ -298,10 +332,13 @@ static bool wait_for_input(struct notifier *n, int fd, int64_t ms)
 static void hear_notifications(struct notifier *n)
 {
     struct store_news all = { 0 }, one;
+    n->heard.n = 0;
     for (PGnotify *said; (said = PQnotifies(n->hear.pg)); PQfreemem(said))
         if (read_line(n, said->extra, &one))
             join(&all, one);
-    if (is_news(all))
+    all.settled = n->heard.v;
+    all.settled_count = n->heard.n;
+    if (is_news(all) || all.settled_count)
         n->watch->heard(n->watch, &all);
 }
 
@@ -410,6 +447,8 @@ void notifier_free(struct notifier *n)
     pg_conn_release(&n->hear);
     close(n->wake_fd);
     echoes_release(&n->echoes);
+    free(n->settled.v);
+    free(n->heard.v);
     pthread_mutex_destroy(&n->lock);
     pthread_cond_destroy(&n->told);
     free(n);

@@ -332,6 +332,9 @@ enum err reader_postgres_open(struct store_postgres *s, struct reader **ret, str
                                            .counts = reader_postgres_counts,
                                            .queue_due = reader_postgres_queue_due,
                                            .usage = reader_postgres_usage,
+                                           .lease = reader_postgres_lease,
+                                           .workers = reader_postgres_workers,
+                                           .clock = reader_postgres_clock,
                                            .free = free_reader };
     struct reader_postgres *r = xnew(*r);
     r->base.ops = &ops;

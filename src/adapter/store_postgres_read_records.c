@@ -224,14 +224,15 @@ enum err reader_postgres_catalog_list(struct reader *base, const struct catalog_
 
 /* ---- lanes and counts ---- */
 
-static_assert(POOL_DISPATCHED == 0 && POOL_PULLED == 1, "the next ones name them by number");
+static_assert(POOL_DISPATCHED == 0 && POOL_LEASED == 1 && POOL_SUSPECT == 2, "the next ones name them by number");
 
 /* Suspects stand in lanes of their own, but for those who claim there is one. */
 enum err reader_postgres_lanes(struct reader *base, struct arena *a, struct lane **ret, size_t *ret_count,
                                struct error *e)
 {
-    static const struct pg_statement shown = { "read_lanes",
-                                               "SELECT DISTINCT tenant_id, queue, class FROM lanes WHERE pool <> 1" };
+    static const struct pg_statement shown = {
+        "read_lanes", "SELECT DISTINCT tenant_id, queue, class FROM lanes WHERE pool IN (0, 2)"
+    };
     struct reader_postgres *r = reader_self(base);
     e = reader_error(base, e);
     cleanup_with(pg_result_release) struct pg_result got = { 0 };
@@ -285,7 +286,7 @@ enum err reader_postgres_queue_due(struct reader *base, int32_t tenant, struct s
                                    struct error *e)
 {
     static const struct pg_statement due = { "read_queue_due",
-                                             DUE_IN(" WHERE l.pool = 0 AND l.tenant_id = $2 AND l.queue = $3") };
+                                             DUE_IN(" WHERE l.pool < 2 AND l.tenant_id = $2 AND l.queue = $3") };
     struct reader_postgres *r = reader_self(base);
     e = reader_error(base, e);
     struct pg_params *p = reader_params(r);
@@ -313,5 +314,18 @@ enum err reader_postgres_usage(struct reader *base, int32_t tenant, struct tenan
     if (reader_run(r, false, &used, &got, e))
         return e->code;
     *ret = (struct tenant_usage){ pg_i64(&got, 0, 0), pg_i64(&got, 0, 1) };
+    return ERR_OK;
+}
+
+enum err reader_postgres_clock(struct reader *base, int64_t *ret_us, struct error *e)
+{
+    static const struct pg_statement now = { "read_clock", "SELECT " CLOCK_US };
+    struct reader_postgres *r = reader_self(base);
+    e = reader_error(base, e);
+    cleanup_with(pg_result_release) struct pg_result got = { 0 };
+    (void)reader_params(r);
+    if (reader_run(r, false, &now, &got, e))
+        return e->code;
+    *ret_us = pg_i64(&got, 0, 0);
     return ERR_OK;
 }

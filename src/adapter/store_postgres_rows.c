@@ -45,7 +45,7 @@ static const struct pg_statement insert_idempotency = {
     "INSERT INTO idempotency SELECT * FROM unnest($*) ON CONFLICT (key, tenant_id) DO NOTHING",
 };
 
-static void add_ids(struct pg_params *p, const struct uuid *ids, size_t n)
+void pg_add_ids(struct pg_params *p, const struct uuid *ids, size_t n)
 {
     pg_array(p, PG_UUID);
     for (size_t i = 0; i < n; i++)
@@ -126,7 +126,7 @@ enum err pg_read_guards(struct store_postgres *s, const struct uuid *ids, size_t
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     pg_params_reset(&s->params);
-    add_ids(&s->params, ids, n);
+    pg_add_ids(&s->params, ids, n);
     if (pg_run(&s->conn, &read_guards, &s->params, &r, e))
         return e->code;
     for (size_t i = 0; i < n; i++) {
@@ -249,7 +249,7 @@ enum err pg_delete_rows(struct store_postgres *s, const struct uuid *ids, size_t
     if (n == 0)
         return ERR_OK;
     pg_params_reset(&s->params);
-    add_ids(&s->params, ids, n);
+    pg_add_ids(&s->params, ids, n);
     return pg_queue(&s->conn, &delete_rows, &s->params, e);
 }
 
@@ -262,7 +262,7 @@ enum err pg_claim_leave(struct store_postgres *s, const struct uuid *claims, con
     if (n == 0)
         return ERR_OK;
     pg_params_reset(p);
-    add_ids(p, claims, n);
+    pg_add_ids(p, claims, n);
     pg_array(p, PG_I64);
     for (size_t i = 0; i < n; i++)
         pg_element_i64(p, counts[i]);
@@ -270,7 +270,7 @@ enum err pg_claim_leave(struct store_postgres *s, const struct uuid *claims, con
     if (pg_queue(&s->conn, &claim_leave, p, e))
         return e->code;
     pg_params_reset(p);
-    add_ids(p, claims, n);
+    pg_add_ids(p, claims, n);
     return pg_queue(&s->conn, &claim_delete, p, e);
 }
 
@@ -311,6 +311,15 @@ enum err pg_scratch_read(struct store_postgres *s, const struct pg_result *r, in
     assert(n < s->scratch_cap);
     s->scratch[n] = (struct task){ 0 };
     return pg_row_read(&s->conn, &s->lanes, r, row, 1, &table_tasks, a, &s->scratch[n], e);
+}
+
+enum err pg_read_tasks(struct store_postgres *s, const struct pg_result *r, size_t n, struct arena *a,
+                       struct tasks *ret, struct error *e)
+{
+    for (size_t i = 0; i < n; i++)
+        if (pg_scratch_read(s, r, (int)i, i, a, e))
+            return e->code;
+    return pg_scratch_take(s, n, a, ret, e);
 }
 
 enum err pg_scratch_take(struct store_postgres *s, size_t n, struct arena *a, struct tasks *ret, struct error *e)

@@ -44,6 +44,7 @@ struct settled {
     struct settlement *settlement;
     const struct guards *was;
     int64_t lane; /* where it will be */
+    bool leased;  /* it was */
 };
 
 struct settling {
@@ -301,13 +302,25 @@ static enum err find_lane(struct store_postgres *s, struct settled *x, struct er
     const struct lane_row *row;
     bool is = is_suspect(x->settlement->verdict.losses);
     x->lane = x->was->lane;
-    if (is == is_suspect(x->was->losses))
-        return ERR_OK;
     if (pg_lanes_at(&s->conn, &s->lanes, x->lane, &row, e))
         return e->code;
-    if (row->pool == POOL_PULLED)
+    x->leased = pool_is_leased(row->pool);
+    if (x->settlement->replace || is == is_suspect(x->was->losses))
         return ERR_OK;
-    return pg_lane_number(s, row->lane, is ? POOL_SUSPECT : POOL_DISPATCHED, &x->lane, e);
+    return pg_lane_number(s, row->lane, pool_of_suspects(row->pool, is), &x->lane, e);
+}
+
+/* Of what was leased. */
+static enum err send_terms_dropped(struct store_postgres *s, const struct settling *t, struct error *e)
+{
+    struct uuid *ids = xcalloc(t->n + 1, sizeof *ids);
+    size_t n = 0;
+    for (size_t i = 0; i < t->n; i++)
+        if (t->v[i].leased)
+            ids[n++] = t->v[i].settlement->id;
+    enum err rc = pg_drop_terms(s, ids, n, e);
+    free(ids);
+    return rc;
 }
 
 static enum err settle_all(struct store_postgres *s, struct settling *t, struct error *e)
@@ -315,11 +328,10 @@ static enum err settle_all(struct store_postgres *s, struct settling *t, struct 
     if (t->n == 0)
         return ERR_OK;
     for (size_t i = 0; i < t->n; i++) {
-        if (t->v[i].settlement->replace)
-            continue;
         if (find_lane(s, &t->v[i], e))
             return e->code;
-        count_verdict(s, &t->v[i], t->op->now_ms);
+        if (!t->v[i].settlement->replace)
+            count_verdict(s, &t->v[i], t->op->now_ms);
     }
     struct grouped *room = xcalloc(t->n, sizeof *room);
     enum err rc = send_verdicts(s, t, e);
@@ -327,6 +339,7 @@ static enum err settle_all(struct store_postgres *s, struct settling *t, struct 
     rc = rc ? rc : send_parents(s, t, room, e);
     rc = rc ? rc : leave_claims(s, t, room, e);
     free(room);
+    rc = rc ? rc : send_terms_dropped(s, t, e);
     rc = rc ? rc : send_skipped(s, t, e);
     rc = rc ? rc : settle_the_rest(s, t, e);
     return rc ? rc : tell_who_wished(s, t, e);

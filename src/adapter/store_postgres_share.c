@@ -21,6 +21,20 @@ static const struct pg_statement read_places = {
                     "FROM places AS p JOIN nodes AS n ON n.id = p.node AND NOT n.dead "
                     "WHERE p.key = ANY ($1) GROUP BY p.key ORDER BY p.key"
 };
+/* What runs of a limit's tasks without its node: by claims that nodes which do not live have handed, up to the places that they held, and
+ * by leases. Arrays: keys, tenants, queues (NULL: all of the tenant) and how many are worth counting. */
+#define LEASED(which)                                                                                                  \
+    "(SELECT count(*) FROM (SELECT FROM task_leases AS l JOIN tasks AS t ON t.id = l.task_id AND t.state = 3 "         \
+    "AND t.fence = l.fence WHERE l.tenant_id = k.tenant AND " which " LIMIT k.most) AS x)"
+static const struct pg_statement read_nodeless = {
+    "share_nodeless",
+    "SELECT k.key, coalesce((SELECT sum(least(p.n, (SELECT count(DISTINCT t.id) FROM claims AS c "
+    "CROSS JOIN unnest(c.tasks) AS x(task) JOIN tasks AS t ON t.id = x.task AND t.state = 3 AND t.claim_id = c.id "
+    "JOIN lanes AS l ON l.lane = t.lane AND l.tenant_id = k.tenant AND (k.queue IS NULL OR l.queue = k.queue) "
+    "WHERE c.hold = 1 AND c.node = p.node))) FROM places AS p WHERE p.key = k.key "
+    "AND NOT EXISTS (SELECT 1 FROM nodes AS n WHERE n.id = p.node AND NOT n.dead)), 0)::bigint + " LEASED(
+        "k.queue IS NULL") " + " LEASED("l.queue = k.queue") " FROM unnest($1, $2, $3, $4) AS k (key, tenant, queue, most) ORDER BY k.key"
+};
 static const struct pg_statement make_shares = {
     "share_make", "INSERT INTO shares (key, rate, burst, level, since_ms, taken, seen_ms) "
                   "SELECT key, 0, 0, 0, 0, 0, 0 FROM unnest($1::text[]) AS u (key) ORDER BY key COLLATE \"C\" "
@@ -134,15 +148,63 @@ static enum err get_places(struct asking *k, struct error *e)
     return ERR_OK;
 }
 
+/* Only of what is limited, and says which tasks it is about. */
+static bool may_run_alone(const struct asked *a)
+{
+    return a->share->concurrency > 0 && share_subject(a->share->key).tenant;
+}
+
+static enum err send_nodeless(const struct asking *k, bool *ret_sent, struct error *e)
+{
+    struct pg_params *p = &k->s->params;
+    enum { KEY, TENANT, QUEUE, MOST, COLUMNS };
+    static const enum pg_type types[] = { PG_TEXT, PG_I32, PG_TEXT, PG_I64 };
+    *ret_sent = false;
+    pg_params_reset(p);
+    for (int column = 0; column < COLUMNS; column++) {
+        pg_array(p, types[column]);
+        for (size_t i = 0; i < k->op->n; i++) {
+            const struct share *s = k->v[i].share;
+            struct share_subject about = share_subject(s->key);
+            if (!may_run_alone(&k->v[i]))
+                continue;
+            *ret_sent = true;
+            switch (column) {
+            case KEY: pg_element_text(p, s->key); break;
+            case TENANT: pg_element_i64(p, about.tenant); break;
+            case QUEUE: pg_element_text_or_null(p, about.queue); break;
+            default: pg_element_i64(p, s->concurrency);
+            }
+        }
+        pg_array_end(p);
+    }
+    return *ret_sent ? pg_send(&k->s->conn, &read_nodeless, p, e) : ERR_OK;
+}
+
+static enum err get_nodeless(struct asking *k, struct error *e)
+{
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    if (pg_get(&k->s->conn, &r, e))
+        return e->code;
+    for (int i = 0; i < r.rows; i++) {
+        struct asked *a = find(k, &r, i);
+        if (!a)
+            return not_asked_for(k, e);
+        a->before.others += pg_i64(&r, i, 1);
+    }
+    return ERR_OK;
+}
+
 static enum err hold(struct asking *k, bool *ret_lives, bool *ret_all, struct error *e)
 {
     struct pg_conn *c = &k->s->conn;
     cleanup_with(pg_result_release) struct pg_result node = { 0 };
+    bool nodeless;
     pg_params_reset(&k->s->params);
     pg_add_uuid(&k->s->params, k->op->node);
     if (pg_send(c, &hold_node, &k->s->params, e) || pg_send(c, &hold_shares, all_keys(k, false), e) ||
-        pg_send(c, &read_places, all_keys(k, true), e) || pg_get(c, &node, e) || get_shares(k, ret_all, e) ||
-        get_places(k, e))
+        pg_send(c, &read_places, all_keys(k, true), e) || send_nodeless(k, &nodeless, e) || pg_get(c, &node, e) ||
+        get_shares(k, ret_all, e) || get_places(k, e) || (nodeless && get_nodeless(k, e)))
         return e->code;
     *ret_lives = node.rows > 0;
     return ERR_OK;

@@ -46,14 +46,14 @@ static void find_lanes(struct store_postgres *s, struct claiming *c)
     c->lanes = xcalloc(2 * op->lane_count + 1, sizeof *c->lanes);
     c->suspects = walk_of_suspects(0);
     for (size_t i = 0; i < op->lane_count; i++) {
-        const struct lane_row *row = store_lanes_find(&s->lanes, op->lanes[i].lane, POOL_DISPATCHED);
+        const struct lane_row *row = store_lanes_find(&s->lanes, op->lanes[i].lane, claim_pool(op, false));
         op->lanes[i].ret_taken = 0;
         op->lanes[i].ret_next_due_ms = INT64_MAX;
         if (row)
             c->lanes[c->lane_count++] = walk_of(s, &op->lanes[i], row->number, begun_ns);
     }
     for (size_t i = 0; i < op->lane_count; i++) {
-        const struct lane_row *row = store_lanes_find(&s->lanes, op->lanes[i].lane, POOL_SUSPECT);
+        const struct lane_row *row = store_lanes_find(&s->lanes, op->lanes[i].lane, claim_pool(op, true));
         if (row)
             c->lanes[c->lane_count + c->suspect_count++] = walk_of_suspects(row->number);
     }

@@ -15,9 +15,15 @@ enum { AUTO_VACUUM_INCREMENTAL = 2 };
 #define DUE     "FROM tasks INDEXED BY tasks_due WHERE state = 0 AND kind <> 1 AND lane = ?1 "
 
 /* Claims by nodes that do not live; of a wish, that its task runs as it did when it was made. */
-#define LEFT_BEHIND "FROM claims WHERE node <> ?1 AND node NOT IN (SELECT id FROM nodes WHERE NOT dead)"
+#define LEFT_BEHIND "FROM claims WHERE node <> ?1 AND node NOT IN (SELECT id FROM nodes WHERE NOT dead) AND hold = 0"
+#define HANDED      "FROM claims INDEXED BY claims_hold WHERE hold > 0 AND hold = 1 "
 #define STILL_RUNS                                                                                                     \
     "EXISTS (SELECT 1 FROM tasks AS t WHERE t.id = wishes.task_id AND t.state = 3 AND t.fence = wishes.fence)"
+#define LEASED(index)                                                                                                  \
+    "task_leases AS l INDEXED BY " index " CROSS JOIN tasks AS t "                                                     \
+    "ON t.id = l.task_id AND t.state = 3 AND t.fence = l.fence "
+#define COUNT_LEASED(which)                                                                                            \
+    "SELECT count(*) FROM (SELECT 1 FROM " LEASED("task_leases_queue") "WHERE " which " LIMIT ?3)"
 
 /* Rows come in the order of their time, nearly: those in front are looked at, ?3 of them, and at most ?2 go. */
 #define OLDEST(table, time)                                                                                            \
@@ -38,6 +44,9 @@ static const char *const writer_sql[] = {
     [ST_TASK_INSERT] = "INSERT INTO tasks (rid" TASK_COLUMNS(SQL_NAME) ") VALUES (?" TASK_COLUMNS(
         SQL_MARK) ") "
                   "ON CONFLICT (id) DO NOTHING",
+    [ST_TASK_INSERT_FRESH] = "INSERT INTO tasks (rid" TASK_COLUMNS(SQL_NAME) ") VALUES (NULL" TASK_COLUMNS(
+        SQL_FRESH) ") "
+                   "ON CONFLICT (id) DO NOTHING",
     [ST_TASK_CREATED] = "SELECT created_ms FROM tasks WHERE id = ?",
     [ST_TASK_GUARDS] = "SELECT rid, tenant_id, state, fence, deleted, claim_id, version, kind, cursor_ms, last_run_ms, "
                        "losses, lane, gates IS NOT NULL, waits_for IS NOT NULL FROM tasks WHERE id = ?",
@@ -54,12 +63,36 @@ static const char *const writer_sql[] = {
     [ST_NEXT_DUE] = "SELECT due_ms, id " DUE "ORDER BY due_ms, id",
     [ST_CLAIM_TASK] = "UPDATE tasks SET state = 3, fence = fence + 1, claim_id = ?2 WHERE rid = ?1",
     [ST_CLAIM_EXISTS] = "SELECT 1 FROM claims WHERE id = ?",
-    [ST_CLAIM_INSERT] = "INSERT INTO claims (id, node, held, tasks) VALUES (?, ?, ?, ?)",
+    [ST_CLAIM_INSERT] = "INSERT INTO claims (id, node, held, tasks, hold) VALUES (?, ?, ?, ?, ?)",
     [ST_CLAIM_JOIN] = "UPDATE claims SET held = held + 1, tasks = CAST(tasks || ?2 AS BLOB) WHERE id = ?1",
     [ST_CLAIM_LEAVE] = "UPDATE claims SET held = held - ?2 WHERE id = ?1",
     [ST_CLAIM_DELETE] = "DELETE FROM claims WHERE id = ? AND held <= 0",
     [ST_CLAIM_BY_ID] = "SELECT id, tasks FROM claims WHERE id = ?",
     [ST_CLAIMS_LEFT_BEHIND] = "SELECT id, tasks " LEFT_BEHIND,
+    /* what others run: store_sqlite_hand.c, store_sqlite_leases.c, store_sqlite_workers.c */
+    [ST_CLAIM_HAND] = "UPDATE claims SET hold = 1 WHERE id = ?1 AND node = ?2 AND hold = 0",
+    [ST_CLAIMS_HANDED] = "SELECT id, tasks " HANDED "AND id < ?1",
+    [ST_CLAIMS_HANDED_BY] = "SELECT id, tasks " HANDED "AND node = ?1",
+    [ST_TASK_OF_CLAIM] = "SELECT id, lane FROM tasks WHERE rid = ?1 AND state = 3 AND claim_id = ?2",
+    [ST_RUNNING] = "SELECT 1 FROM tasks WHERE id = ?1 AND state = 3 AND fence = ?2",
+    [ST_TERMS_PUT] = "REPLACE INTO task_leases (tenant_id, task_id, queue, fence, until_ms, worker, progress) "
+                     "VALUES (?, ?, ?, ?, ?, ?, ?)",
+    [ST_TERMS_DROP] = "DELETE FROM task_leases WHERE task_id = ?",
+    [ST_TERMS_KEEP] = "UPDATE task_leases AS l SET until_ms = ?4, progress = coalesce(?5, progress) "
+                      "WHERE l.task_id = ?1 AND l.fence = ?2 AND l.tenant_id = ?3 AND EXISTS "
+                      "(SELECT 1 FROM tasks AS t WHERE t.id = l.task_id AND t.state = 3 AND t.fence = l.fence)",
+    [ST_TERMS_OF_QUEUE] = COUNT_LEASED("l.tenant_id = ?1 AND l.queue = ?2"),
+    [ST_TERMS_OF_TENANT] = COUNT_LEASED("l.tenant_id = ?1"),
+    [ST_TERMS_TIDY] = "DELETE FROM task_leases WHERE task_id IN (SELECT l.task_id FROM task_leases AS l "
+                      "INDEXED BY task_leases_until LEFT JOIN tasks AS t ON t.id = l.task_id AND t.state = 3 "
+                      "AND t.fence = l.fence WHERE l.until_ms <= ?1 AND t.rid IS NULL)",
+    [ST_TERMS_OVER] = "SELECT t.rid, l.until_ms FROM " LEASED("task_leases_until") "ORDER BY l.until_ms, l.task_id",
+    [ST_IS_TO_END] = "SELECT 1 FROM wishes WHERE task_id = ?1 AND fence = ?2 AND abort",
+    [ST_WORKER_PUT] = "INSERT INTO workers (id, name, version, slots, running, joined_ms, seen_ms, left_ms, doc) "
+                      "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (id) DO UPDATE SET name = ?2, "
+                      "version = ?3, slots = ?4, running = ?5, seen_ms = max(seen_ms, ?7), "
+                      "left_ms = CASE WHEN left_ms = 0 THEN ?8 ELSE left_ms END, doc = ?9",
+    [ST_WORKER_SLOTS] = "SELECT coalesce(sum(slots), 0) FROM workers WHERE left_ms = 0 AND seen_ms >= ?",
     [ST_SETTLE] = "UPDATE tasks SET state = ?2, due_ms = coalesce(?3, due_ms), attempts = ?4, losses = ?5, "
                   "claim_id = NULL, updated_ms = ?6, started_ms = coalesce(?7, started_ms), completed_ms = ?8, "
                   "last_error = ?9, cause = ?10, failed_ms = ?11 WHERE rid = ?1",
@@ -149,8 +182,9 @@ static const char *const writer_sql[] = {
     [ST_PLACES] = "SELECT node, n FROM places WHERE key = ?",
     [ST_PLACES_PUT] = "REPLACE INTO places (key, node, n) VALUES (?, ?, ?)",
     [ST_PLACES_GIVE_UP] = "DELETE FROM places WHERE key = ? AND node = ?",
-    [ST_PLACES_OF_DEAD] = "DELETE FROM places WHERE node NOT IN (SELECT id FROM nodes WHERE NOT dead)",
-    [ST_WISH_OWNER] = "SELECT c.node FROM tasks AS t CROSS JOIN claims AS c ON c.id = t.claim_id "
+    [ST_PLACES_OF_DEAD] = "DELETE FROM places WHERE node NOT IN (SELECT id FROM nodes WHERE NOT dead) "
+                          "AND node NOT IN (SELECT node " HANDED ")",
+    [ST_WISH_OWNER] = "SELECT c.node, c.hold = 2 FROM tasks AS t CROSS JOIN claims AS c ON c.id = t.claim_id "
                       "WHERE t.id = ?1 AND t.state = 3 AND t.fence = ?2",
     [ST_WISH] = "INSERT INTO wishes (task_id, node, fence, abort, by_scheduled_ms, created_ms) "
                 "VALUES (?1, ?2, ?3, ?4, ?6, ?5) ON CONFLICT (task_id) DO UPDATE SET "
@@ -181,6 +215,7 @@ static const char *const writer_sql[] = {
                          "AND key NOT IN (SELECT key FROM places) LIMIT ?2)",
     [ST_FORGET_NODES] = "DELETE FROM nodes WHERE id IN (SELECT id FROM nodes WHERE dead AND dead_ms < ?1 "
                         "AND id NOT IN (SELECT node FROM claims) LIMIT ?2)",
+    [ST_FORGET_WORKERS] = "DELETE FROM workers WHERE id IN (SELECT id FROM workers WHERE seen_ms < ?1 LIMIT ?2)",
     [ST_GIVE_BACK] = "PRAGMA incremental_vacuum(128)",
 };
 static_assert(array_count(writer_sql) == ST_WRITER_COUNT, "a statement without a text");
@@ -295,6 +330,12 @@ static enum err run_op(struct store_sqlite *s, struct op *op)
     case OP_SHARE: return sqlite_share(s, op);
     case OP_WISH: return sqlite_wish(s, op);
     case OP_WISHES: return sqlite_wishes(s, op);
+    case OP_HAND: return sqlite_hand(s, op);
+    case OP_HANDED: return sqlite_handed(s, op);
+    case OP_RUNNING: return sqlite_running(s, op);
+    case OP_KEEP: return sqlite_keep(s, op);
+    case OP_LEASES_OVER: return sqlite_leases_over(s, op);
+    case OP_WORKER: return sqlite_worker(s, op);
     }
     abort();
 }

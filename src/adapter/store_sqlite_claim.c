@@ -5,6 +5,11 @@
 
 #include "adapter/store_sqlite_claim.h"
 
+static int pool_of(const struct op_claim *op, bool suspects)
+{
+    return pool_of_suspects(op->lease ? POOL_LEASED : POOL_DISPATCHED, suspects);
+}
+
 /* Where a walk through a lane stands: behind this one. */
 struct place {
     int64_t due_ms;
@@ -31,6 +36,7 @@ static enum err claim_insert(struct store_sqlite *s, const struct op_claim *op, 
     (void)bind_uuid(st, 2, &op->node);
     sqlite3_bind_int64(st, 3, (int64_t)n);
     sqlite3_bind_blob64(st, 4, s->rids, n * sizeof *s->rids, SQLITE_STATIC);
+    sqlite3_bind_int(st, 5, op->lease ? CLAIM_LEASED : CLAIM_OWN);
     return conn_run(&s->conn, st, e);
 }
 
@@ -86,7 +92,7 @@ static enum err consider(struct store_sqlite *s, struct claiming *c, sqlite3_stm
 static bool may_claim(const struct op_claim *op, sqlite3_stmt *st)
 {
     int64_t due_ms = sqlite3_column_int64(st, AT_due_ms);
-    bool too_early = sqlite3_column_int(st, AT_delivery) == DELIVER_AT_MOST_ONCE && due_ms > op->now_ms;
+    bool too_early = due_ms > op->now_ms && sqlite3_column_int(st, AT_delivery) == DELIVER_AT_MOST_ONCE;
     return !too_early && (!op->own || claim_is_for(op, row_uuid(st, AT_id), due_ms));
 }
 
@@ -130,7 +136,7 @@ static enum err walk(struct store_sqlite *s, struct claiming *c, int64_t lane, s
 
 static enum err claim_lane(struct store_sqlite *s, struct claiming *c, struct lane_quota *q, struct error *e)
 {
-    const struct lane_row *lane = lanes_find(&s->conn, q->lane, POOL_DISPATCHED);
+    const struct lane_row *lane = lanes_find(&s->conn, q->lane, pool_of(c->op, false));
     struct place place = the_start;
     size_t passed = 0;
     q->ret_taken = 0;
@@ -174,7 +180,7 @@ static enum err next_suspect(struct store_sqlite *s, const struct op_claim *op, 
     struct place first = { 0 }, there;
     *ret_lane = 0;
     for (size_t i = 0; i < op->lane_count; i++) {
-        const struct lane_row *lane = lanes_find(&s->conn, op->lanes[i].lane, POOL_SUSPECT);
+        const struct lane_row *lane = lanes_find(&s->conn, op->lanes[i].lane, pool_of(op, true));
         bool found = false;
         if (lane && peek(s, op, lane->number, place, &there, &found, e))
             return e->code;
@@ -251,8 +257,8 @@ static enum err tell_what_is_left(struct store_sqlite *s, struct op_claim *op, s
     for (size_t i = 0; i < op->lane_count; i++) {
         struct lane_quota *q = &op->lanes[i];
         int64_t suspect_ms;
-        if (first_due(s, op, q->lane, POOL_DISPATCHED, &q->ret_next_due_ms, e) ||
-            first_due(s, op, q->lane, POOL_SUSPECT, &suspect_ms, e))
+        if (first_due(s, op, q->lane, pool_of(op, false), &q->ret_next_due_ms, e) ||
+            first_due(s, op, q->lane, pool_of(op, true), &suspect_ms, e))
             return e->code;
         op->ret_next_due_ms = min_of(op->ret_next_due_ms, q->ret_next_due_ms);
         op->ret_next_suspect_ms = min_of(op->ret_next_suspect_ms, suspect_ms);
@@ -275,6 +281,8 @@ static enum err mark_claimed(struct store_sqlite *s, const struct op_claim *op, 
         t->fence++;
         t->claim = op->claim;
         tally_move(&s->of_op, t->tenant, t->deleted, TASK_SCHEDULED, TASK_RUNNING);
+        if (op->lease && terms_put(s, t, op->lease, e))
+            return e->code;
     }
     return taken->n ? claim_insert(s, op, taken->n, e) : ERR_OK;
 }

@@ -51,7 +51,6 @@ static enum err read_held(struct store_sqlite *s, struct uuid claim, int64_t rid
     return rc;
 }
 
-/* All that the claims hold which the statement names. */
 static enum err read_all_held(struct store_sqlite *s, sqlite3_stmt *st, size_t max, size_t *n, struct arena *a,
                               struct error *e)
 {
@@ -193,10 +192,8 @@ static enum err move_lane(struct store_sqlite *s, const struct guards *g, const 
         return ERR_OK;
     if (lanes_at(&s->conn, g->lane, &row, e))
         return e->code;
-    if (row->pool == POOL_PULLED)
-        return ERR_OK;
     int64_t lane;
-    if (lane_number(s, row->lane, is ? POOL_SUSPECT : POOL_DISPATCHED, &lane, e))
+    if (lane_number(s, row->lane, pool_of_suspects(row->pool, is), &lane, e))
         return e->code;
     sqlite3_stmt *st = writer_stmt(s, ST_MOVE_LANE);
     sqlite3_bind_int64(st, 1, g->rid);
@@ -242,6 +239,14 @@ static enum err apply_verdict(struct store_sqlite *s, const struct guards *g, co
     return g->gated ? slots_settle(&s->slots, &v->id, next, &op->ret_woke, e) : ERR_OK;
 }
 
+static enum err drop_terms(struct store_sqlite *s, const struct guards *g, const struct settlement *v, struct error *e)
+{
+    const struct lane_row *row;
+    if (lanes_at(&s->conn, g->lane, &row, e))
+        return e->code;
+    return pool_is_leased(row->pool) ? terms_drop(s, &v->id, e) : ERR_OK;
+}
+
 static enum err settle_one(struct store_sqlite *s, struct op_settle *op, struct settlement *v, struct leaving *l,
                            struct error *e)
 {
@@ -253,7 +258,7 @@ static enum err settle_one(struct store_sqlite *s, struct op_settle *op, struct 
         return ERR_OK;
     if (v->replace ? write_replacement(s, &g, v->replace, &op->ret_woke, e) : apply_verdict(s, &g, v, op, e))
         return e->code;
-    if (leave(s, l, g.claim, e))
+    if (leave(s, l, g.claim, e) || drop_terms(s, &g, v, e))
         return e->code;
     return v->verdict.has_execution ? write_execution(s, v, e) : ERR_OK;
 }

@@ -215,13 +215,16 @@ static enum err forget_jobs(struct store_sqlite *s, int64_t before_ms, size_t ma
     return ERR_OK;
 }
 
-/* Dead nodes, limits that nobody asks for, wishes that are over. */
+/* Dead nodes, workers that are gone, limits that nobody asks for, wishes that are over. */
 static enum err forget_cluster(struct store_sqlite *s, const struct op_forget *op, size_t *count, struct error *e)
 {
-    static const enum writer_statement all[] = { ST_FORGET_WISHES, ST_FORGET_SHARES, ST_FORGET_NODES };
+    static const enum writer_statement all[] = { ST_FORGET_WISHES, ST_FORGET_SHARES, ST_FORGET_NODES,
+                                                 ST_FORGET_WORKERS };
+    if (conn_run(&s->conn, writer_stmt(s, ST_PLACES_OF_DEAD), e))
+        return e->code;
     for (size_t i = 0; i < array_count(all); i++) {
         sqlite3_stmt *st = writer_stmt(s, all[i]);
-        sqlite3_bind_int64(st, 1, op->now_ms - NODE_KEPT_MS);
+        sqlite3_bind_int64(st, 1, all[i] == ST_FORGET_WORKERS ? op->workers_before_ms : op->now_ms - NODE_KEPT_MS);
         sqlite3_bind_int64(st, 2, (int64_t)(op->max - *count));
         if (all[i] == ST_FORGET_SHARES)
             sqlite3_bind_int64(st, 3, op->now_ms);

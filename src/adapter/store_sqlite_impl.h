@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "adapter/store_columns.h"
+#include "adapter/store_hold.h"
 #include "adapter/store_lanes.h"
 #include "adapter/store_reading.h"
 #include "adapter/store_slots.h"
@@ -21,7 +22,7 @@ struct conn {
     enum err failed; /* set by conn_fail: whatever runs on this connection must be rolled back */
     struct error failure;
     struct store_lanes lanes;
-    struct buf texts[3]; /* JSON of the row being bound */
+    struct buf texts[4]; /* JSON of the row being bound */
 };
 
 enum conn_mode { CONN_WRITER, CONN_READER, CONN_CHECKPOINT, CONN_COPY /* reads, and may write elsewhere */ };
@@ -48,6 +49,55 @@ enum err lanes_at(struct conn *c, int64_t number, const struct lane_row **ret, s
 /* ---- rows and structs (store_sqlite_row.c) ---- */
 
 #define SQL_MARK(column, kind, member, max) ", ?"
+
+/* Nearly every task that comes in is one-time and has never run: half of its columns are 0 or NULL. They need not be bound where the
+ * statement itself says so. */
+#define FRESH_id                             "?"
+#define FRESH_tenant_id                      "?"
+#define FRESH_state                          "0"
+#define FRESH_fence                          "0"
+#define FRESH_deleted                        "0"
+#define FRESH_claim_id                       "NULL"
+#define FRESH_kind                           "0"
+#define FRESH_lane                           "?"
+#define FRESH_due_ms                         "?"
+#define FRESH_delivery                       "?"
+#define FRESH_version                        "?"
+#define FRESH_attempts                       "0"
+#define FRESH_losses                         "0"
+#define FRESH_completed_ms                   "0"
+#define FRESH_scheduled_ms                   "?"
+#define FRESH_started_ms                     "0"
+#define FRESH_updated_ms                     "?"
+#define FRESH_created_ms                     "?"
+#define FRESH_parent_id                      "NULL"
+#define FRESH_cursor_ms                      "0"
+#define FRESH_last_run_ms                    "0"
+#define FRESH_runs_count                     "0"
+#define FRESH_skipped_count                  "0"
+#define FRESH_priority                       "?"
+#define FRESH_target                         "?"
+#define FRESH_timeout_ms                     "?"
+#define FRESH_expires_after_ms               "?"
+#define FRESH_name                           "?"
+#define FRESH_task_type                      "?"
+#define FRESH_retry                          "?"
+#define FRESH_schedule                       "NULL"
+#define FRESH_last_error                     "NULL"
+#define FRESH_target_config                  "?"
+#define FRESH_extra                          "?"
+#define FRESH_payload                        "?"
+#define FRESH_gates                          "?"
+#define FRESH_needs                          "NULL"
+#define FRESH_waits_for                      "NULL"
+#define FRESH_cause                          "NULL"
+#define FRESH_resolved_ms                    "0"
+#define FRESH_resolution                     "NULL"
+#define FRESH_failed_ms                      "NULL"
+#define FRESH_calendar                       "NULL"
+#define SQL_FRESH(column, kind, member, max) ", " FRESH_##column
+bool row_is_fresh(struct conn *c, const struct task *t);
+void row_bind_fresh(struct conn *c, sqlite3_stmt *st, const struct task *t, int64_t lane);
 
 /* Binds the struct's members from parameter `first` on; a lane is bound by the caller. Texts are borrowed until the next bind. */
 void row_bind(struct conn *c, sqlite3_stmt *st, int first, const struct table *t, const void *row);
@@ -139,6 +189,7 @@ enum writer_statement {
     ST_COUNT_ADD,
     ST_LANE_INSERT,
     ST_TASK_INSERT,
+    ST_TASK_INSERT_FRESH,
     ST_TASK_CREATED,
     ST_TASK_GUARDS,
     ST_SETTLE_GUARDS,
@@ -156,6 +207,20 @@ enum writer_statement {
     ST_CLAIM_DELETE,
     ST_CLAIM_BY_ID,
     ST_CLAIMS_LEFT_BEHIND,
+    ST_CLAIM_HAND,
+    ST_CLAIMS_HANDED,
+    ST_TASK_OF_CLAIM,
+    ST_RUNNING,
+    ST_TERMS_PUT,
+    ST_TERMS_DROP,
+    ST_TERMS_KEEP,
+    ST_TERMS_OF_QUEUE,
+    ST_TERMS_OF_TENANT,
+    ST_TERMS_TIDY,
+    ST_TERMS_OVER,
+    ST_IS_TO_END,
+    ST_WORKER_PUT,
+    ST_WORKER_SLOTS,
     ST_SETTLE,
     ST_SETTLE_DONE,
     ST_MOVE_LANE,
@@ -206,6 +271,7 @@ enum writer_statement {
     ST_PLACES_PUT,
     ST_PLACES_GIVE_UP,
     ST_PLACES_OF_DEAD,
+    ST_CLAIMS_HANDED_BY,
     ST_WISH_OWNER,
     ST_WISH,
     ST_IS_WISHED,
@@ -228,6 +294,7 @@ enum writer_statement {
     ST_FORGET_WISHES,
     ST_FORGET_SHARES,
     ST_FORGET_NODES,
+    ST_FORGET_WORKERS,
     ST_GIVE_BACK,
     ST_WRITER_COUNT
 };
@@ -328,6 +395,18 @@ enum err calendar_check(struct store_sqlite *s, const struct task *t, struct err
 enum err calendar_unused(struct store_sqlite *s, const struct catalog_entry *x, struct error *e) must_use;
 enum err reader_sqlite_usage(struct reader *base, int32_t tenant, struct tenant_usage *ret, struct error *e);
 
+/* ---- what others run (store_sqlite_hand.c, store_sqlite_leases.c, store_sqlite_workers.c) ---- */
+
+/* How much of what a limit is about runs by a node's handed claims, and by leases; counted up to max. */
+enum err count_handed(struct store_sqlite *s, const struct uuid *node, const struct share_subject *about, int64_t max,
+                      int64_t *ret, struct error *e) must_use;
+enum err count_leased(struct store_sqlite *s, const struct share_subject *about, int64_t max, int64_t *ret,
+                      struct error *e) must_use;
+enum err terms_put(struct store_sqlite *s, const struct task *t, const struct lease_terms *terms,
+                   struct error *e) must_use;
+enum err terms_drop(struct store_sqlite *s, const struct uuid *task, struct error *e) must_use;
+enum err worker_slots(struct store_sqlite *s, int64_t now_ms, int64_t *ret, struct error *e) must_use;
+
 /* Whether a node is known, and marked dead (store_sqlite_nodes.c). */
 enum err node_look(struct store_sqlite *s, const struct uuid *id, bool *ret_known, bool *ret_dead,
                    struct error *e) must_use;
@@ -340,6 +419,12 @@ enum err sqlite_bury(struct store_sqlite *s, struct op *base);
 enum err sqlite_share(struct store_sqlite *s, struct op *base);
 enum err sqlite_wish(struct store_sqlite *s, struct op *base);
 enum err sqlite_wishes(struct store_sqlite *s, struct op *base);
+enum err sqlite_hand(struct store_sqlite *s, struct op *base);
+enum err sqlite_handed(struct store_sqlite *s, struct op *base);
+enum err sqlite_running(struct store_sqlite *s, struct op *base);
+enum err sqlite_keep(struct store_sqlite *s, struct op *base);
+enum err sqlite_leases_over(struct store_sqlite *s, struct op *base);
+enum err sqlite_worker(struct store_sqlite *s, struct op *base);
 enum err sqlite_forget(struct store_sqlite *s, struct op *base);
 
 /* ---- reading (store_sqlite_read.c; what stands besides tasks in store_sqlite_read_records.c) ---- */
@@ -378,6 +463,8 @@ enum reader_statement {
     RD_LIST_CALENDAR,
     RD_PENDING,
     RD_RECURRING,
+    RD_LEASE,
+    RD_WORKERS,
     RD_COUNT
 };
 
@@ -399,5 +486,9 @@ enum err reader_sqlite_causes(struct reader *base, int32_t tenant, size_t max, s
                               struct cause_groups *ret, struct error *e);
 enum err reader_sqlite_catalog_get(struct reader *base, int32_t tenant, enum catalog_kind kind, struct str name,
                                    struct arena *a, struct catalog_entry *ret, struct error *e);
+enum err reader_sqlite_lease(struct reader *base, int32_t tenant, struct uuid task, struct arena *a,
+                             struct lease_row *ret, struct error *e);
+enum err reader_sqlite_workers(struct reader *base, struct uuid before, size_t max, struct arena *a,
+                               struct worker_rows *ret, struct error *e);
 enum err reader_sqlite_catalog_list(struct reader *base, const struct catalog_filter *f, struct arena *a,
                                     struct catalog_page *ret, struct error *e);

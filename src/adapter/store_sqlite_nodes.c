@@ -107,15 +107,17 @@ enum err sqlite_beat(struct store_sqlite *s, struct op *base)
     struct op_beat *op = (struct op_beat *)base;
     struct error *e = &base->error;
     bool known, dead, wished, held;
+    int64_t slots;
     struct node_rows nodes;
     if (node_look(s, &op->node.id, &known, &dead, e) || (!dead && change_nodes(s, op, e)) ||
         list_nodes(s, &base->arena, &nodes, e) || exists_for(s, ST_IS_WISHED, &op->node.id, &wished, e) ||
-        exists_for(s, ST_LEFT_BEHIND, &op->node.id, &held, e))
+        exists_for(s, ST_LEFT_BEHIND, &op->node.id, &held, e) || worker_slots(s, op->now_ms, &slots, e))
         return e->code;
     op->ret = nodes;
     op->ret_dead = dead;
     op->ret_wished = wished;
     op->ret_held_by_dead = held;
+    op->ret_worker_slots = slots;
     op->ret_store_us = 0;
     return ERR_OK;
 }

@@ -55,6 +55,11 @@ static const char *const reader_sql[] = {
               "AND id < ?2" DOWN,
     [RD_PENDING] = SQL_PENDING,
     [RD_RECURRING] = SQL_RECURRING ")",
+    [RD_LEASE] =
+        "SELECT 0, l.tenant_id, l.task_id, l.queue, l.fence, l.until_ms, l.worker, l.progress "
+        "FROM task_leases AS l CROSS JOIN tasks AS t ON t.id = l.task_id AND t.state = 3 AND t.fence = l.fence "
+        "WHERE l.task_id = ?1 AND l.tenant_id = ?2",
+    [RD_WORKERS] = "SELECT 0" WORKER_COLUMNS(SQL_NAME) " FROM workers WHERE id < ?1 ORDER BY id DESC LIMIT ?2",
     [RD_CATALOG_LIST_ALL] = CATALOG "AND (tenant_id, name) > (?2, ?3) ORDER BY tenant_id, name LIMIT ?4",
 };
 static_assert(array_count(reader_sql) == RD_COUNT, "a statement without a text");
@@ -492,7 +497,8 @@ static enum err queue_due(struct reader *base, int32_t tenant, struct str queue,
         return e->code;
     for (size_t i = 0; i < c->lanes.top && due < DUE_MAX; i++) {
         const struct lane_row *l = c->lanes.by_number[i];
-        bool is_its = l->pool == POOL_DISPATCHED && l->lane.tenant == tenant && str_eq(l->lane.queue, queue);
+        bool is_its = (l->pool == POOL_DISPATCHED || l->pool == POOL_LEASED) && l->lane.tenant == tenant &&
+                      str_eq(l->lane.queue, queue);
         if (is_its && count_due(c, l->number, now_ms, DUE_MAX - due, &due, e))
             return e->code;
     }
@@ -527,6 +533,8 @@ enum err reader_sqlite_open(const char *path, struct reader **ret, struct error 
                                            .counts = counts,
                                            .queue_due = queue_due,
                                            .usage = reader_sqlite_usage,
+                                           .lease = reader_sqlite_lease,
+                                           .workers = reader_sqlite_workers,
                                            .free = free_reader };
     struct reader_sqlite *r = xnew(*r);
     r->base.ops = &ops;

@@ -35,30 +35,84 @@ static void bind_number(sqlite3_stmt *st, int at, const struct column *column, c
 /* JSON is made in a text of its own for each kind: it is read when the statement runs. */
 static struct buf *text_for(struct conn *c, enum column_kind kind)
 {
-    return &c->texts[kind == COL_RETRY ? 0 : kind == COL_SCHEDULE ? 1 : 2];
+    return &c->texts[kind == COL_RETRY ? 0 : kind == COL_SCHEDULE ? 1 : kind == COL_NEEDS ? 2 : 3];
+}
+
+static void bind_column(struct conn *c, sqlite3_stmt *st, int at, const struct column *column, const void *row)
+{
+    const void *member = (const char *)row + column->offset;
+    switch (column->kind) {
+    case COL_UUID: (void)bind_uuid(st, at, member); break;
+    case COL_BYTES32: sqlite3_bind_blob(st, at, member, 32, SQLITE_STATIC); break;
+    case COL_I64: sqlite3_bind_int64(st, at, *(const int64_t *)member); break;
+    case COL_INT:
+    case COL_BOOL:
+    case COL_DEAD_I64:
+    case COL_FAILED: bind_number(st, at, column, row); break;
+    case COL_TEXT: bind_text(st, at, *(const struct str *)member); break;
+    case COL_RETRY:
+    case COL_SCHEDULE:
+    case COL_GATES:
+    case COL_NEEDS:
+    case COL_DEAD_TEXT: bind_text(st, at, column_text(column, row, text_for(c, column->kind))); break;
+    case COL_LANE: break;
+    }
 }
 
 void row_bind(struct conn *c, sqlite3_stmt *st, int first, const struct table *t, const void *row)
 {
-    for (int i = 0; i < t->count; i++) {
-        const struct column *column = &t->columns[i];
-        const void *member = (const char *)row + column->offset;
-        int at = first + i;
-        switch (column->kind) {
-        case COL_UUID: (void)bind_uuid(st, at, member); break;
-        case COL_BYTES32: sqlite3_bind_blob(st, at, member, 32, SQLITE_STATIC); break;
-        case COL_I64: sqlite3_bind_int64(st, at, *(const int64_t *)member); break;
-        case COL_INT:
-        case COL_BOOL:
-        case COL_DEAD_I64:
-        case COL_FAILED: bind_number(st, at, column, row); break;
-        case COL_TEXT: bind_text(st, at, *(const struct str *)member); break;
-        case COL_RETRY:
-        case COL_SCHEDULE:
-        case COL_GATES:
-        case COL_DEAD_TEXT: bind_text(st, at, column_text(column, row, text_for(c, column->kind))); break;
-        case COL_LANE: break;
-        }
+    for (int i = 0; i < t->count; i++)
+        bind_column(c, st, first + i, &t->columns[i], row);
+}
+
+/* ---- tasks that have just been made ---- */
+
+static const char *const fresh[] = {
+#define X(column, kind, member, max) FRESH_##column,
+    TASK_COLUMNS(X)
+#undef X
+};
+
+static bool is_empty(struct conn *c, const struct column *column, const void *row)
+{
+    const void *member = (const char *)row + column->offset;
+    int64_t number;
+    switch (column->kind) {
+    case COL_UUID: return uuid_is_nil(*(const struct uuid *)member);
+    case COL_I64: return *(const int64_t *)member == 0;
+    case COL_INT:
+    case COL_BOOL:
+    case COL_DEAD_I64:
+    case COL_FAILED: return !column_number(column, row, &number) || number == 0;
+    case COL_TEXT: return ((const struct str *)member)->n == 0;
+    case COL_RETRY:
+    case COL_SCHEDULE:
+    case COL_GATES:
+    case COL_NEEDS:
+    case COL_DEAD_TEXT: return column_text(column, row, text_for(c, column->kind)).n == 0;
+    case COL_BYTES32:
+    case COL_LANE: return false;
+    }
+    return false;
+}
+
+bool row_is_fresh(struct conn *c, const struct task *t)
+{
+    for (int i = 0; i < table_tasks.count; i++)
+        if (fresh[i][0] != '?' && !is_empty(c, &table_tasks.columns[i], t))
+            return false;
+    return true;
+}
+
+void row_bind_fresh(struct conn *c, sqlite3_stmt *st, const struct task *t, int64_t lane)
+{
+    for (int i = 0, at = 1; i < table_tasks.count; i++) {
+        if (fresh[i][0] != '?')
+            continue;
+        if (i == AT_lane - 1)
+            sqlite3_bind_int64(st, at++, lane);
+        else
+            bind_column(c, st, at++, &table_tasks.columns[i], t);
     }
 }
 

@@ -35,18 +35,41 @@ static enum err write_bucket(struct store_sqlite *s, struct str key, const struc
     return conn_run(&s->conn, st, e);
 }
 
-static enum err read_places(struct store_sqlite *s, struct str key, struct uuid node, struct share_row *ret,
+/* Places of one that does not live are there for what it has handed. */
+static enum err read_place(struct store_sqlite *s, const struct share *share, struct uuid node, int64_t places,
+                           int64_t *ret, struct error *e)
+{
+    struct share_subject about = share_subject(share->key);
+    bool known, dead;
+    *ret = places;
+    if (node_look(s, &node, &known, &dead, e))
+        return e->code;
+    return known && !dead ? ERR_OK : count_handed(s, &node, &about, places, ret, e);
+}
+
+static enum err read_places(struct store_sqlite *s, const struct share *share, struct uuid node, struct share_row *ret,
                             struct error *e)
 {
+    struct share_subject about = share_subject(share->key);
     sqlite3_stmt *st = writer_stmt(s, ST_PLACES);
-    (void)bind_str(st, 1, key);
+    (void)bind_str(st, 1, share->key);
     for (bool row;;) {
         if (conn_step(&s->conn, st, &row, e))
             return e->code;
         if (!row)
-            return ERR_OK;
-        *(uuid_eq(row_uuid(st, 0), node) ? &ret->held : &ret->others) += sqlite3_column_int64(st, 1);
+            break;
+        int64_t n;
+        if (read_place(s, share, row_uuid(st, 0), sqlite3_column_int64(st, 1), &n, e)) {
+            sqlite3_reset(st);
+            return e->code;
+        }
+        *(uuid_eq(row_uuid(st, 0), node) ? &ret->held : &ret->others) += n;
     }
+    int64_t leased = 0;
+    if (share->concurrency && count_leased(s, &about, share->concurrency, &leased, e))
+        return e->code;
+    ret->others += leased;
+    return ERR_OK;
 }
 
 static enum err write_places(struct store_sqlite *s, struct str key, struct uuid node, int64_t n, struct error *e)
@@ -64,7 +87,7 @@ static enum err take_share(struct store_sqlite *s, struct uuid node, struct shar
 {
     struct share_row row = { 0 };
     bool found;
-    if (read_bucket(s, share->key, &row.bucket, &found, e) || read_places(s, share->key, node, &row, e))
+    if (read_bucket(s, share->key, &row.bucket, &found, e) || read_places(s, share, node, &row, e))
         return e->code;
     struct share_row before = row;
     share_take(share, &row, now_ms);

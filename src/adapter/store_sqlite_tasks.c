@@ -41,10 +41,23 @@ static enum err bind_task(struct store_sqlite *s, sqlite3_stmt *st, int64_t rid,
     return ERR_OK;
 }
 
+static enum err bind_new(struct store_sqlite *s, const struct task *t, sqlite3_stmt **ret, struct error *e)
+{
+    int64_t lane;
+    bool is_fresh = row_is_fresh(&s->conn, t);
+    *ret = writer_stmt(s, is_fresh ? ST_TASK_INSERT_FRESH : ST_TASK_INSERT);
+    if (!is_fresh)
+        return bind_task(s, *ret, 0, t, e);
+    if (lane_number(s, task_lane(t), task_pool(t), &lane, e))
+        return e->code;
+    row_bind_fresh(&s->conn, *ret, t, lane);
+    return ERR_OK;
+}
+
 enum err insert_task(struct store_sqlite *s, const struct task *t, bool *ret_new, struct error *e)
 {
-    sqlite3_stmt *st = writer_stmt(s, ST_TASK_INSERT);
-    if (bind_task(s, st, 0, t, e) || conn_run(&s->conn, st, e))
+    sqlite3_stmt *st;
+    if (bind_new(s, t, &st, e) || conn_run(&s->conn, st, e))
         return e->code;
     *ret_new = sqlite3_changes(s->conn.db) > 0;
     if (!*ret_new)

@@ -1,7 +1,8 @@
 /* OP_WISH and OP_WISHES. That a wish is over is seen when it is read: who settles a task knows nothing of wishes. */
 #include "adapter/store_sqlite_impl.h"
 
-static enum err find_owner(struct store_sqlite *s, const struct op_wish *op, struct uuid *ret, struct error *e)
+static enum err find_owner(struct store_sqlite *s, const struct op_wish *op, struct uuid *ret, bool *ret_leased,
+                           struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_WISH_OWNER);
     bool row;
@@ -12,6 +13,7 @@ static enum err find_owner(struct store_sqlite *s, const struct op_wish *op, str
     if (!row)
         return wish_too_late(e);
     *ret = row_uuid(st, 0);
+    *ret_leased = sqlite3_column_int(st, 1);
     sqlite3_reset(st);
     return ERR_OK;
 }
@@ -19,12 +21,14 @@ static enum err find_owner(struct store_sqlite *s, const struct op_wish *op, str
 enum err sqlite_wish(struct store_sqlite *s, struct op *base)
 {
     struct op_wish *op = (struct op_wish *)base;
+    static const struct uuid nobody; /* has to give a leased task back: its worker is told (OP_KEEP) */
     struct uuid owner;
-    if (find_owner(s, op, &owner, &base->error))
+    bool leased;
+    if (find_owner(s, op, &owner, &leased, &base->error))
         return base->error.code;
     sqlite3_stmt *st = writer_stmt(s, ST_WISH);
     (void)bind_uuid(st, 1, &op->id);
-    (void)bind_uuid(st, 2, &owner);
+    sqlite3_bind_blob(st, 2, leased ? nobody.b : owner.b, sizeof owner.b, SQLITE_STATIC);
     sqlite3_bind_int64(st, 3, op->fence);
     sqlite3_bind_int(st, 4, op->abort);
     sqlite3_bind_int64(st, 5, op->now_ms);

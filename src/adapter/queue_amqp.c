@@ -1,0 +1,470 @@
+/* Handles, what publishes, and what asks. Taking is in queue_amqp_take.c, lapses are in queue_amqp_lapsed.c. */
+#include <sys/eventfd.h>
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "adapter/clock_system.h"
+#include "adapter/queue_amqp_impl.h"
+#include "core/message.h"
+
+enum {
+    TASK_TEXT_MAX = 32 << 20,
+    TIMEOUT_MARGIN_MS = 60000, /* the broker's timeout is checked once a minute, and begins before the task does */
+    EPOCH_WAIT_MS = 500,
+    TIME_EVERY_MS = 500,
+    CLAIM_OLD_MS =
+        10000, /* who asks whether a queue knows something asks about what was pushed longer ago (port/courier.h) */
+};
+
+/* ---- links ---- */
+
+static struct queue_hub *owner(struct rabbit_link *l)
+{
+    return l->owner;
+}
+
+static struct held *hold(struct rabbit_link *l, struct rabbit_message *m)
+{
+    struct held *h = xnew(*h);
+    h->tag = m->tag;
+    h->generation = l->generation;
+    h->redelivered = m->redelivered;
+    h->fired = m->fired;
+    memcpy(h->reason, m->reason, sizeof h->reason);
+    h->body = m->body;
+    m->body = (struct buf){ 0 };
+    return h;
+}
+
+static void on_news(struct queue_hub *hub, struct rabbit_message *m)
+{
+    if (strcmp(m->consumer, CONSUMER_CATALOGUE) == 0) {
+        struct error e = { 0 };
+        catalogue_heard(hub, m);
+        if (rabbit_ack(&hub->link, CHANNEL_NEWS, m->tag, false, &e))
+            return; /* a broken link is seen by who reads on */
+    } else if (strcmp(m->consumer, CONSUMER_CONTROL) == 0) {
+        control_heard(hub, m);
+    } else {
+        hub->rung = true; /* a bell */
+    }
+}
+
+static void on_message(struct rabbit_link *l, struct rabbit_message *m)
+{
+    struct queue_hub *hub = owner(l);
+    if (m->channel == CHANNEL_NEWS)
+        on_news(hub, m);
+    else
+        list_push(m->channel == CHANNEL_LAPSED ? &hub->lapsed_inbox : &hub->inbox, &hold(l, m)->link);
+    (void)!write(hub->wake_fd, &(uint64_t){ 1 }, sizeof(uint64_t));
+}
+
+static void forget_all(struct map *m)
+{
+    map_each (m, slot)
+        free(slot->value);
+    map_release(m);
+    map_init(m, HASH_STABLE);
+}
+
+static void on_closed(struct rabbit_link *l)
+{
+    struct queue_hub *hub = owner(l);
+    forget_all(&hub->delivered);
+    forget_all(&hub->lapses);
+    held_free_all(&hub->inbox);
+    held_free_all(&hub->lapsed_inbox);
+    hub->abort_count = 0;
+    hub->epoch = 0;
+    for (size_t i = 0; i < hub->routes.n; i++)
+        hub->routes.v[i]->catalogued = hub->routes.v[i]->ringing = false;
+}
+
+/* What both links need to be there. */
+static enum err declare_all(struct queue_hub *hub, struct rabbit_link *l, struct error *e)
+{
+    return rabbit_open_channel(l, CHANNEL_ASK, false, e) ||
+                   rabbit_declare(l, CHANNEL_ASK, hub->lapsed_name, RABBIT_KEPT, NULL, e) ||
+                   rabbit_declare(l, CHANNEL_ASK, hub->dead_name, RABBIT_KEPT, NULL, e) ||
+                   rabbit_declare(l, CHANNEL_ASK, hub->routes_name, RABBIT_STREAM, NULL, e) ||
+                   rabbit_declare_fanout(l, CHANNEL_ASK, hub->control_name, e)
+               ? e->code
+               : ERR_OK;
+}
+
+static enum err on_opened(struct rabbit_link *l, struct error *e)
+{
+    struct queue_hub *hub = owner(l);
+    if (declare_all(hub, l, e) || rabbit_open_channel(l, CHANNEL_TAKE, false, e) ||
+        rabbit_open_channel(l, CHANNEL_NEWS, false, e) || rabbit_open_channel(l, CHANNEL_LAPSED, false, e) ||
+        rabbit_qos(l, CHANNEL_NEWS, NEWS_PREFETCH, e))
+        return e->code;
+    l->vital = 1u << CHANNEL_TAKE | 1u << CHANNEL_NEWS | 1u << CHANNEL_LAPSED;
+    return rabbit_consume_stream(l, CHANNEL_NEWS, hub->routes_name, CONSUMER_CATALOGUE, e);
+}
+
+static enum err on_push_opened(struct rabbit_link *l, struct error *e)
+{
+    if (declare_all(owner(l), l, e) || rabbit_open_publisher(l, e))
+        return e->code;
+    l->vital = 1u << 1;
+    return ERR_OK;
+}
+
+static void on_push_message(struct rabbit_link *l, struct rabbit_message *m)
+{
+    (void)l, (void)m; /* nothing is consumed there */
+}
+
+static const struct rabbit_hooks take_hooks = { on_opened, on_message, on_closed };
+static const struct rabbit_hooks push_hooks = { on_push_opened, on_push_message, NULL };
+
+/* ---- pushing ---- */
+
+static struct route *route_for(struct queue_hub *hub, const struct task *t)
+{
+    struct route_facts facts = route_of(hub, t, queue_tenant(hub->names, t->tenant));
+    return routes_get(&hub->pushed, hub, &facts);
+}
+
+static enum err find_routes(struct queue_hub *hub, const struct task *tasks, size_t n, struct error *e)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct route *r = route_for(hub, &tasks[i]);
+        r->pushed = 0;
+        if (catalogue_add(hub, r, e))
+            return e->code;
+    }
+    return ERR_OK;
+}
+
+static enum err publish_task(struct queue_hub *hub, const struct task *t, struct error *e)
+{
+    struct jw w;
+    struct route *r = route_for(hub, t);
+    buf_reset(&hub->text);
+    jw_init(&w, &hub->text);
+    message_write_task(&w, t, queue_tenant(hub->names, t->tenant));
+    if (hub->text.full)
+        return error_set(e, ERR_LIMIT, "a task is larger than %d MiB", TASK_TEXT_MAX >> 20);
+    r->pushed++;
+    return rabbit_publish(
+        &hub->push,
+        &(struct rabbit_letter){
+            .key = str_from(r->name), .body = buf_str(&hub->text), .type = "task", .mandatory = true },
+        e);
+}
+
+/* When the tasks are there, so that who wakes up finds them; each wakes one worker. Nobody waits until they have rung. */
+static void ring_bells(struct queue_hub *hub, const struct task *tasks, size_t n)
+{
+    struct error ignored = { 0 };
+    rabbit_publish_begin(&hub->push);
+    for (size_t i = 0; i < n; i++) {
+        struct route *r = route_for(hub, &tasks[i]);
+        const struct rabbit_letter bell = { .key = str_from(r->bell), .transient = true };
+        for (size_t bells = min_of(r->pushed, BELLS_MAX); bells; bells--)
+            if (rabbit_publish(&hub->push, &bell, &ignored))
+                return;
+        r->pushed = 0;
+    }
+}
+
+static enum err publish_all(struct queue_hub *hub, const struct task *tasks, size_t n, bool *ret_unsure,
+                            struct error *e)
+{
+    rabbit_publish_begin(&hub->push);
+    *ret_unsure = true;
+    for (size_t i = 0; i < n; i++)
+        if (publish_task(hub, &tasks[i], e))
+            return e->code;
+    if (rabbit_publish_end(&hub->push, e)) {
+        if (e->code != ERR_NOT_FOUND)
+            return e->code;
+        /* A queue was deleted: the next push declares it anew. */
+        *ret_unsure = hub->push.confirms.returned < n;
+        rabbit_drop(&hub->push, e);
+        return e->code = ERR_UNAVAILABLE;
+    }
+    *ret_unsure = false;
+    ring_bells(hub, tasks, n);
+    return ERR_OK;
+}
+
+static enum err push(struct queue *q, const struct task *tasks, size_t n, bool *ret_unsure, struct error *e)
+{
+    struct queue_hub *hub = hub_of(q);
+    pthread_mutex_lock(&hub->push_lock);
+    enum err rc = rabbit_ready_to_publish(&hub->push, e);
+    if (!rc)
+        rc = find_routes(hub, tasks, n, e);
+    if (!rc)
+        rc = publish_all(hub, tasks, n, ret_unsure, e);
+    pthread_mutex_unlock(&hub->push_lock);
+    return rc;
+}
+
+/* To all workers: who has it heeds it, and who gets it later. */
+static enum err abort_one(struct queue *q, struct delivery_id d, struct error *e)
+{
+    struct queue_hub *hub = hub_of(q);
+    char text[UUID_TEXT + 32], task[UUID_TEXT + 1];
+    uuid_format(d.task, task);
+    snprintf(text, sizeof text, "%s %lld", task, (long long)d.fence);
+    pthread_mutex_lock(&hub->push_lock);
+    enum err rc = rabbit_ready_to_publish(&hub->push, e);
+    if (!rc) {
+        rabbit_publish_begin(&hub->push);
+        const struct rabbit_letter letter = {
+            .exchange = str_from(hub->control_name), .body = str_from(text), .type = "abort", .transient = true
+        };
+        rc = rabbit_publish(&hub->push, &letter, e) || rabbit_publish_end(&hub->push, e) ? e->code : ERR_OK;
+    }
+    pthread_mutex_unlock(&hub->push_lock);
+    return rc;
+}
+
+/* Nobody waits until it has arrived: the next one is soon. */
+void tell_time(struct queue_hub *hub)
+{
+    char text[32];
+    struct error ignored = { 0 };
+    pthread_mutex_lock(&hub->push_lock);
+    if (rabbit_now_ms() - hub->told_ms >= TIME_EVERY_MS && !rabbit_ready_to_publish(&hub->push, &ignored)) {
+        snprintf(text, sizeof text, "%lld", (long long)clock_wall_us(clock_system()));
+        const struct rabbit_letter letter = {
+            .exchange = str_from(hub->control_name), .body = str_from(text), .type = "time", .transient = true
+        };
+        rabbit_publish_begin(&hub->push);
+        if (rabbit_publish(&hub->push, &letter, &ignored) == ERR_OK)
+            hub->told_ms = rabbit_now_ms();
+    }
+    pthread_mutex_unlock(&hub->push_lock);
+}
+
+/* ---- acknowledging ---- */
+
+static enum err ack_in(struct queue_hub *hub, struct map *of, uint16_t channel, const struct delivery_id *id,
+                       struct error *e)
+{
+    struct outstanding *d = map_remove(of, delivery_bytes(id));
+    if (!d)
+        return ERR_OK;
+    uint64_t tag = d->tag;
+    free(d);
+    return rabbit_ack(&hub->link, channel, tag, false, e);
+}
+
+static enum err ack(struct queue *q, const struct delivery_id *v, size_t n, struct error *e)
+{
+    struct queue_hub *hub = hub_of(q);
+    enum err rc = ERR_OK;
+    pthread_mutex_lock(&hub->lock);
+    if (hub->link.state && rabbit_pump(&hub->link, 0, e))
+        rc = ERR_OK; /* it broke: what came by it is not ours any more */
+    for (size_t i = 0; !rc && i < n; i++)
+        rc = ack_in(hub, &hub->delivered, CHANNEL_TAKE, &v[i], e) || ack_in(hub, &hub->lapses, CHANNEL_LAPSED, &v[i], e)
+                 ? e->code
+                 : ERR_OK;
+    pthread_mutex_unlock(&hub->lock);
+    return rc;
+}
+
+/* A delivery is a worker's for as long as the connection is: which this keeps up. */
+static enum err renew(struct queue *q, const struct task *const *running, size_t n, const struct take *by,
+                      struct error *e)
+{
+    (void)running, (void)n, (void)by;
+    struct queue_hub *hub = hub_of(q);
+    pthread_mutex_lock(&hub->lock);
+    enum err rc = rabbit_ready(&hub->link, e);
+    pthread_mutex_unlock(&hub->lock);
+    return rc;
+}
+
+/* Nobody can look into a queue here: what waits, waits. */
+static enum err recall(struct queue *q, struct delivery_id d, bool *ret_recalled, struct error *e)
+{
+    (void)q, (void)d, (void)e;
+    *ret_recalled = false;
+    return ERR_OK;
+}
+
+/* ---- asking ---- */
+
+/* The catalogue is read as it comes; one that has no epoch yet gets one, from somebody. */
+static enum err read_epoch(struct queue_hub *hub, struct error *e)
+{
+    for (int tries = 0; tries < 2; tries++) {
+        int64_t end = rabbit_now_ms() + EPOCH_WAIT_MS;
+        for (int64_t left = EPOCH_WAIT_MS; !hub->epoch && left > 0; left = end - rabbit_now_ms())
+            if (rabbit_pump(&hub->link, left, e))
+                return e->code;
+        if (hub->epoch)
+            return ERR_OK;
+        pthread_mutex_unlock(&hub->lock);
+        pthread_mutex_lock(&hub->push_lock);
+        enum err rc = rabbit_ready_to_publish(&hub->push, e) || catalogue_add_epoch(hub, e) ? e->code : ERR_OK;
+        pthread_mutex_unlock(&hub->push_lock);
+        pthread_mutex_lock(&hub->lock);
+        if (rc)
+            return rc;
+    }
+    return error_set(e, ERR_UNAVAILABLE, "RabbitMQ: '%s' can not be read", hub->routes_name);
+}
+
+/* Another epoch: all that was pushed before it is lost. Only who saw the one before knows that, and can not tell when something was pushed; but
+ * nobody asks about what is younger than CLAIM_OLD_MS, or, in that time, about what was pushed after the change. */
+static enum err known(struct queue *q, const struct delivery_id *v, size_t n, bool *ret, struct error *e)
+{
+    (void)e;
+    struct queue_hub *hub = hub_of(q);
+    pthread_mutex_lock(&hub->lock);
+    bool lost = hub->epoch_lost_ms && rabbit_now_ms() - hub->epoch_lost_ms < CLAIM_OLD_MS;
+    for (size_t i = 0; i < n; i++)
+        ret[i] = !lost || map_get(&hub->delivered, delivery_bytes(&v[i]));
+    pthread_mutex_unlock(&hub->lock);
+    return ERR_OK;
+}
+
+static enum err count_waiting(struct queue_hub *hub, int64_t *ret, struct error *e)
+{
+    const uint32_t *ready;
+    if (routes_count(hub, hub->routes.v, hub->routes.n, &ready, e))
+        return e->code;
+    *ret = 0;
+    for (size_t i = 0; i < hub->routes.n; i++)
+        *ret += ready[i];
+    return ERR_OK;
+}
+
+static enum err look(struct queue *q, struct queue_state *ret, struct error *e)
+{
+    struct queue_hub *hub = hub_of(q);
+    int64_t limit_ms = hub->url.consumer_timeout_ms, waiting = 0;
+    pthread_mutex_lock(&hub->lock);
+    enum err rc =
+        rabbit_ready(&hub->link, e) || read_epoch(hub, e) || count_waiting(hub, &waiting, e) ? e->code : ERR_OK;
+    if (!rc)
+        *ret = (struct queue_state){ .waiting = waiting,
+                                     .delivered = -1,
+                                     .epoch = hub->epoch,
+                                     .timeout_max_ms =
+                                         limit_ms ? max_of(limit_ms - TIMEOUT_MARGIN_MS, limit_ms / 2) : INT64_MAX };
+    pthread_mutex_unlock(&hub->lock);
+    return rc;
+}
+
+static size_t depth(struct queue *q)
+{
+    (void)q; /* what waits is at the broker: see look */
+    return 0;
+}
+
+/* ---- handles ---- */
+
+/* What came and was not handed out goes back as one that never began. */
+static void give_back_inbox(struct queue_hub *hub)
+{
+    struct error e = { 0 };
+    while (hub->link.state && !list_empty(&hub->inbox)) {
+        struct held *h = container_of(hub->inbox.next, struct held, link);
+        uint64_t tag = h->tag;
+        list_remove(&h->link);
+        held_free(h);
+        if (rabbit_reject(&hub->link, CHANNEL_TAKE, tag, false, &e))
+            return;
+    }
+}
+
+static void hub_free(struct queue_hub *hub)
+{
+    give_back_inbox(hub);
+    rabbit_link_release(&hub->link);
+    rabbit_link_release(&hub->push);
+    on_closed(&hub->link);
+    map_release(&hub->delivered);
+    map_release(&hub->lapses);
+    routes_release(&hub->routes);
+    routes_release(&hub->pushed);
+    rabbit_url_release(&hub->url);
+    buf_release(&hub->text);
+    free(hub->aborts);
+    close(hub->wake_fd);
+    pthread_mutex_destroy(&hub->lock);
+    pthread_mutex_destroy(&hub->push_lock);
+    free(hub);
+}
+
+static void free_queue(struct queue *q)
+{
+    struct queue_hub *hub = hub_of(q);
+    free(container_of(q, struct queue_amqp, base));
+    pthread_mutex_lock(&hub->lock);
+    bool last = --hub->handles == 0;
+    pthread_mutex_unlock(&hub->lock);
+    if (last)
+        hub_free(hub);
+}
+
+static struct queue *handle_of(struct queue_hub *hub)
+{
+    static const struct queue_ops ops = {
+        .push = push,
+        .take = queue_amqp_take,
+        .renew = renew,
+        .ack = ack,
+        .lapsed = queue_amqp_lapsed,
+        .recall = recall,
+        .abort = abort_one,
+        .known = known,
+        .look = look,
+        .depth = depth,
+        .free = free_queue,
+    };
+    struct queue_amqp *q = xnew(*q);
+    q->base.ops = &ops;
+    q->hub = hub;
+    pthread_mutex_lock(&hub->lock);
+    hub->handles++;
+    pthread_mutex_unlock(&hub->lock);
+    return &q->base;
+}
+
+struct queue *queue_amqp_twin(struct queue *q)
+{
+    return handle_of(hub_of(q));
+}
+
+enum err queue_amqp_open(const struct amqp_setup *setup, struct queue **ret, struct error *e)
+{
+    struct rabbit_url url;
+    if (rabbit_url_parse(setup->url, &url, e))
+        return e->code;
+    struct queue_hub *hub = xnew(*hub);
+    hub->url = url;
+    hub->names = setup->names;
+    rabbit_name(&hub->url, hub->routes_name, "routes");
+    rabbit_name(&hub->url, hub->lapsed_name, "lapsed");
+    rabbit_name(&hub->url, hub->dead_name, "dead");
+    rabbit_name(&hub->url, hub->control_name, "control");
+    rabbit_link_init(&hub->link, &hub->url, &take_hooks, hub);
+    rabbit_link_init(&hub->push, &hub->url, &push_hooks, hub);
+    routes_init(&hub->routes);
+    routes_init(&hub->pushed);
+    map_init(&hub->delivered, HASH_STABLE);
+    map_init(&hub->lapses, HASH_STABLE);
+    list_init(&hub->inbox);
+    list_init(&hub->lapsed_inbox);
+    buf_init(&hub->text, TASK_TEXT_MAX);
+    pthread_mutex_init(&hub->lock, NULL);
+    pthread_mutex_init(&hub->push_lock, NULL);
+    hub->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    assert(hub->wake_fd >= 0);
+    *ret = handle_of(hub);
+    return ERR_OK;
+}

@@ -1,0 +1,155 @@
+#pragma once
+/* adapter/queue_amqp_impl.h - the queue over AMQP. docs/RABBITMQ.md says what is kept at the broker, and why so.
+ *
+ * Handles of one process that are twins share a hub. It has two links: one publishes, for the broker stops reading from who publishes when
+ * it is short of memory, and one takes and acknowledges. Each has its lock, held while a broker is asked, but not while one waits for work.
+ * Nobody asks for the lock of a link while holding the other's.
+ *
+ * A route is a queue at the broker: tasks that every worker either serves or does not. Workers find out about routes by a stream that all
+ * read from its beginning (the catalogue), whose first record is also the queue's epoch. */
+#include <pthread.h>
+
+#include "adapter/amqp.h"
+#include "adapter/amqp_impl.h"
+#include "base/list.h"
+#include "base/map.h"
+
+enum { /* channels of the link that takes; of the link that publishes, the second is for declaring */
+       CHANNEL_TAKE = 1,
+       CHANNEL_ASK = 2,  /* whatever may be refused */
+       CHANNEL_NEWS = 3, /* the catalogue, what all workers are told, bells */
+       CHANNEL_LAPSED = 4,
+};
+enum { NEWS_PREFETCH = 1000 };
+#define CONSUMER_CONTROL   "control"
+#define CONSUMER_CATALOGUE "catalogue"
+
+/* What the tasks of a route have in common. */
+struct route_facts {
+    struct str tenant; /* empty: those without queues of their own */
+    struct str queue, requires;
+    int64_t cpu_milli, memory_mb;
+    int priority_min, priority_max;
+    bool suspect;
+};
+
+struct route {
+    struct route_facts facts; /* texts are behind it, like the next */
+    struct str text;          /* as the catalogue has it */
+    char name[RABBIT_NAME], bell[RABBIT_NAME];
+    size_t number;     /* among the hub's */
+    bool catalogued;   /* the catalogue has it, for sure */
+    uint64_t declared; /* by the connection of that generation */
+    size_t asked;      /* of its messages, in the round that runs */
+    bool ringing;      /* its bell is consumed */
+    size_t pushed;     /* of a batch */
+};
+
+struct route_set {
+    struct map by_text;
+    struct route **v; /* in no order */
+    size_t n, cap;
+};
+
+/* A message that was read, and is neither acknowledged nor given back. */
+struct held {
+    struct list link;
+    uint64_t tag, generation;
+    bool redelivered, fired;
+    char reason[RABBIT_WORD];
+    struct buf body;
+};
+
+/* A delivery that is with a worker here; or a lapse that was reported. */
+struct outstanding {
+    struct delivery_id id;
+    uint64_t tag;
+    int64_t since_ms;
+    bool aborted; /* told */
+};
+
+enum { TOMBSTONES = 1024, TIMES = 8 };
+
+struct queue_hub {
+    struct rabbit_url url;
+    const struct queue_names *names;
+    char routes_name[RABBIT_NAME], lapsed_name[RABBIT_NAME], dead_name[RABBIT_NAME], control_name[RABBIT_NAME];
+
+    pthread_mutex_t push_lock; /* of these */
+    struct rabbit_link push;
+    struct route_set pushed;
+    struct buf text; /* of what is published */
+    int64_t told_ms; /* when the time was */
+
+    pthread_mutex_t lock; /* of all below */
+    int handles;
+    struct rabbit_link link;
+    struct route_set routes;
+    size_t turn;                /* whose routes are asked first, for fairness */
+    struct map delivered;       /* delivery_id → struct outstanding */
+    struct list inbox;          /* struct held: came, and was not handed out */
+    struct map lapses;          /* delivery_id → struct outstanding: reported, not acknowledged */
+    struct list lapsed_inbox;   /* struct held */
+    uint64_t listening;         /* the generation that hears what is said to all workers */
+    bool rung;                  /* something may be there to take, or something else was said */
+    struct delivery_id *aborts; /* not told yet */
+    size_t abort_count, abort_cap;
+    struct delivery_id tombstones[TOMBSTONES]; /* asked to abort, and not here: they may still come */
+    size_t tombstone_next;
+    uint64_t epoch;          /* of the catalogue; 0: not read yet */
+    uint64_t epoch_before;   /* that this process knew of */
+    int64_t epoch_lost_ms;   /* when it was seen to have changed; 0: never */
+    int64_t ahead_us[TIMES]; /* of our steady clock, by what was told last: what came late makes it less, never more */
+    size_t time_count;
+    int wake_fd; /* for who waits for work while another thread reads */
+};
+
+struct queue_amqp {
+    struct queue base;
+    struct queue_hub *hub;
+};
+
+static inline struct queue_hub *hub_of(struct queue *q)
+{
+    return container_of(q, struct queue_amqp, base)->hub;
+}
+
+static inline struct str delivery_bytes(const struct delivery_id *d)
+{
+    return (struct str){ (const char *)d, sizeof *d };
+}
+
+/* ---- routes (queue_amqp_routes.c) ---- */
+
+void routes_init(struct route_set *s);
+void routes_release(struct route_set *s);
+struct route *routes_get(struct route_set *s, struct queue_hub *hub,
+                         const struct route_facts *facts); /* made if need be */
+struct route_facts route_of(const struct queue_hub *hub, const struct task *t, struct str tenant);
+/* Whether a worker serves a route. ERR_INVALID: it would serve a part of it. */
+enum err route_serves(const struct route_facts *r, const struct queue_filter *f, bool *ret, struct error *e) must_use;
+/* What the catalogue says. */
+void catalogue_heard(struct queue_hub *hub, const struct rabbit_message *m);
+/* With the lock of who publishes: what was pushed there will find its queue, and workers the route. */
+enum err catalogue_add(struct queue_hub *hub, struct route *r, struct error *e) must_use;
+enum err catalogue_add_epoch(struct queue_hub *hub, struct error *e) must_use;
+
+/* ---- taking (queue_amqp_take.c) and lapses (queue_amqp_lapsed.c) ---- */
+
+enum err queue_amqp_take(struct queue *q, const struct take *t, struct arena *a, struct taken *ret,
+                         struct error *e) must_use;
+enum err queue_amqp_lapsed(struct queue *q, int64_t now_ms, struct arena *a, struct lapses *ret,
+                           struct error *e) must_use;
+/* How many wait on each route; the answer is the channel's. */
+enum err routes_count(struct queue_hub *hub, struct route *const *v, size_t n, const uint32_t **ret,
+                      struct error *e) must_use;
+void control_heard(struct queue_hub *hub, const struct rabbit_message *m);
+void held_free(struct held *h);
+void held_free_all(struct list *l);
+
+/* Without locks: a broker has no clock, so who asks for lapses, a control node, tells workers the time. */
+void tell_time(struct queue_hub *hub);
+
+/* Without locks: to another queue, confirmed, and then acknowledged where it came from. */
+enum err held_move(struct queue_hub *hub, struct list *from, uint16_t channel, const char *to, bool fired,
+                   struct error *e) must_use;

@@ -1,0 +1,61 @@
+/* OP_HAND, OP_HANDED and OP_RUNNING: what a queue has, and what still runs. */
+#include <stdlib.h>
+
+#include "adapter/store_memory_impl.h"
+
+bool memory_runs(const struct store_memory *s, struct uuid task, int64_t fence)
+{
+    const struct task *t = table_get(&s->table, task);
+    return t && t->state == TASK_RUNNING && t->fence == fence;
+}
+
+enum err memory_hand(struct store_memory *s, struct op *base)
+{
+    struct op_hand *op = container_of(base, struct op_hand, op);
+    if (memory_node_is_dead(s, op->node))
+        return node_is_dead(&base->error);
+    for (size_t i = 0; i < op->n; i++)
+        (void)table_hand_claim(&s->table, op->claims[i], op->node);
+    return ERR_OK;
+}
+
+static int by_id(const void *x, const void *y)
+{
+    const struct task *const *a = x, *const *b = y;
+    return uuid_cmp((*a)->id, (*b)->id);
+}
+
+static void pick_handed(const struct claim *c, const struct op_handed *op, struct picks *p)
+{
+    if (c->hold != CLAIM_HANDED || uuid_time_ms(c->id) >= op->before_ms)
+        return;
+    list_each (&c->rows, link) {
+        const struct task *t = &container_of(link, struct row, link)->task;
+        if (uuid_cmp(t->id, op->after) > 0)
+            picks_add(p, t);
+    }
+}
+
+enum err memory_handed(struct store_memory *s, struct op *base)
+{
+    struct op_handed *op = container_of(base, struct op_handed, op);
+    cleanup_with(picks_release) struct picks p = { 0 };
+    map_each (&s->table.claims, slot)
+        pick_handed(slot->value, op, &p);
+    if (p.n)
+        qsort(p.v, p.n, sizeof *p.v, by_id);
+    bool more = p.n > op->max;
+    p.n = min_of(p.n, op->max);
+    if (picks_copy(&p, &base->arena, &op->ret, &base->error))
+        return base->error.code;
+    op->ret_more = more;
+    return ERR_OK;
+}
+
+enum err memory_running(struct store_memory *s, struct op *base)
+{
+    struct op_running *op = container_of(base, struct op_running, op);
+    for (size_t i = 0; i < op->n; i++)
+        op->ret[i] = memory_runs(s, op->v[i].id, op->v[i].fence);
+    return ERR_OK;
+}

@@ -1,0 +1,83 @@
+/* OP_HAND, OP_HANDED and OP_RUNNING.
+ *
+ * Whoever hands holds its node's row as a claim does: a node that is being buried hands nothing any more, and what it has handed until then
+ * is seen by who buries it. */
+#include "adapter/store_postgres_impl.h"
+
+static const struct pg_statement hold_node = { "hand_node", "SELECT dead FROM nodes WHERE id = $1 FOR KEY SHARE" };
+static const struct pg_statement hand = {
+    "hand",
+    "UPDATE claims SET hold = 1 WHERE id IN (SELECT id FROM claims WHERE id = ANY ($2) AND node = $1 AND hold = 0 "
+    "ORDER BY id FOR UPDATE) AND NOT EXISTS (SELECT 1 FROM nodes WHERE nodes.id = $1 AND dead)",
+};
+/* One task after the other in the order of their ids, until there are enough. */
+static const struct pg_statement list_handed = {
+    "handed",
+    "SELECT " TASK_OF_T " FROM (SELECT DISTINCT x.task, c.id AS claim FROM claims AS c CROSS JOIN unnest(c.tasks) AS "
+    "x(task) WHERE c.hold = 1 AND c.id < $1 AND ($2 IS NULL OR x.task > $2) ORDER BY x.task) AS h "
+    "CROSS JOIN LATERAL (SELECT * FROM tasks WHERE id = h.task AND state = 3 AND claim_id = h.claim OFFSET 0) AS t "
+    "LIMIT $3",
+};
+static const struct pg_statement which_run = {
+    "running",
+    "SELECT x.place FROM unnest($1, $2) WITH ORDINALITY AS x(task, fence, place) "
+    "JOIN tasks AS t ON t.id = x.task AND t.state = 3 AND t.fence = x.fence",
+};
+
+enum err postgres_hand(struct store_postgres *s, struct op *base)
+{
+    struct op_hand *op = (struct op_hand *)base;
+    struct error *e = &base->error;
+    struct pg_params *p = &s->params;
+    cleanup_with(pg_result_release) struct pg_result node = { 0 };
+    pg_params_reset(p);
+    pg_add_uuid(p, op->node);
+    if (pg_send(&s->conn, &hold_node, p, e))
+        return e->code;
+    pg_add_ids(p, op->claims, op->n);
+    if (pg_send(&s->conn, &hand, p, e) || pg_get(&s->conn, &node, e) || pg_get(&s->conn, NULL, e))
+        return e->code;
+    return node.rows && pg_bool(&node, 0, 0) ? node_is_dead(e) : ERR_OK;
+}
+
+enum err postgres_handed(struct store_postgres *s, struct op *base)
+{
+    struct op_handed *op = (struct op_handed *)base;
+    struct error *e = &base->error;
+    struct pg_params *p = &s->params;
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    pg_params_reset(p);
+    pg_add_uuid(p, uuid_floor(op->before_ms));
+    pg_add_uuid(p, op->after);
+    pg_add_i64(p, (int64_t)op->max + 1);
+    if (pg_run(&s->conn, &list_handed, p, &r, e))
+        return e->code;
+    size_t n = min_of((size_t)r.rows, op->max);
+    if (pg_read_tasks(s, &r, n, &base->arena, &op->ret, e))
+        return e->code;
+    op->ret_more = (size_t)r.rows > n;
+    return ERR_OK;
+}
+
+enum err postgres_running(struct store_postgres *s, struct op *base)
+{
+    struct op_running *op = (struct op_running *)base;
+    struct pg_params *p = &s->params;
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    pg_params_reset(p);
+    pg_array(p, PG_UUID);
+    for (size_t i = 0; i < op->n; i++)
+        pg_element_uuid(p, op->v[i].id);
+    pg_array_end(p);
+    pg_array(p, PG_I64);
+    for (size_t i = 0; i < op->n; i++)
+        pg_element_i64(p, op->v[i].fence);
+    pg_array_end(p);
+    if (pg_run(&s->conn, &which_run, p, &r, &base->error))
+        return base->error.code;
+    for (size_t i = 0; i < op->n; i++)
+        op->ret[i] = false;
+    for (int i = 0; i < r.rows; i++)
+        op->ret[pg_i64(&r, i, 0) - 1] = true;
+    return ERR_OK;
+}

@@ -1,0 +1,184 @@
+/* OP_HAND, OP_HANDED and OP_RUNNING. A claim lists rids: what of it still runs, and by which ids, its tasks' rows say. */
+#include <endian.h>
+#include <stdlib.h>
+
+#include "adapter/store_sqlite_impl.h"
+
+enum err sqlite_hand(struct store_sqlite *s, struct op *base)
+{
+    struct op_hand *op = (struct op_hand *)base;
+    struct error *e = &base->error;
+    bool known, dead;
+    if (node_look(s, &op->node, &known, &dead, e))
+        return e->code;
+    if (dead)
+        return node_is_dead(e);
+    sqlite3_stmt *st = writer_stmt(s, ST_CLAIM_HAND);
+    (void)bind_uuid(st, 2, &op->node);
+    for (size_t i = 0; i < op->n; i++) {
+        (void)bind_uuid(st, 1, &op->claims[i]);
+        if (conn_run(&s->conn, st, e))
+            return e->code;
+    }
+    return ERR_OK;
+}
+
+/* ---- what runs of the claims that a statement names ---- */
+
+struct handed {
+    struct uuid id;
+    int64_t rid, lane;
+};
+
+/* Called with each; false: enough. */
+typedef bool handed_fn(void *context, const struct handed *h);
+
+static enum err look_at(struct store_sqlite *s, const struct uuid *claim, int64_t rid, handed_fn *found, void *context,
+                        bool *ret_more, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_TASK_OF_CLAIM);
+    bool row;
+    sqlite3_bind_int64(st, 1, rid);
+    (void)bind_uuid(st, 2, claim);
+    if (conn_step(&s->conn, st, &row, e))
+        return e->code;
+    if (row) {
+        struct handed h = { row_uuid(st, 0), rid, sqlite3_column_int64(st, 1) };
+        *ret_more = found(context, &h);
+        sqlite3_reset(st);
+    }
+    return ERR_OK;
+}
+
+static enum err walk_claims(struct store_sqlite *s, sqlite3_stmt *st, handed_fn *found, void *context, struct error *e)
+{
+    for (bool row, more = true; more;) {
+        if (conn_step(&s->conn, st, &row, e))
+            return e->code;
+        if (!row)
+            return ERR_OK;
+        struct uuid claim = row_uuid(st, 0);
+        const char *list = sqlite3_column_blob(st, 1);
+        size_t count = (size_t)sqlite3_column_bytes(st, 1) / sizeof(uint64_t);
+        for (size_t i = 0; i < count && more; i++) {
+            uint64_t rid;
+            memcpy(&rid, list + i * sizeof rid, sizeof rid);
+            if (look_at(s, &claim, (int64_t)le64toh(rid), found, context, &more, e))
+                return e->code;
+        }
+    }
+    return ERR_OK;
+}
+
+static enum err each_handed(struct store_sqlite *s, sqlite3_stmt *st, handed_fn *found, void *context, struct error *e)
+{
+    enum err rc = walk_claims(s, st, found, context, e);
+    sqlite3_reset(st);
+    return rc;
+}
+
+/* ---- OP_HANDED ---- */
+
+struct handed_list {
+    struct uuid after;
+    struct handed *v;
+    size_t n, cap;
+};
+
+static bool gather(void *context, const struct handed *h)
+{
+    struct handed_list *l = context;
+    if (uuid_cmp(h->id, l->after) <= 0)
+        return true;
+    if (l->n == l->cap) {
+        l->cap = l->cap * 2 + 64;
+        l->v = xrealloc(l->v, l->cap * sizeof *l->v);
+    }
+    l->v[l->n++] = *h;
+    return true;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    return uuid_cmp(((const struct handed *)a)->id, ((const struct handed *)b)->id);
+}
+
+static enum err read_tasks(struct store_sqlite *s, const struct handed *v, size_t n, struct arena *a, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_TASK_BY_RID);
+    enum err rc = ERR_OK;
+    for (size_t i = 0; !rc && i < n; i++) {
+        bool row;
+        sqlite3_bind_int64(st, 1, v[i].rid);
+        rc = conn_step(&s->conn, st, &row, e);
+        if (!rc)
+            rc = row ? scratch_read(s, st, i, a, e) : conn_corrupt(&s->conn, "a task that runs is not there", e);
+        sqlite3_reset(st);
+    }
+    return rc;
+}
+
+enum err sqlite_handed(struct store_sqlite *s, struct op *base)
+{
+    struct op_handed *op = (struct op_handed *)base;
+    struct error *e = &base->error;
+    struct handed_list all = { .after = op->after };
+    struct uuid before = uuid_floor(op->before_ms);
+    sqlite3_stmt *st = writer_stmt(s, ST_CLAIMS_HANDED);
+    sqlite3_bind_blob(st, 1, before.b, sizeof before.b, SQLITE_STATIC);
+    enum err rc = each_handed(s, st, gather, &all, e);
+    size_t n = min_of(all.n, op->max);
+    if (all.n)
+        qsort(all.v, all.n, sizeof *all.v, by_id);
+    if (!rc)
+        rc = read_tasks(s, all.v, n, &base->arena, e);
+    free(all.v);
+    if (rc || scratch_take(s, n, &base->arena, &op->ret, e))
+        return e->code;
+    op->ret_more = all.n > n;
+    return ERR_OK;
+}
+
+/* ---- OP_RUNNING ---- */
+
+enum err sqlite_running(struct store_sqlite *s, struct op *base)
+{
+    struct op_running *op = (struct op_running *)base;
+    sqlite3_stmt *st = writer_stmt(s, ST_RUNNING);
+    for (size_t i = 0; i < op->n; i++) {
+        (void)bind_uuid(st, 1, &op->v[i].id);
+        sqlite3_bind_int64(st, 2, op->v[i].fence);
+        if (conn_step(&s->conn, st, &op->ret[i], &base->error))
+            return base->error.code;
+        sqlite3_reset(st);
+    }
+    return ERR_OK;
+}
+
+/* ---- for OP_SHARE ---- */
+
+struct counting {
+    struct conn *conn;
+    const struct share_subject *about;
+    int64_t n, max;
+};
+
+static bool count(void *context, const struct handed *h)
+{
+    struct counting *c = context;
+    const struct lane_row *lane = store_lanes_at(&c->conn->lanes, h->lane);
+    c->n += lane && share_is_about(c->about, lane->lane);
+    return c->n < c->max;
+}
+
+enum err count_handed(struct store_sqlite *s, const struct uuid *node, const struct share_subject *about, int64_t max,
+                      int64_t *ret, struct error *e)
+{
+    struct counting c = { &s->conn, about, 0, max };
+    sqlite3_stmt *st = writer_stmt(s, ST_CLAIMS_HANDED_BY);
+    (void)bind_uuid(st, 1, node);
+    if (about->tenant && each_handed(s, st, count, &c, e))
+        return e->code;
+    *ret = c.n;
+    return ERR_OK;
+}
