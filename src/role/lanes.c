@@ -283,6 +283,14 @@ bool lanes_is_idle(const struct lanes *l)
     return !l->shares || shares_is_idle(l->shares);
 }
 
+void lanes_set_slots(struct lanes *l, size_t slots)
+{
+    if (l->setup.slots == slots)
+        return;
+    l->setup.slots = slots;
+    lanes_rules_changed(l); /* a tenant's part of them is another */
+}
+
 void lanes_set_window(struct lanes *l, int64_t window_ms)
 {
     l->window_ms = window_ms;

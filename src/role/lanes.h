@@ -43,6 +43,9 @@ void lanes_rules_changed(struct lanes *l);
 int64_t lanes_step(struct lanes *l, int64_t now_ms, bool claiming);
 bool lanes_is_idle(const struct lanes *l); /* nothing is under way */
 
+/* How many may be held at once, from now on. */
+void lanes_set_slots(struct lanes *l, size_t slots);
+
 /* How early lanes are asked. */
 void lanes_set_window(struct lanes *l, int64_t window_ms);
 
@@ -91,6 +94,14 @@ struct lane_hold {
     int64_t until_ms; /* INT64_MAX: until something happens; NONE: 0 */
 };
 struct lane_hold lanes_hold_of(struct lanes *l, struct lane_entry *e, int64_t now_ms);
+
+/* Leases (role/leasing.h): how many of the lane's queue may be given now; 0: *ret says why. Claims under way have begun, for at most so
+ * many, and end with what was given. If `counts`, what was given counts here until lanes_lease_over; else the store counts it. */
+int64_t lanes_lease_room(struct lanes *l, struct lane_entry *e, int64_t now_ms, struct lane_hold *ret);
+void lanes_lease_begin(struct lanes *l, struct lane_entry *e, size_t n);
+void lanes_lease_end(struct lanes *l, struct lane_entry *e, size_t n, size_t given, int64_t now_ms, bool counts);
+void lanes_lease_over(struct lanes *l, int32_t tenant, struct str queue);
+void lanes_lease_found(struct lanes *l, int32_t tenant, struct str queue); /* it was given before this node began */
 
 /* Whether one that was claimed and has not fired is to be given back, because its queue or tenant may run nothing any more, or less
  * than it did. Yes is said once: it is on its way back then, until it is settled. */

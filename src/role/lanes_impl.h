@@ -15,6 +15,7 @@ struct tenant_entry {
     uint64_t generation; /* of the book, when the rules were read; 0: never */
     struct tenant_rules rules;
     size_t held, returning;
+    size_t leased; /* what others run, where nobody else counts it */
     bool waits;
     struct share_entry *share; /* of max_running; NULL: not limited, or not shared */
     struct list queues;
@@ -31,7 +32,7 @@ struct queue_entry {
     struct bucket bucket;
     bool has_bucket;
     struct share_entry *share; /* instead of the bucket, and of places; NULL: not limited yet, or not shared */
-    size_t held, armed, returning;
+    size_t held, armed, returning, leased;
     bool waits;
     struct list lanes;
     int cap;
@@ -69,6 +70,7 @@ struct lanes {
     int64_t wanted_ms; /* the last time at which shares were asked for */
     uint64_t generation, round;
     bool asked_suspects;       /* by the last round */
+    bool suspects_open;        /* such a round is */
     struct lane_entry **found; /* for one call */
     size_t found_cap;
 };

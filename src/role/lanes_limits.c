@@ -187,7 +187,7 @@ struct allowance lanes_queue_allows(struct lanes *l, struct queue_entry *q, int6
         return closed_until(LANE_PAUSED, q->rules.paused_until_ms ? q->rules.paused_until_ms : INT64_MAX);
     struct allowance a = rate_allows(l, q, now_ms);
     if (a.n && q->rules.concurrent)
-        a = at_most(a, places_left(q->share, q->rules.concurrent, q->held), LANE_CONCURRENCY, INT64_MAX);
+        a = at_most(a, places_left(q->share, q->rules.concurrent, q->held + q->leased), LANE_CONCURRENCY, INT64_MAX);
     return a;
 }
 
@@ -216,7 +216,7 @@ struct allowance lanes_tenant_allows(struct lanes *l, struct tenant_entry *t, in
     struct allowance a = breaker_allows(l, t, now_ms);
     int64_t share = share_of(l), held = (int64_t)t->held;
     if (a.n && t->rules.max_running)
-        a = at_most(a, places_left(t->share, t->rules.max_running, t->held), LANE_TENANT_LIMIT, INT64_MAX);
+        a = at_most(a, places_left(t->share, t->rules.max_running, t->held + t->leased), LANE_TENANT_LIMIT, INT64_MAX);
     if (a.n && share != INT64_MAX)
         a = at_most(a, share - held, LANE_TENANT_SHARE, INT64_MAX);
     return a;
@@ -341,4 +341,113 @@ void lanes_not_fired(struct lanes *l, struct lane_entry *e, int64_t now_ms)
         shares_put_back_token(l->shares, e->queue->share);
     else if (e->queue->has_bucket)
         bucket_give_back(&e->queue->bucket, 1, now_ms);
+}
+
+/* ---- leases ---- */
+
+/* Tokens that are there: a lease takes its own when it is given. */
+static struct allowance tokens_allow(struct lanes *l, struct queue_entry *q, int64_t now_ms)
+{
+    if (l->shares)
+        return q->share && q->share->rate > 0 ? at_most(NO_LIMIT, shares_tokens_left(q->share), LANE_RATE, INT64_MAX)
+                                              : NO_LIMIT;
+    struct bucket *b = bucket_of(q, now_ms);
+    if (!b)
+        return NO_LIMIT;
+    int64_t n = bucket_available(b, now_ms) - (int64_t)q->armed;
+    return at_most(NO_LIMIT, n, LANE_RATE, max_of(bucket_next_ms(b, now_ms), now_ms + 1));
+}
+
+/* A round that is open may take all that its limits allow: until it is answered nobody knows what it leaves. */
+static bool is_asked(const struct queue_entry *q)
+{
+    list_each (&q->lanes, link)
+        if (container_of(link, struct lane_entry, of_queue)->place == LANE_ASKED)
+            return true;
+    return false;
+}
+
+static bool is_tenant_asked(const struct tenant_entry *t)
+{
+    list_each (&t->queues, link)
+        if (is_asked(container_of(link, struct queue_entry, of_tenant)))
+            return true;
+    return false;
+}
+
+static struct allowance lease_allows(struct lanes *l, struct queue_entry *q, int64_t now_ms)
+{
+    struct tenant_entry *t = q->tenant;
+    if (t->rules.disabled)
+        return closed_until(LANE_TENANT_DISABLED, INT64_MAX);
+    if (queue_is_paused(&q->rules, now_ms))
+        return closed_until(LANE_PAUSED, q->rules.paused_until_ms ? q->rules.paused_until_ms : INT64_MAX);
+    struct allowance a = tokens_allow(l, q, now_ms);
+    bool queue_open = l->suspects_open || is_asked(q), tenant_open = l->suspects_open || is_tenant_asked(t);
+    if (a.n && q->rules.concurrent)
+        a = at_most(a, queue_open ? 0 : places_left(q->share, q->rules.concurrent, q->held + q->leased),
+                    LANE_CONCURRENCY, INT64_MAX);
+    if (a.n && t->rules.max_running)
+        a = at_most(a, tenant_open ? 0 : places_left(t->share, t->rules.max_running, t->held + t->leased),
+                    LANE_TENANT_LIMIT, INT64_MAX);
+    return a;
+}
+
+int64_t lanes_lease_room(struct lanes *l, struct lane_entry *e, int64_t now_ms, struct lane_hold *ret)
+{
+    read_queue(l, e->queue);
+    read_tenant(l, e->queue->tenant);
+    lanes_want(l, e, now_ms);
+    struct allowance a = lease_allows(l, e->queue, now_ms);
+    *ret = a.n ? (struct lane_hold){ LANE_NONE, 0 } : a.hold;
+    if (a.n == 0)
+        lanes_wait(l, e, a.hold.gate);
+    return a.n;
+}
+
+void lanes_lease_begin(struct lanes *l, struct lane_entry *e, size_t n)
+{
+    (void)l;
+    e->queue->held += n;
+    e->queue->armed += n;
+    e->queue->tenant->held += n;
+}
+
+void lanes_lease_end(struct lanes *l, struct lane_entry *e, size_t n, size_t given, int64_t now_ms, bool counts)
+{
+    struct queue_entry *q = e->queue;
+    int64_t ignored;
+    assert(q->held >= n && q->armed >= n && q->tenant->held >= n && given <= n);
+    for (size_t i = 0; i < given; i++)
+        (void)takes_token(l, q, now_ms, &ignored);
+    q->leased += counts ? given : 0;
+    q->tenant->leased += counts ? given : 0;
+    if (!counts && q->share)
+        shares_spend(l->shares, q->share, (int64_t)given);
+    if (!counts && q->tenant->share)
+        shares_spend(l->shares, q->tenant->share, (int64_t)given);
+    for (size_t i = 0; i < n; i++) {
+        lanes_unarmed(l, e);
+        lanes_settled(l, e, false);
+    }
+}
+
+void lanes_lease_found(struct lanes *l, int32_t tenant, struct str queue)
+{
+    struct queue_entry *q = lanes_know(l, (struct lane){ tenant, queue, CLASS_NORMAL })->queue;
+    q->leased++;
+    q->tenant->leased++;
+}
+
+void lanes_lease_over(struct lanes *l, int32_t tenant, struct str queue)
+{
+    struct lane_entry *e = lanes_get(l, (struct lane){ tenant, queue, CLASS_NORMAL });
+    if (!e || e->queue->leased == 0)
+        return;
+    e->queue->leased--;
+    e->queue->tenant->leased -= e->queue->tenant->leased > 0;
+    if (e->queue->tenant->waits)
+        lanes_reopen_tenant(l, e->queue->tenant);
+    else if (e->queue->waits)
+        lanes_reopen_queue(l, e->queue);
 }

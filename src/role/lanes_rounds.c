@@ -172,7 +172,7 @@ bool lanes_ask(struct lanes *l, size_t room, enum lanes_wish wish, int64_t now_m
                  : wish == LANES_SUSPECT ? ask_suspects(l, now_ms, ret)
                                          : ask_either(l, room, now_ms, ret);
     ret->until_ms = asked ? now_ms + l->window_ms : 0;
-    l->asked_suspects = asked && ret->suspects;
+    l->asked_suspects = l->suspects_open = asked && ret->suspects;
     return asked;
 }
 
@@ -193,6 +193,7 @@ static void lane_answered(struct lanes *l, struct lane_entry *e, const struct la
 
 void lanes_answered(struct lanes *l, struct lanes_round *r, const struct op_claim *answer)
 {
+    l->suspects_open = false;
     for (size_t i = 0; i < r->n; i++) {
         struct lane_entry *e = r->entries[i];
         lane_suspect_due(l, e, min_of(answer->ret_next_suspect_ms, e->heard_suspect_ms));
@@ -209,6 +210,7 @@ void lanes_answered(struct lanes *l, struct lanes_round *r, const struct op_clai
 
 void lanes_unanswered(struct lanes *l, struct lanes_round *r)
 {
+    l->suspects_open = false;
     for (size_t i = 0; i < r->n && !r->suspects; i++) {
         struct lane_entry *e = r->entries[i];
         e->next_due_ms = min_of(e->next_due_ms, e->heard_ms);

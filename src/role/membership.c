@@ -20,12 +20,13 @@ enum {
     US_PER_MS = 1000,
 };
 
-/* How a doc begins, whoever wrote it. */
+/* How a doc begins, whoever wrote it; and what stands behind that. */
 #define STATE(name) "{\"state\":\"" name "\""
+#define BEAT        "beat_ms"
 
 struct peer {
     struct uuid id;
-    int64_t beats, since_us;
+    int64_t beats, since_us, beat_ms;
     bool risen; /* since we came, or looked around */
 };
 
@@ -56,11 +57,14 @@ struct membership {
     bool burying;
 
     struct op_lease lease;
+    struct errand_lease errand; /* instead, if it is not the store's */
     bool renewing;
     int64_t renewed_us, leader_until_us; /* asked; held until */
 
     bool sharing; /* with others: else all is ours */
     struct partitions own;
+    size_t ready_count;
+    int64_t worker_slots;
 
     struct offset offset;
     int64_t skew_us;
@@ -114,6 +118,17 @@ static bool looks_after_tasks(const struct node_row *r)
     return is_ready(r) || str_starts(r->doc, S(STATE("leaving")));
 }
 
+/* As it was told to; of one that does not say, as everybody does. */
+static int64_t beat_ms_of(const struct node_row *r)
+{
+    const struct str name = S("\"" BEAT "\":");
+    struct str rest = r->doc, state, beat;
+    int64_t ms;
+    if (!str_cut(&rest, ',', &state) || !str_cut(&rest, ',', &beat) || !str_starts(beat, name))
+        return MEMBERSHIP_BEAT_MS;
+    return str_to_i64(str_sub(beat, name.n, beat.n), 1, INT32_MAX, &ms) ? ms : MEMBERSHIP_BEAT_MS;
+}
+
 static struct peer *find_peer(const struct membership *m, struct uuid id)
 {
     for (size_t i = 0; i < m->peer_count; i++)
@@ -125,7 +140,7 @@ static struct peer *find_peer(const struct membership *m, struct uuid id)
 static struct peer watch(const struct membership *m, const struct node_row *r, bool gap, int64_t now_us)
 {
     const struct peer *before = find_peer(m, r->id);
-    struct peer p = { .id = r->id, .beats = r->beats, .since_us = now_us };
+    struct peer p = { .id = r->id, .beats = r->beats, .since_us = now_us, .beat_ms = beat_ms_of(r) };
     if (!before)
         return p;
     p.risen = before->risen || r->beats != before->beats;
@@ -154,6 +169,11 @@ static const struct node_row *row_of(const struct membership *m, struct uuid id)
     return NULL;
 }
 
+static bool stands_aside(const struct node_row *r)
+{
+    return str_starts(r->doc, S(STATE("serving")));
+}
+
 /* Any order that is the same for all will do. */
 static bool comes_before(const struct node_row *a, const struct node_row *b)
 {
@@ -168,7 +188,7 @@ static enum company look_at_company(const struct membership *m)
         const struct node_row *r = row_of(m, m->peers[i].id);
         if (m->peers[i].risen && looks_after_tasks(r))
             return COMPANY_OTHERS;
-        waits = waits || !m->peers[i].risen || comes_before(r, self);
+        waits = waits || (!stands_aside(r) && (!m->peers[i].risen || comes_before(r, self)));
     }
     return waits ? COMPANY_UNKNOWN : COMPANY_NOBODY;
 }
@@ -184,6 +204,7 @@ static void share(struct membership *m)
         if (!r->dead && shares)
             nodes[n++] = r->id;
     }
+    m->ready_count = n;
     bool sharing = n > 1 || (n == 1 && !m->ready);
     if (sharing)
         own = partitions_share(m->id, nodes, n);
@@ -213,12 +234,19 @@ static void buried(struct op *op)
     m->setup.found_dead(m->setup.context);
 }
 
+/* By the slower beat of the two: one that beats more rarely than we do fires for longer, too. */
+static bool is_silent(const struct membership *m, const struct peer *p)
+{
+    int64_t beat_ms = max_of(m->setup.beat_ms, p->beat_ms);
+    return m->asked_us - p->since_us >= DEAD_BEATS * beat_ms * US_PER_MS;
+}
+
 /* One at a time: the next beat is soon. */
 static void bury_silent(struct membership *m)
 {
     const struct peer *silent = NULL;
     for (size_t i = 0; i < m->peer_count; i++)
-        if (m->asked_us - m->peers[i].since_us >= beats_us(m, DEAD_BEATS))
+        if (is_silent(m, &m->peers[i]))
             silent = &m->peers[i];
     if (!silent || m->burying)
         return;
@@ -233,24 +261,45 @@ static void bury_silent(struct membership *m)
 
 /* ---- the leader ---- */
 
-static void renewed(struct op *op)
+static void heard_of_lease(struct membership *m, bool held, struct uuid holder, int64_t ttl_ms)
 {
-    struct membership *m = op->context;
     bool was_leader = membership_is_leader(m);
-    m->renewing = false;
-    arena_release(&op->arena);
-    if (op->rc)
-        return; /* the lease runs out, if it goes on like that */
-    bool ours = m->lease.ret_held && uuid_eq(m->lease.holder, m->id) && m->lease.ttl_ms > 0;
+    bool ours = held && uuid_eq(holder, m->id) && ttl_ms > 0;
     m->leader_until_us = ours ? m->renewed_us + beats_us(m, LEASE_BEATS) : 0;
     if (ours && !was_leader)
         log_info("leads", kv_uuid("node", m->id));
+}
+
+/* Without an answer the lease runs out, if it goes on like that. */
+static void renewed(struct op *op)
+{
+    struct membership *m = op->context;
+    m->renewing = false;
+    arena_release(&op->arena);
+    if (op->rc == ERR_OK)
+        heard_of_lease(m, m->lease.ret_held, m->lease.holder, m->lease.ttl_ms);
+}
+
+static void renewed_elsewhere(struct errand *e)
+{
+    struct membership *m = e->context;
+    m->renewing = false;
+    if (e->rc == ERR_OK)
+        heard_of_lease(m, m->errand.ret_held, m->errand.holder, m->errand.ttl_ms);
 }
 
 static void ask_for_lease(struct membership *m, int64_t ttl_ms)
 {
     m->renewing = true;
     m->renewed_us = steady_us(m);
+    if (m->setup.lease) {
+        m->errand = (struct errand_lease){ .errand = { .kind = ERRAND_LEASE, .done = renewed_elsewhere, .context = m },
+                                           .name = S("leader"),
+                                           .holder = m->id,
+                                           .ttl_ms = ttl_ms };
+        courier_submit(m->setup.lease, &m->errand.errand);
+        return;
+    }
     m->lease = (struct op_lease){ .op = { .kind = OP_LEASE, .done = renewed, .context = m },
                                   .name = S("leader"),
                                   .holder = m->id,
@@ -312,6 +361,7 @@ static void heard(struct membership *m, int64_t now_us)
     m->beats = row_of(m, m->id)->beats;
     m->sent_us = m->asked_us;
     m->answered_us = now_us;
+    m->worker_slots = b->ret_worker_slots;
     measure(m, b->ret_store_us, now_us);
     watch_all(m, gap, now_us);
     if (m->company == COMPANY_UNKNOWN)
@@ -359,13 +409,19 @@ static void beaten(struct op *op)
         die(m);
 }
 
+static const char *state_of(const struct membership *m)
+{
+    return m->setup.aside ? "serving" : m->closing ? "leaving" : m->ready ? "ready" : "joining";
+}
+
 static void write_doc(struct membership *m)
 {
     struct jw w;
     buf_reset(&m->doc);
     jw_init(&w, &m->doc);
     jw_object(&w);
-    jw_kv_cstr(&w, "state", m->closing ? "leaving" : m->ready ? "ready" : "joining"); /* the first: see STATE */
+    jw_kv_cstr(&w, "state", state_of(m)); /* the first: see STATE */
+    jw_kv_i64(&w, BEAT, m->setup.beat_ms);
     jw_kv_bool(&w, "leader", membership_is_leader(m));
     jw_kv_i64(&w, "partitions", m->sharing ? (int64_t)partitions_count(&m->own) : m->ready ? PARTITIONS : 0);
     m->setup.describe(m->setup.context, &w);
@@ -396,7 +452,7 @@ static int64_t next_beat_us(const struct membership *m)
         return INT64_MAX;
     if (m->at_once)
         return 0;
-    bool enough = m->joined && !m->setup.shared && !m->leaving;
+    bool enough = m->joined && !m->setup.shared && !m->setup.fleet && !m->leaving;
     if (enough)
         return INT64_MAX;
     return m->asked_us ? max_of(m->asked_us + beats_us(m, 1) - steady_us(m), (int64_t)0) : 0;
@@ -461,7 +517,7 @@ void membership_look_around(struct membership *m)
 
 void membership_set_ready(struct membership *m, bool ready)
 {
-    if (m->ready == ready)
+    if (m->ready == ready || (ready && m->setup.aside))
         return;
     m->ready = ready;
     if (!m->setup.shared)
@@ -499,6 +555,16 @@ bool membership_in_flight(const struct membership *m)
 const struct node_rows *membership_nodes(const struct membership *m)
 {
     return &m->rows;
+}
+
+int64_t membership_worker_slots(const struct membership *m)
+{
+    return m->worker_slots;
+}
+
+size_t membership_ready_count(const struct membership *m)
+{
+    return max_of(m->ready_count, (size_t)1);
 }
 
 uint64_t membership_generation(const struct membership *m)

@@ -14,6 +14,7 @@
 #include "base/metrics.h"
 #include "core/offset.h"
 #include "port/clock.h"
+#include "port/courier.h"
 #include "port/store.h"
 
 enum { MEMBERSHIP_BEAT_MS = 500 };
@@ -24,7 +25,10 @@ struct membership_setup {
     struct str name, version;
     uint64_t seed;
     bool shared;
-    int64_t beat_ms; /* silent for five of them is dead, four without an answer are too many to fire */
+    bool fleet;            /* beats tell how many workers there are: they go on, though the store is not shared */
+    bool aside;            /* it looks after no tasks: it has no share, and never leads */
+    struct courier *lease; /* who leads is its lease to say; NULL: the store's */
+    int64_t beat_ms;       /* silent for five of them is dead, four without an answer are too many to fire */
 
     void (*describe)(void *context, struct jw *w);   /* members of the doc that others may read */
     void (*shares_changed)(void *context);           /* membership_own has */
@@ -66,6 +70,8 @@ bool membership_in_flight(const struct membership *m);
 
 /* What the latest beat showed: borrowed until the next step or answer. The generation rises when it changes. */
 const struct node_rows *membership_nodes(const struct membership *m);
+int64_t membership_worker_slots(const struct membership *m); /* of all workers of the fleet; 0: none was seen */
+size_t membership_ready_count(const struct membership *m);   /* nodes that look after tasks; at least 1 */
 uint64_t membership_generation(const struct membership *m);
 struct offset_view membership_offset(const struct membership *m);
 int64_t

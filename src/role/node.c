@@ -1,55 +1,35 @@
-#include "role/node.h"
-
 #include <assert.h>
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "role/missed.h"
-#include "role/recovery.h"
-#include "role/wishes.h"
+#include "role/node_impl.h"
 
 enum {
-    DRAIN_ARENA = 256 << 20,
-    RECALL_ARENA = 4096,
-    RECALL_RETRY_MS = 200,
     STALL_MS = 2500,       /* a step that comes so much later than it was asked for: nobody was running */
     POLL_SHARED_MS = 1000, /* should another node's nudge be lost */
 };
 
-struct node {
-    struct node_setup setup;
-    struct uuid id;
-    struct scheduler *scheduler;
-    struct worker *worker;
-    struct updater *updater;
-    struct membership *membership;
-    struct recovery *recovery;
-    struct missed *missed;
-    struct wishes *wishes;
-    struct prng random;
-    enum company company; /* as far as it was heeded */
-    bool joined;          /* and recovery was begun */
-    size_t recalls;       /* with the writer */
-    struct list waiting_recalls;
-    int64_t now_ms;
-    int64_t
-        expected_ms; /* the next step at the latest; while an operation is in flight: soon. If shared, by the steady clock */
-    bool draining;
-};
+bool node_has_role(const struct node *n, unsigned role)
+{
+    return !n->setup.roles || (n->setup.roles & role);
+}
 
-static void settled(void *context, const struct event *e, const struct settlement *s)
+void node_settled(void *context, const struct event *e, const struct settlement *s)
 {
     struct node *n = context;
+    node_fleet_settled(n, s);
     scheduler_freed(n->scheduler, e->task.id, e->task.fence, &s->verdict);
     worker_settled(n->worker, e->task.id, e->task.fence);
     if (n->setup.observe)
         n->setup.observe(n->setup.observe_context, e, s);
 }
 
-static void woke(void *context, uint64_t lanes)
+void node_woke_lanes(void *context, uint64_t lanes)
 {
     struct node *n = context;
     scheduler_woke(n->scheduler, lanes);
+    if (lanes)
+        leasing_look(n->leasing, n->now_ms);
 }
 
 /* Whoever recovers knows the lane of what it finds, too. */
@@ -65,15 +45,24 @@ static void nothing_is_missed(void *context)
     scheduler_let_go(n->scheduler);
 }
 
+static void told(struct errand *e)
+{
+    if (e->rc)
+        log_warn("publish_failed", kv_err(&e->error));
+}
+
+bool node_end_claim(struct node *n, const struct settle_facts *t, const struct outcome *o)
+{
+    struct event ev = { .task = *t, .outcome = *o };
+    struct errand_publish errand = { .errand = { .kind = ERRAND_PUBLISH, .done = told }, .v = &ev, .n = 1 };
+    courier_submit(n->setup.own, &errand.errand);
+    return errand.errand.rc == ERR_OK;
+}
+
 static bool end_claim(void *context, const struct task *t, const struct outcome *o)
 {
-    struct node *n = context;
-    struct event ev = { .task = settle_facts_of(t, o, NULL), .outcome = *o };
-    struct error e;
-    if (events_publish(n->setup.events, &ev, 1, &e) == ERR_OK)
-        return true;
-    log_warn("publish_failed", kv_err(&e), kv_uuid("task", t->id));
-    return false;
+    struct settle_facts facts = settle_facts_of(t, o, NULL);
+    return node_end_claim(context, &facts, o);
 }
 
 static void gated(void *context, const struct task *t)
@@ -90,12 +79,12 @@ static void replaced(void *context, const struct replaced *r)
     char text[SLOT_REASON_MAX];
     struct str why = slot_replace_reason(r->by_scheduled_ms, text);
     if (!scheduler_holds(n->scheduler, r->id, r->fence)) { /* it has ended, and is being settled as what it was */
-        if (n->setup.shared)                               /* or another node has it */
-            wishes_replace(n->wishes, r->id, r->fence, r->by_scheduled_ms);
+        wishes_replace(n->wishes, r->id, r->fence, r->by_scheduled_ms); /* or another node has it, or it is leased */
+        node_fleet_abort(n, r->id, r->fence);
         return;
     }
     metric_add(n->setup.metrics, METRIC_TASKS_REPLACED, 1);
-    if (!scheduler_replace(n->scheduler, r->id, r->fence, why))
+    if (!scheduler_replace(n->scheduler, r->id, r->fence, why) && !node_fleet_end(n, r->id, r->fence, why))
         worker_replace(n->worker, r->id, r->fence, why);
 }
 
@@ -161,6 +150,8 @@ static void died(void *context, struct uuid new_id)
     missed_wait(n->missed);
     scheduler_disown(n->scheduler, new_id);
     worker_disown(n->worker);
+    if (n->setup.fleet)
+        handover_forget(n->fleet.handover);
     if (n->setup.rejoined)
         n->setup.rejoined(n->setup.observe_context, new_id);
 }
@@ -175,6 +166,9 @@ static void make_membership(struct node *n, int64_t now_ms)
                                                    .version = setup->version,
                                                    .seed = setup->seed,
                                                    .shared = setup->shared,
+                                                   .fleet = setup->fleet,
+                                                   .aside = !node_has_role(n, NODE_SCHEDULER),
+                                                   .lease = setup->lease ? setup->courier : NULL,
                                                    .beat_ms = setup->beat_ms ? setup->beat_ms : MEMBERSHIP_BEAT_MS,
                                                    .describe = describe,
                                                    .shares_changed = shares_changed,
@@ -191,7 +185,7 @@ static void abort_for(struct node *n, const struct wish *w)
     char text[SLOT_REASON_MAX];
     bool by = w->by_scheduled_ms != 0;
     struct str why = by ? slot_replace_reason(w->by_scheduled_ms, text) : S("cancelled");
-    if (!scheduler_replace(n->scheduler, w->id, w->fence, why))
+    if (!scheduler_replace(n->scheduler, w->id, w->fence, why) && !node_fleet_end(n, w->id, w->fence, why))
         worker_replace(n->worker, w->id, w->fence, by ? why : S("cancelled while it ran"));
 }
 
@@ -217,28 +211,44 @@ static enum wish_grant grant(void *context, const struct wish *w)
 
 /* ---- beginning and end ---- */
 
-static void make_worker(struct node *n)
+struct worker_setup node_worker_setup(const struct node *n, struct courier *courier, struct uuid id)
 {
     const struct node_setup *setup = &n->setup;
-    struct worker_setup worker = { .queue = setup->queue,
-                                   .events = setup->events,
+    struct worker_setup worker = { .courier = courier,
                                    .metrics = setup->metrics,
-                                   .id = n->id,
+                                   .id = id,
                                    .name = setup->name,
+                                   .version = setup->version,
                                    .slots = setup->slots,
                                    .visibility_ms = setup->visibility_ms,
-                                   .may_start = setup->shared ? may_start : NULL,
-                                   .context = n,
+                                   .filter = setup->filter,
                                    .hash = { setup->seed, ~setup->seed } };
     memcpy(worker.runners, setup->runners, sizeof worker.runners);
-    n->worker = worker_new(&worker);
+    return worker;
+}
+
+static void make_worker(struct node *n)
+{
+    struct worker_setup setup = node_worker_setup(n, n->setup.own, n->id);
+    setup.may_start = n->setup.shared ? may_start : NULL;
+    setup.context = n;
+    n->worker = worker_new(&setup);
+}
+
+static void handed(void *context, struct uuid claim)
+{
+    struct node *n = context;
+    handover_claim(n->fleet.handover, claim);
 }
 
 static void make_scheduler(struct node *n, int64_t now_ms)
 {
     const struct node_setup *setup = &n->setup;
     n->scheduler = scheduler_new(&(struct scheduler_setup){ .writer = setup->writer,
-                                                            .queue = setup->queue,
+                                                            .courier = setup->courier,
+                                                            .own = setup->fallback ? setup->own : NULL,
+                                                            .own_filter = setup->filter,
+                                                            .fleet = setup->fleet,
                                                             .zones = setup->zones,
                                                             .book = setup->book,
                                                             .breakers = worker_breakers(n->worker),
@@ -254,6 +264,7 @@ static void make_scheduler(struct node *n, int64_t now_ms)
                                                             .may_fire = may_fire,
                                                             .refused = refused,
                                                             .end = end_claim,
+                                                            .handed = handed,
                                                             .gated = gated,
                                                             .replaced = replaced,
                                                             .context = n },
@@ -264,6 +275,8 @@ struct node *node_new(const struct node_setup *setup, int64_t now_ms)
 {
     struct node *n = xnew(*n);
     n->setup = *setup;
+    if (!setup->fleet)
+        n->setup.own = setup->courier;
     n->now_ms = now_ms;
     n->expected_ms = setup->shared ? clock_steady_ms(setup->clock) : now_ms;
     if (setup->shared)
@@ -273,24 +286,27 @@ struct node *node_new(const struct node_setup *setup, int64_t now_ms)
     make_membership(n, now_ms);
     make_worker(n);
     make_scheduler(n, now_ms);
-    n->updater = updater_new(&(struct updater_setup){ .events = setup->events,
+    n->updater = updater_new(&(struct updater_setup){ .courier = n->setup.own,
                                                       .writer = setup->writer,
                                                       .metrics = setup->metrics,
                                                       .seed = setup->seed + 2,
-                                                      .settled = settled,
-                                                      .woke = woke,
+                                                      .settled = node_settled,
+                                                      .batch_settled = node_fleet_tell,
+                                                      .woke = node_woke_lanes,
                                                       .context = n });
     n->recovery = recovery_new(&(struct recovery_setup){ .writer = setup->writer,
                                                          .metrics = setup->metrics,
                                                          .seed = setup->seed + 3,
                                                          .nudge = found,
-                                                         .woke = woke,
+                                                         .woke = node_woke_lanes,
                                                          .context = n });
     n->wishes =
         wishes_new(&(struct wishes_setup){ .writer = setup->writer, .node = &n->id, .grant = grant, .context = n });
     n->missed =
         missed_new(&(struct missed_setup){ .writer = setup->writer, .over = nothing_is_missed, .context = n }, now_ms);
     missed_wait(n->missed);
+    node_leasing_init(n);
+    node_fleet_init(n, now_ms);
     return n;
 }
 
@@ -299,121 +315,16 @@ void node_free(struct node *n)
     if (!n)
         return;
     assert(n->recalls == 0);
+    node_fleet_release(n);
     membership_free(n->membership);
     recovery_free(n->recovery);
     missed_free(n->missed);
     wishes_free(n->wishes);
+    leasing_free(n->leasing);
     scheduler_free(n->scheduler);
     worker_free(n->worker);
     updater_free(n->updater);
     free(n);
-}
-
-/* ---- recall ---- */
-
-static void submit_recall(struct node *n, struct recall *r)
-{
-    n->recalls++;
-    r->op.op.rc = ERR_OK;
-    writer_submit(n->setup.writer, &r->op.op);
-}
-
-/* Its key has a record: the first try was applied and its answer lost, or the same request was answered another way. It is off
- * the wheel all the same, so it is handed back as it was: stale, if it is the replacement already. */
-static void hand_back_instead(struct node *n, struct recall *r)
-{
-    struct outcome o = { .kind = OUTCOME_RETURNED, .retry_after_ms = -1 };
-    struct arena *a = &r->op.op.arena;
-    struct settle_facts facts = settle_facts_of(r->running, &o, a);
-    r->settlement.verdict = settle(&facts, &o, n->now_ms, &n->random, a);
-    r->settlement.replace = NULL;
-    r->op.idempotency = NULL;
-    submit_recall(n, r);
-}
-
-static void try_recall_again(struct node *n, struct recall *r)
-{
-    log_warn("recall_failed", kv_uuid("task", r->running->id), kv_err(&r->op.op.error));
-    r->tried = true;
-    r->retry_at_ms = n->now_ms + RECALL_RETRY_MS;
-    list_push(&n->waiting_recalls, &r->link);
-    scheduler_woke(n->scheduler, UINT64_MAX);
-}
-
-/* It is off the wheel and nobody else's: if the store could not take the settlement, it is sent again until it does. */
-static void recall_settled(struct op *op)
-{
-    struct recall *r = container_of(op, struct recall, op.op);
-    struct node *n = r->node;
-    n->recalls--;
-    if (op->rc == ERR_CONFLICT) {
-        hand_back_instead(n, r);
-        return;
-    }
-    if (op->rc) {
-        try_recall_again(n, r);
-        return;
-    }
-    scheduler_freed(n->scheduler, r->running->id, r->running->fence, NULL);
-    worker_settled(n->worker, r->running->id, r->running->fence);
-    scheduler_woke(n->scheduler, r->op.ret_woke);
-    /* Nobody else could settle it: stale at a second try means that the first was applied and its answer lost. Unless others are there,
-     * who may have buried us in between: then only its row can tell. */
-    bool applied = !r->settlement.stale || (r->tried && !n->setup.shared);
-    r->known = !r->tried;
-    r->result = !r->settlement.replace ? RECALL_ANSWERED : applied ? RECALL_DONE : RECALL_RUNNING;
-    if (applied && r->replace->state == TASK_SCHEDULED) /* who asked may not wait for us any more */
-        scheduler_nudge(n->scheduler, r->replace, n->now_ms);
-    if (r->result == RECALL_ANSWERED)
-        scheduler_nudge(n->scheduler, r->running, n->now_ms);
-    arena_release(&op->arena);
-    r->done(r);
-}
-
-static int64_t retry_recalls(struct node *n)
-{
-    int64_t wake = INT64_MAX;
-    list_each (&n->waiting_recalls, link) {
-        struct recall *r = container_of(link, struct recall, link);
-        if (r->retry_at_ms <= n->now_ms) {
-            list_remove(link);
-            submit_recall(n, r);
-        } else {
-            wake = min_of(wake, r->retry_at_ms);
-        }
-    }
-    return wake;
-}
-
-void node_recall(struct node *n, struct recall *r)
-{
-    struct delivery_id d = { r->running->id, r->running->fence };
-    bool recalled = scheduler_unarm(n->scheduler, d.task, d.fence);
-    struct error e;
-    if (!recalled && queue_recall(n->setup.queue, d, &recalled, &e))
-        recalled = false;
-    if (!recalled) {
-        r->known = scheduler_holds(n->scheduler, d.task, d.fence);
-        if (!r->known && n->setup.shared) {
-            wishes_ask(n->wishes, r);
-            return;
-        }
-        r->result = r->abort && worker_abort(n->worker, d.task, d.fence) ? RECALL_ABORTING : RECALL_RUNNING;
-        r->done(r);
-        return;
-    }
-    r->node = n;
-    r->tried = false;
-    r->settlement = (struct settlement){ .id = d.task, .fence = d.fence, .replace = r->replace };
-    r->op = (struct op_settle){
-        .op = { .kind = OP_SETTLE, .done = recall_settled },
-        .v = &r->settlement,
-        .n = 1,
-        .now_ms = n->now_ms,
-        .idempotency = r->idempotency,
-    };
-    arena_init(&r->op.op.arena, RECALL_ARENA);
-    submit_recall(n, r);
 }
 
 /* ---- drain ---- */
@@ -425,42 +336,28 @@ void node_drain(struct node *n)
     recovery_stop(n->recovery);
     missed_stop(n->missed);
     worker_stop_taking(n->worker);
+    leasing_stop(n->leasing);
+    node_fleet_drain(n);
 }
 
 void node_give_up(struct node *n)
 {
     worker_give_up(n->worker);
+    if (n->fleet.worker)
+        worker_give_up(n->fleet.worker);
 }
 
-static void hand_back(struct node *n, const struct task *t)
+static size_t queued(const struct node *n)
 {
-    struct outcome o = { .kind = OUTCOME_RETURNED, .retry_after_ms = -1 };
-    struct delivery_id d = { t->id, t->fence };
-    struct error e;
-    if (end_claim(n, t, &o) && queue_ack(n->setup.queue, &d, 1, &e)) /* else it will be found by who recovers */
-        log_warn("ack_failed", kv_err(&e));
-}
-
-static void drain_queue(struct node *n)
-{
-    cleanup_with(arena_release) struct arena a;
-    arena_init(&a, DRAIN_ARENA);
-    struct take all = {
-        .max = TAKE_MAX, .now_ms = n->now_ms, .visibility_ms = n->setup.visibility_ms, .worker = n->id
-    };
-    struct tasks waiting = { 0 };
-    struct error e;
-    while (queue_depth(n->setup.queue) && queue_take(n->setup.queue, &all, &a, &waiting, &e) == ERR_OK && waiting.n)
-        for (size_t i = 0; i < waiting.n; i++)
-            hand_back(n, &waiting.v[i]);
+    return n->setup.own->ops->queue_depth(n->setup.own);
 }
 
 static bool holds_nothing(const struct node *n)
 {
-    return scheduler_is_idle(n->scheduler) && worker_running(n->worker) == 0 && worker_unpublished(n->worker) == 0 &&
-           updater_is_idle(n->updater) && n->recalls == 0 && list_empty(&n->waiting_recalls) &&
-           wishes_is_idle(n->wishes) && !recovery_in_flight(n->recovery) && !missed_in_flight(n->missed) &&
-           queue_depth(n->setup.queue) == 0;
+    return scheduler_is_idle(n->scheduler) && worker_is_idle(n->worker) && updater_is_idle(n->updater) &&
+           n->recalls == 0 && list_empty(&n->waiting_recalls) && wishes_is_idle(n->wishes) &&
+           !recovery_in_flight(n->recovery) && !missed_in_flight(n->missed) && queued(n) == 0 &&
+           leasing_is_idle(n->leasing) && node_fleet_is_idle(n);
 }
 
 bool node_is_idle(const struct node *n)
@@ -488,6 +385,12 @@ static int64_t stall_clock_ms(const struct node *n, int64_t now_ms)
     return n->setup.shared ? clock_steady_ms(n->setup.clock) : now_ms;
 }
 
+static void look_for_missed(struct node *n, int64_t now_ms)
+{
+    if (node_has_role(n, NODE_SCHEDULER))
+        missed_look_again(n->missed, now_ms);
+}
+
 /* A process that was stopped and continued, or a clock that was set forward, is an outage like any other; so is a store that keeps
  * one operation waiting for that long. What is armed or in the queue by then was claimed in time, and fires if it is ours still. Whether
  * others were there meanwhile is for the next beats to say. */
@@ -499,7 +402,7 @@ static void notice_stall(struct node *n, int64_t now_ms)
     log_warn("stalled", kv_i64("ms", at_ms - n->expected_ms));
     scheduler_hold_back(n->scheduler);
     if (!n->setup.shared) {
-        missed_look_again(n->missed, now_ms);
+        look_for_missed(n, now_ms);
         return;
     }
     missed_wait(n->missed);
@@ -516,7 +419,8 @@ static void expect_step(struct node *n, int64_t now_ms, int64_t wake)
 
 static bool is_settled_in(const struct node *n)
 {
-    return n->joined && recovery_is_over(n->recovery) && missed_is_over(n->missed);
+    bool looked = missed_is_over(n->missed) || !node_has_role(n, NODE_SCHEDULER);
+    return n->joined && recovery_is_over(n->recovery) && looked;
 }
 
 /* First we join; then what the dead held is settled, and what was missed taken back, if nobody else was there to run it. */
@@ -532,14 +436,16 @@ static void settle_in(struct node *n)
     if (company != n->company && company == COMPANY_OTHERS)
         missed_skip(n->missed);
     else if (company != n->company && company == COMPANY_NOBODY)
-        missed_look_again(n->missed, n->now_ms);
+        look_for_missed(n, n->now_ms);
     n->company = company;
 }
 
-/* A node that comes tries a suspect alone first, if one waits: whoever died of it may have been another. */
+/* A node that comes tries a suspect alone first, if one waits: whoever died of it may have been another. In a fleet workers do. */
 static void begin(struct node *n)
 {
-    scheduler_begin(n->scheduler, n->setup.shared || recovery_found_suspects(n->recovery));
+    if (!node_has_role(n, NODE_SCHEDULER))
+        return;
+    scheduler_begin(n->scheduler, !n->setup.fleet && (n->setup.shared || recovery_found_suspects(n->recovery)));
     membership_set_ready(n->membership, true);
 }
 
@@ -555,15 +461,18 @@ int64_t node_step(struct node *n, int64_t now_us)
     missed_step(n->missed, now_ms, !scheduler_awaits(n->scheduler));
     if (n->draining) {
         scheduler_drain(n->scheduler);
-        drain_queue(n);
+        node_drain_queue(n);
     } else if (is_settled_in(n)) {
         begin(n);
     }
+    node_fleet_before(n);
     wake = min_of(wake, scheduler_step(n->scheduler, now_ms));
     wake = min_of(wake, worker_step(n->worker, now_ms, behind_ms));
     wake = min_of(wake, updater_step(n->updater, now_ms, behind_ms));
-    wake = min_of(wake, retry_recalls(n));
+    wake = min_of(wake, node_fleet_step(n, behind_ms));
+    wake = min_of(wake, node_retry_recalls(n));
     wake = min_of(wake, wishes_step(n->wishes, now_ms));
+    wake = min_of(wake, leasing_step(n->leasing, now_ms, n->joined && node_is_leader(n)));
     if (n->draining && holds_nothing(n))
         membership_leave(n->membership);
     wake = min_of(wake, membership_step(n->membership, now_ms));
@@ -581,7 +490,9 @@ void node_know_lane(struct node *n, struct lane lane)
 void node_nudge(struct node *n, const struct task *tasks, size_t count, int64_t now_ms)
 {
     for (size_t i = 0; i < count; i++)
-        if (tasks[i].state == TASK_SCHEDULED)
+        if (tasks[i].state == TASK_SCHEDULED && tasks[i].target == TARGET_WORKER && tasks[i].kind != TASK_RECURRING)
+            leasing_due(n->leasing, tasks[i].tenant, tasks[i].queue, tasks[i].due_ms);
+        else if (tasks[i].state == TASK_SCHEDULED)
             scheduler_nudge(n->scheduler, &tasks[i], now_ms);
 }
 
@@ -607,12 +518,13 @@ uint64_t node_others_generation(const struct node *n)
 
 void node_woke(struct node *n, uint64_t lanes)
 {
-    scheduler_woke(n->scheduler, lanes);
+    node_woke_lanes(n, lanes);
 }
 
 void node_heard_due(struct node *n, int64_t due_ms)
 {
     lanes_all_due(scheduler_lanes(n->scheduler), due_ms);
+    leasing_look(n->leasing, due_ms);
 }
 
 void node_know_lanes(struct node *n, const struct lane *lanes, size_t count)
@@ -640,6 +552,7 @@ void node_heard_given_back(struct node *n)
 void node_rules_changed(struct node *n, int64_t now_ms)
 {
     scheduler_rules_changed(n->scheduler, now_ms);
+    leasing_look(n->leasing, now_ms);
 }
 
 void node_queue(struct node *n, int32_t tenant, int64_t now_ms, struct queue_standing *q)
@@ -663,7 +576,7 @@ void node_explain(struct node *n, const struct task *t, int64_t now_ms, struct e
     struct explain_view v = { .scheduler = n->scheduler,
                               .worker = n->worker,
                               .book = n->setup.book,
-                              .slots = n->setup.slots,
+                              .slots = scheduler_status(n->scheduler).room,
                               .recovering = !is_settled_in(n) };
     explain(&v, t, now_ms, ret);
 }
@@ -674,8 +587,8 @@ struct node_status node_status(const struct node *n)
     return (struct node_status){
         .scheduler = scheduler_status(n->scheduler),
         .id = n->id,
-        .running = worker_running(n->worker),
-        .queued = queue_depth(n->setup.queue),
+        .running = worker_running(n->worker) + (n->fleet.worker ? worker_running(n->fleet.worker) : 0),
+        .queued = queued(n),
         .recovering = !is_settled_in(n),
         .draining = n->draining,
         .leader = membership_is_leader(n->membership),

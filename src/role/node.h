@@ -8,15 +8,33 @@
 #include "role/recall.h"
 #include "role/updater.h"
 
+/* What a node does besides answering its API. */
+enum { NODE_SCHEDULER = 1, NODE_WORKER = 2, NODE_UPDATER = 4, NODE_ALL = 7 };
+
 struct node_setup {
     struct writer *writer;
     struct clock
         *clock;      /* to know when we were stopped, and corrected by the store's; node_step is given what it shows */
     bool shared;     /* other nodes may be on the store */
     int64_t beat_ms; /* 0: MEMBERSHIP_BEAT_MS */
-    struct str version; /* of the program, for the others */
-    struct queue *queue;
-    struct events *events;
+    struct str version;      /* of the program, for the others */
+    struct courier *courier; /* to the queue and the events */
+
+    /* In a fleet others take from that queue, and what it has confirmed is the queue's, whatever becomes of this node. */
+    bool fleet;
+    struct courier *own; /* with it: a queue and events in memory, for what runs or ends in this process */
+    bool fallback;       /* while the queue is down, what is due runs in this process; else it waits */
+    size_t waiting; /* that may wait in the queue, of all nodes together; 0: half of the workers' slots, at least 100 */
+    bool lease;     /* who leads is for the courier's lease to say, not for the store */
+    unsigned roles; /* NODE_…; 0: all. Who does not schedule neither claims nor spawns */
+    const struct queue_filter *filter; /* what its worker serves; NULL: all that requires no label. Borrowed */
+    void (*describe_worker)(void *context, struct jw *w); /* as worker_setup's */
+    void (*tell)(void *context, const struct delivery_name *settled,
+                 size_t n); /* those who hold them: tasks that were settled here */
+    void (*read_lanes)(
+        void *context); /* a task comes again that was claimed in another life of this node: its lane may be unknown.
+                                          NULL: somebody looks for lanes by himself, as where the store is shared */
+
     struct zoneinfo *zones;
     struct book *book; /* NULL: no rules, no calendars */
     struct metrics *metrics;
@@ -63,6 +81,10 @@ void node_know_lanes(struct node *n, const struct lane *lanes, size_t count);
 void node_await_rules(struct node *n, bool await); /* they are being read; they have been, or could not be */
 void node_heard_wish(struct node *n);
 void node_heard_given_back(struct node *n);
+void node_heard_settled(struct node *n, const struct delivery_name *settled, size_t count); /* store_news.settled */
+
+/* How the queue of a fleet was found the last time, about every second; false: it does not answer. */
+bool node_queue_state(const struct node *n, struct queue_state *ret);
 
 /* The book has changed: that holds from now on. */
 void node_rules_changed(struct node *n, int64_t now_ms);
@@ -81,6 +103,13 @@ void node_explain(struct node *n, const struct task *t, int64_t now_ms, struct e
 
 /* A user changes a task that is claimed; where other nodes share the store (setup.shared), by one of them perhaps. */
 void node_recall(struct node *n, struct recall *r);
+
+/* A worker outside asks for tasks (role/leasing.h); one that had leased a task from that queue has reported, and whom that let go on.
+ * What is waited for is answered: nothing, and from now on at once. */
+struct lease_ask;
+void node_lease(struct node *n, struct lease_ask *a, int64_t now_ms);
+void node_lease_over(struct node *n, int32_t tenant, struct str queue, uint64_t woke);
+void node_stop_leasing(struct node *n);
 
 /* Stops claiming, hands back what has not fired and lets what runs finish; node_give_up ends that by force. */
 void node_drain(struct node *n);

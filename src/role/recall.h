@@ -7,6 +7,7 @@
  * any more, because it gave it back or because it has ended: RECALL_FREED, and the caller begins anew with the row as it is. Else nothing happens (RECALL_RUNNING). */
 #include <stdatomic.h>
 
+#include "port/courier.h"
 #include "port/store.h"
 
 enum recall_result { RECALL_DONE, RECALL_ABORTING, RECALL_RUNNING, RECALL_ANSWERED, RECALL_FREED };
@@ -25,6 +26,7 @@ struct recall {
     enum recall_result result;
     bool known;          /* RECALL_RUNNING: it runs or has just ended; else its claim has yet to arrive: ask again */
     struct op_settle op; /* from here on the node's */
+    struct errand_one asked;
     struct settlement settlement;
     struct node *node;
     struct list link;

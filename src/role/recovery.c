@@ -9,10 +9,9 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "role/lost.h"
 
 enum { HELD_MAX = 1000, HELD_MIN = 4, HELD_ARENA = 256 << 20, ERRORS_ARENA = 1 << 20, RETRY_MS = 500, LEFT_BEHIND = 2 };
-
-#define LOST_ALONE "lost alone: whoever ran it died, and nothing else was running"
 
 struct recovery {
     struct recovery_setup setup;
@@ -102,25 +101,10 @@ static size_t choose(const struct recovery *r, struct tasks *held, bool *ret_alo
     return n;
 }
 
-/* The first time is written down where the next process finds it. */
-static bool was_alone_before(const struct task *t)
-{
-    return str_starts(t->last_error, S(LOST_ALONE));
-}
-
 static struct settlement judge(struct recovery *r, const struct task *t, bool alone)
 {
-    bool fired = may_have_fired(r, t);
-    struct outcome o = { .kind = fired ? OUTCOME_LOST : OUTCOME_RETURNED,
-                         .alone = alone && fired && was_alone_before(t),
-                         .retry_after_ms = -1 };
-    struct settle_facts facts = settle_facts_of(t, &o, &r->arena);
-    struct verdict v = settle(&facts, &o, r->now_ms, &r->random, &r->arena);
-    if (alone && fired && task_is_suspect(t) && v.next == TASK_SCHEDULED)
-        v.last_error = v.execution.error = S(LOST_ALONE "; should that happen again, it is to blame");
-    if (o.alone && v.next == TASK_FAILED)
-        log_warn("poison_found", kv_uuid("task", t->id), kv_i64("losses", v.losses));
-    return (struct settlement){ .id = t->id, .fence = t->fence, .parent = t->parent, .verdict = v };
+    struct event e;
+    return lost_settle(t, (struct lost){ may_have_fired(r, t), alone }, r->now_ms, &r->random, &r->arena, &e);
 }
 
 static void settle_some(struct recovery *r, struct tasks *held)

@@ -1,17 +1,16 @@
 /* Invariants:
  *  - at most one claim is in flight. A claim whose answer was lost is read back by its id before the next one is made;
  *  - held knows the tasks of our claims that are not settled, each once; a claim asks for at most slots less those;
- *  - an armed task is in the wheel and in the index, or in neither; what is armed is held;
+ *  - an armed task is in the wheel and in the index, or in neither; what is armed is held. What is being pushed is in neither;
  *  - at most one suspect is held. */
 #include "role/scheduler_impl.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-#include "base/failpoint.h"
 #include "base/log.h"
 
-enum { PUSH_BATCH = 256, PUSH_RETRY_MS = 1000, END_RETRY_MS = 200, RULES_WAIT_MS = 100 };
+enum { RULES_WAIT_MS = 100 };
 
 static void spawned(void *context, const struct task *t)
 {
@@ -46,12 +45,20 @@ struct scheduler *scheduler_new(const struct scheduler_setup *setup, int64_t now
     wheel_init(&s->wheel, now_ms);
     map_init(&s->index, HASH_STABLE);
     map_init(&s->held, HASH_STABLE);
+    list_init(&s->pushing);
+    list_init(&s->queued);
     return s;
 }
 
-static void held_free(struct held *h)
+void scheduler_held_free(struct scheduler *s, struct held *h)
 {
+    s->suspects -= h->suspect;
+    if (h->where == HELD_QUEUED) {
+        list_remove(&h->link);
+        s->queued_count--;
+    }
     free(h->replaced);
+    free(h->facts);
     free(h);
 }
 
@@ -59,106 +66,19 @@ void scheduler_free(struct scheduler *s)
 {
     if (!s)
         return;
-    assert(!s->claiming);
+    assert(!s->claiming && list_empty(&s->pushing));
     struct wheel_entry *e;
     while ((e = wheel_take(&s->wheel)))
         claim_unref(container_of(e, struct armed, entry)->claim);
     wheel_release(&s->wheel);
     map_release(&s->index);
     map_each (&s->held, slot)
-        held_free(slot->value);
+        scheduler_held_free(s, slot->value);
     map_release(&s->held);
+    free(s->free_push);
     lanes_free(s->lanes);
     spawner_free(s->spawner);
     free(s);
-}
-
-/* ---- firing ---- */
-
-/* It is off the wheel, and nobody's any more but the queue's or whoever settles it. */
-static void disarm(struct scheduler *s, struct armed *a)
-{
-    map_remove(&s->index, uuid_bytes(&a->task->id));
-    claim_unref(a->claim);
-}
-
-static void push(struct scheduler *s, const struct task *tasks, struct armed *const *armed, size_t n)
-{
-    struct error e;
-    failpoint("before_fire");
-    enum err rc = queue_push(s->setup.queue, tasks, n, &e);
-    if (rc)
-        log_warn("push_failed", kv_err(&e), kv_i64("tasks", (int64_t)n));
-    for (size_t i = 0; i < n; i++) {
-        if (rc) { /* the queue is down: they are due and stay so */
-            lanes_not_fired(s->lanes, armed[i]->held->lane, s->now_ms);
-            wheel_add(&s->wheel, &armed[i]->entry, s->now_ms + PUSH_RETRY_MS);
-            continue;
-        }
-        disarm(s, armed[i]);
-    }
-}
-
-/* Off the wheel, and its claim ends here. If that cannot be told now, it waits on the wheel to be told. */
-static void end_unfired(struct scheduler *s, struct armed *a, enum outcome_kind kind)
-{
-    struct outcome o = { .kind = kind, .retry_after_ms = -1 };
-    if (kind == OUTCOME_EXPIRED)
-        o.error = S("expired: it could not be started while it was of use");
-    if (kind == OUTCOME_CANCELLED)
-        o.error = str_from(a->held->replaced);
-    if (!s->setup.end(s->setup.context, a->task, &o)) {
-        wheel_add(&s->wheel, &a->entry, s->now_ms + END_RETRY_MS);
-        return;
-    }
-    lanes_unarmed(s->lanes, a->held->lane);
-    disarm(s, a);
-}
-
-/* Due, and off the wheel: whether it is to be pushed now. */
-static bool goes(struct scheduler *s, struct armed *a)
-{
-    int64_t when_ms;
-    if (a->held->replaced)
-        end_unfired(s, a, OUTCOME_CANCELLED);
-    else if (a->held->taken_back)
-        end_unfired(s, a, OUTCOME_RETURNED);
-    else if (is_expired(task_expires_ms(a->task), s->now_ms))
-        end_unfired(s, a, OUTCOME_EXPIRED);
-    else if (!lanes_may_fire(s->lanes, a->held->lane, s->now_ms, &when_ms))
-        wheel_add(&s->wheel, &a->entry, when_ms);
-    else
-        return true;
-    return false;
-}
-
-static bool may_fire(const struct scheduler *s)
-{
-    return !s->setup.may_fire || s->setup.may_fire(s->setup.context);
-}
-
-/* Pushes what is due. Nothing before its time: the wheel gives out only what is due at now. And nothing that may be others' by now: it
- * waits on the wheel until it is known whose it is. */
-static void fire(struct scheduler *s)
-{
-    if (wheel_next(&s->wheel) <= s->now_ms && !may_fire(s))
-        return;
-    struct task tasks[PUSH_BATCH];
-    struct armed *armed[PUSH_BATCH];
-    struct wheel_entry *e;
-    size_t n = 0;
-    while ((e = wheel_expire(&s->wheel, s->now_ms))) {
-        armed[n] = container_of(e, struct armed, entry);
-        if (!goes(s, armed[n]))
-            continue;
-        tasks[n] = *armed[n]->task;
-        if (++n == PUSH_BATCH) {
-            push(s, tasks, armed, n);
-            n = 0;
-        }
-    }
-    if (n)
-        push(s, tasks, armed, n);
 }
 
 /* ---- doors ---- */
@@ -189,15 +109,15 @@ int64_t scheduler_step(struct scheduler *s, int64_t now_ms)
     scheduler_measure_claim(s);
     heed_rules(s);
     poll(s);
-    fire(s);
+    scheduler_fire(s);
     int64_t wake = spawner_step(s->spawner, now_ms);
     see_to_shares(s); /* while no claim is under way */
     scheduler_claim(s);
     wake = min_of(wake, see_to_shares(s));
-    fire(s); /* a claim may have been answered at once */
+    scheduler_fire(s); /* a claim may have been answered at once */
     metric_set(s->setup.metrics, METRIC_TASKS_ARMED, (double)s->wheel.count);
     int64_t next_ms = wheel_next(&s->wheel);
-    if (next_ms > now_ms || may_fire(s)) /* else somebody calls when it may */
+    if (next_ms > now_ms || scheduler_may_fire(s)) /* else somebody calls when it may */
         wake = min_of(wake, next_ms);
     if (s->claiming)
         return s->claiming->waits ? min_of(wake, s->retry_at_ms) : wake;
@@ -281,10 +201,10 @@ void scheduler_freed(struct scheduler *s, struct uuid id, int64_t fence, const s
     }
     if (comes_again)
         lanes_due(s->lanes, h->lane, v->due_ms, v->losses >= SUSPECT_LOSSES);
-    s->suspects -= h->suspect;
+    scheduler_settled_unpushed(s, h);
     s->isolating = s->isolating && !h->suspect; /* it lives, and so do we: the others go on */
     lanes_settled(s->lanes, h->lane, h->taken_back);
-    held_free(h);
+    scheduler_held_free(s, h);
 }
 
 bool scheduler_holds(const struct scheduler *s, struct uuid id, int64_t fence)
@@ -292,10 +212,11 @@ bool scheduler_holds(const struct scheduler *s, struct uuid id, int64_t fence)
     return scheduler_find_held(s, id, fence) != NULL;
 }
 
+/* What may be in the queue already counts as fired. */
 static struct armed *find_armed(const struct scheduler *s, struct uuid id, int64_t fence)
 {
     struct armed *a = map_get(&s->index, uuid_bytes(&id));
-    return a && a->task->fence == fence ? a : NULL;
+    return a && a->task->fence == fence && !a->unsure ? a : NULL;
 }
 
 const struct task *scheduler_armed(const struct scheduler *s, struct uuid id, int64_t fence)
@@ -311,22 +232,62 @@ bool scheduler_unarm(struct scheduler *s, struct uuid id, int64_t fence)
         return false;
     wheel_remove(&s->wheel, &a->entry);
     lanes_unarmed(s->lanes, a->held->lane);
-    disarm(s, a);
+    scheduler_disarm(s, a);
     return true;
 }
 
 bool scheduler_replace(struct scheduler *s, struct uuid id, int64_t fence, struct str why)
 {
     struct armed *a = find_armed(s, id, fence);
-    if (!a)
+    struct held *h = scheduler_find_held(s, id, fence);
+    if (!h || !h->armed)
         return false;
-    free(a->held->replaced);
-    a->held->replaced = xmalloc(why.n + 1);
-    memcpy(a->held->replaced, why.p, why.n);
-    a->held->replaced[why.n] = '\0';
+    free(h->replaced);
+    h->replaced = xmalloc(why.n + 1);
+    memcpy(h->replaced, why.p, why.n);
+    h->replaced[why.n] = '\0';
+    if (!a) /* should it come back */
+        return false;
     call_off(s, a);
     return true;
 }
+
+/* ---- in a fleet ---- */
+
+void scheduler_set_room(struct scheduler *s, size_t room)
+{
+    assert(s->setup.fleet && room > 0);
+    s->room = room;
+    lanes_set_slots(s->lanes, room);
+}
+
+void scheduler_queue_answers(struct scheduler *s)
+{
+    s->probe = s->down_ms != 0;
+}
+
+size_t scheduler_queued_since(struct scheduler *s, int64_t before_ms, struct delivery_name *ret, size_t max)
+{
+    size_t n = 0;
+    while (n < max && !list_empty(&s->queued)) {
+        struct held *h = container_of(s->queued.next, struct held, link);
+        if (h->asked_ms >= before_ms)
+            break;
+        h->asked_ms = s->now_ms;
+        list_remove(&h->link);
+        list_push(&s->queued, &h->link);
+        ret[n++] = (struct delivery_name){ h->key.id, h->key.fence };
+    }
+    return n;
+}
+
+const struct settle_facts *scheduler_queued(const struct scheduler *s, struct uuid id, int64_t fence)
+{
+    const struct held *h = scheduler_find_held(s, id, fence);
+    return h && (h->where == HELD_QUEUED || h->where == HELD_PUSHING) ? h->facts : NULL;
+}
+
+/* ---- among others ---- */
 
 void scheduler_hold_back(struct scheduler *s)
 {
@@ -344,9 +305,8 @@ void scheduler_let_go(struct scheduler *s)
 
 static void forsake(struct scheduler *s, struct held *h)
 {
-    s->suspects -= h->suspect;
     lanes_settled(s->lanes, h->lane, h->taken_back);
-    held_free(h);
+    scheduler_held_free(s, h);
 }
 
 static void disown_claim(struct scheduler *s)
@@ -365,8 +325,10 @@ void scheduler_disown(struct scheduler *s, struct uuid node)
     while ((e = wheel_take(&s->wheel))) {
         struct armed *a = container_of(e, struct armed, entry);
         lanes_unarmed(s->lanes, a->held->lane);
-        disarm(s, a);
+        map_remove(&s->index, uuid_bytes(&a->task->id));
+        claim_unref(a->claim); /* nothing is handed over any more */
     }
+    scheduler_forget_pushes(s);
     map_each (&s->held, slot)
         forsake(s, slot->value);
     map_release(&s->held);
@@ -397,6 +359,9 @@ void scheduler_clock_set_back(struct scheduler *s, int64_t now_ms)
     wheel_rebase(&s->wheel, now_ms);
     s->retry_at_ms = min_of(s->retry_at_ms, now_ms);
     s->rules_come_ms = 0;
+    s->down_ms = min_of(s->down_ms, now_ms);
+    list_each (&s->queued, link)
+        container_of(link, struct held, link)->asked_ms = now_ms;
     s->isolating = false;
     lanes_rules_changed(s->lanes);
     lanes_all_due(s->lanes, now_ms);
@@ -413,7 +378,7 @@ void scheduler_drain(struct scheduler *s)
         all[n++] = slot->value;
     for (size_t i = 0; i < n; i++) {
         wheel_remove(&s->wheel, &all[i]->entry);
-        end_unfired(s, all[i], all[i]->held->replaced ? OUTCOME_CANCELLED : OUTCOME_RETURNED);
+        scheduler_end(s, all[i], all[i]->held->replaced ? OUTCOME_CANCELLED : OUTCOME_RETURNED);
     }
     free(all);
 }
@@ -425,7 +390,8 @@ bool scheduler_awaits(const struct scheduler *s)
 
 bool scheduler_is_idle(const struct scheduler *s)
 {
-    return !s->claiming && spawner_is_idle(s->spawner) && s->wheel.count == 0 && lanes_is_idle(s->lanes);
+    return !s->claiming && spawner_is_idle(s->spawner) && s->wheel.count == 0 && list_empty(&s->pushing) &&
+           lanes_is_idle(s->lanes);
 }
 
 struct scheduler_status scheduler_status(const struct scheduler *s)
@@ -433,11 +399,13 @@ struct scheduler_status scheduler_status(const struct scheduler *s)
     struct scheduler_status ret = {
         .armed = s->wheel.count,
         .held = s->held.n,
+        .room = s->room ? s->room : s->setup.slots,
         .lanes = lanes_count(s->lanes),
         .suspects = s->suspects,
         .window_ms = s->window_ms,
         .last_claim_ms = s->last_claim_ms,
         .isolating = s->isolating,
+        .falls_back = scheduler_falls_back(s),
         .next_claim_ms = lanes_next_ms(s->lanes, scheduler_wish(s)),
         .next_spawn_ms = spawner_next_ms(s->spawner),
     };

@@ -8,20 +8,23 @@
  * Three things happen in a step: what is due on the wheel is pushed; if there is room and something is due within the arm
  * window, a claim is made (of which lanes and how much, role/lanes says); recurring tasks whose cursor comes near spawn their
  * occurrences (role/spawner). */
-#include "port/queue.h"
+#include "port/courier.h"
 #include "role/lanes.h"
 #include "role/spawner.h"
 
 struct scheduler_setup {
     struct writer *writer;
-    struct queue *queue;
+    struct courier *courier; /* push */
+    struct courier *own;     /* in a fleet: what runs here while the queue is down (fallback); NULL: it waits */
+    const struct queue_filter *own_filter; /* what the worker behind it serves */
     struct zoneinfo *zones;
     struct book *book;         /* NULL: no rules, no calendars */
     struct breakers *breakers; /* NULL: none */
     struct metrics *metrics;
     struct uuid node;
     uint64_t seed;
-    size_t slots;           /* tasks that may be claimed and not yet settled */
+    size_t slots;           /* tasks that may be claimed and not yet settled; in a fleet scheduler_set_room says */
+    bool fleet;             /* what was pushed is others': see `handed` */
     bool shared;            /* limits hold for all nodes of the store together */
     int64_t spawn_ahead_ms; /* longer than a failover takes */
     int64_t arm_min_ms, arm_max_ms;
@@ -33,6 +36,8 @@ struct scheduler_setup {
     void (*refused)(void *context);
     /* A claim ends before its task has fired: RETURNED, EXPIRED or CANCELLED. False: it could not be told, and comes again. */
     bool (*end)(void *context, const struct task *t, const struct outcome *o);
+    /* In a fleet: the queue has all of this claim that is not settled otherwise. */
+    void (*handed)(void *context, struct uuid claim);
     /* A claim has put this one off: BLOCKED, SKIPPED or CANCELLED, as it is now. */
     void (*gated)(void *context, const struct task *t);
     /* A later run replaces this one, which is claimed: end it. */
@@ -70,6 +75,20 @@ void scheduler_begin(struct scheduler *s, bool found_suspects);
 void scheduler_freed(struct scheduler *s, struct uuid id, int64_t fence, const struct verdict *v);
 bool scheduler_holds(const struct scheduler *s, struct uuid id, int64_t fence); /* claimed here and not settled */
 
+/* ---- in a fleet ---- */
+
+/* How many may be held from now on. */
+void scheduler_set_room(struct scheduler *s, size_t room);
+
+/* The queue has answered somebody: if it was down, it is tried again. */
+void scheduler_queue_answers(struct scheduler *s);
+
+/* Those that the queue has had for longest since it got them or somebody was told of them here, before that time: at most max. */
+size_t scheduler_queued_since(struct scheduler *s, int64_t before_ms, struct delivery_name *ret, size_t max);
+
+/* To end one by that the queue has, or had; NULL: it is not held here, or not there. */
+const struct settle_facts *scheduler_queued(const struct scheduler *s, struct uuid id, int64_t fence);
+
 /* A claimed task that has not fired; NULL: it is not there (fired, or never here). */
 const struct task *scheduler_armed(const struct scheduler *s, struct uuid id, int64_t fence);
 
@@ -102,9 +121,12 @@ bool scheduler_is_idle(const struct scheduler *s); /* and nothing is armed eithe
 
 struct scheduler_status {
     size_t armed, held, lanes, suspects;
-    bool isolating; /* a suspect is tried, and nothing else runs */
+    size_t room;     /* how many may be held */
+    bool falls_back; /* the queue of the fleet is down, and what is due runs here */
+    bool isolating;  /* a suspect is tried, and nothing else runs */
     int64_t window_ms, last_claim_ms, next_claim_ms, next_spawn_ms;
     int64_t oldest_due_ms[CLASS_HIGH + 1]; /* of what waits in a class; INT64_MAX: nothing */
 };
 struct scheduler_status scheduler_status(const struct scheduler *s);
-struct lanes *scheduler_lanes(struct scheduler *s); /* for who explains */
+struct lanes *scheduler_lanes(struct scheduler *s);                       /* for who explains, and who gives leases */
+void scheduler_tell_gated(struct scheduler *s, const struct op_claim *a); /* what a claim did to others */

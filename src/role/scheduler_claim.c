@@ -61,6 +61,11 @@ static struct held *hold(struct scheduler *s, const struct task *t, struct lane_
         s->suspects++;
         s->alone_until_ms = s->now_ms + ((int64_t)SCHEDULER_ISOLATION_MS << doubled);
     }
+    if (s->setup.fleet) {
+        h->facts = xnew(*h->facts);
+        *h->facts = settle_facts_of(t, &(struct outcome){ .kind = OUTCOME_CANCELLED }, NULL);
+        h->facts->retry.rules = h->facts->place = S("");
+    }
     lanes_claimed(s->lanes, lane);
     struct held *before = map_put(&s->held, key_of(&h->key), h);
     assert(!before);
@@ -87,6 +92,7 @@ static void arm(struct scheduler *s, struct claim *c, const struct tasks *tasks)
     struct lane_entry *lane = NULL;
     c->armed = xcalloc(tasks->n, sizeof *c->armed);
     c->references += tasks->n;
+    c->armed_count = tasks->n;
     for (size_t i = 0; i < tasks->n; i++) { /* they come lane by lane */
         const struct task *t = &tasks->v[i];
         if (!lane || !is_lane(last, task_lane(t))) {
@@ -94,6 +100,7 @@ static void arm(struct scheduler *s, struct claim *c, const struct tasks *tasks)
             lane = lanes_know(s->lanes, last);
         }
         c->armed[i] = (struct armed){ .task = t, .claim = c, .held = hold(s, t, lane) };
+        c->armed[i].held->armed = &c->armed[i];
         arm_one(s, &c->armed[i]);
     }
     metric_add(s->setup.metrics, METRIC_CLAIMS, 1);
@@ -141,16 +148,15 @@ static void claim_failed(struct scheduler *s, struct claim *c)
         return;
     if (c->op.rc == ERR_CONFLICT && strcmp(c->op.error.field, "node") == 0 && s->setup.refused)
         s->setup.refused(s->setup.context);
-    struct uuid id = c->ask.claim;
     lanes_unanswered(s->lanes, &c->round);
     scheduler_woke(s, UINT64_MAX);
     arena_reset(&c->op.arena);
     struct arena arena = c->op.arena;
     c->readback =
-        (struct op_claimed){ .op = { .kind = OP_CLAIMED, .arena = arena, .done = readback_done }, .claim = id };
+        (struct op_claimed){ .op = { .kind = OP_CLAIMED, .arena = arena, .done = readback_done }, .claim = c->id };
 }
 
-static void tell_gated(struct scheduler *s, const struct op_claim *a)
+void scheduler_tell_gated(struct scheduler *s, const struct op_claim *a)
 {
     static const enum metric counted[] = { [TASK_BLOCKED] = METRIC_TASKS_BLOCKED,
                                            [TASK_SKIPPED] = METRIC_RUNS_SKIPPED,
@@ -197,7 +203,7 @@ static void claim_done(struct op *op)
     if (a->ret.n)
         arm(s, c, &a->ret);
     metric_add(s->setup.metrics, METRIC_CLAIM_CONFLICTS, a->ret_conflicts);
-    tell_gated(s, a);
+    scheduler_tell_gated(s, a);
     scheduler_woke(s, a->ret_woke);
     claim_unref(c);
 }
@@ -206,12 +212,13 @@ static void submit_claim(struct scheduler *s, struct claim *c, size_t room)
 {
     const struct lanes_round *r = &c->round;
     c->scheduler = s;
+    c->id = uuid_next(&s->ids, s->now_ms);
     c->references = 1;
     c->begun_ms = s->now_ms;
     c->own = s->own;
     c->ask = (struct op_claim){
         .op = { .kind = OP_CLAIM, .done = claim_done },
-        .claim = uuid_next(&s->ids, s->now_ms),
+        .claim = c->id,
         .node = s->setup.node,
         .lanes = r->v,
         .lane_count = r->n,
@@ -228,9 +235,12 @@ static void submit_claim(struct scheduler *s, struct claim *c, size_t room)
     writer_submit(s->setup.writer, &c->op);
 }
 
+/* While this process runs what is due, it counts that: the rest is in a queue that nobody gets at. */
 static size_t room_of(const struct scheduler *s)
 {
-    return s->setup.slots - min_of(s->held.n, s->setup.slots);
+    bool own = scheduler_falls_back(s);
+    size_t room = own || !s->room ? s->setup.slots : s->room;
+    return room - min_of(own ? s->held.n - s->queued_count : s->held.n, room);
 }
 
 enum lanes_wish scheduler_wish(const struct scheduler *s)

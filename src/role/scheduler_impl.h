@@ -1,5 +1,5 @@
 #pragma once
-/* role/scheduler_impl.h - what scheduler*.c share: scheduler.c fires and has the doors, scheduler_claim.c claims. */
+/* role/scheduler_impl.h - what scheduler*.c share: scheduler.c has the doors, scheduler_claim.c claims, scheduler_push.c fires. */
 #include "base/map.h"
 #include "core/wheel.h"
 #include "role/scheduler.h"
@@ -17,7 +17,11 @@ struct claim {
     struct scheduler *scheduler;
     struct armed *armed;
     struct lanes_round round;
+    struct uuid id;
     size_t references;
+    size_t armed_count; /* tasks that have not left the scheduler */
+    bool pushed;        /* a queue that others share has some of it */
+    bool kept;          /* and this process some: it is not handed over */
     int64_t begun_ms;
     struct partitions own;
     bool waits;    /* to be read back, at retry_at_ms; else it is with the writer */
@@ -30,18 +34,28 @@ struct held_key {
     int64_t fence;
 };
 
+/* On the wheel; on its way to the queue; there; in the queue of this process, because the other is down. */
+enum held_where { HELD_ARMED, HELD_PUSHING, HELD_QUEUED, HELD_OWN };
+
 struct held {
     struct held_key key;
     struct lane_entry *lane;
+    enum held_where where;
+    struct armed *armed; /* while it is ARMED or PUSHING */
     bool suspect, taken_back;
-    char *replaced; /* why it is not to run; NULL: it may */
+    char *replaced;             /* why it is not to run; NULL: it may */
+    struct settle_facts *facts; /* in a fleet: to end it by, when its task is the queue's; without texts */
+    struct list link;           /* QUEUED: among those, by the next */
+    int64_t asked_ms;           /* when it was pushed, or the store last asked about it */
 };
 
 struct armed {
     struct wheel_entry entry;
     const struct task *task;
     struct claim *claim;
-    struct held *held;
+    struct held *held; /* NULL: settled while it was pushed once more */
+    bool unsure;       /* the queue may have it: it was pushed, and its answer lost */
+    bool ends;         /* and can not be pushed again: its claim ends */
 };
 
 struct scheduler {
@@ -64,6 +78,14 @@ struct scheduler {
     int64_t rules_come_ms;  /* until then nothing is claimed: other rules are on their way; 0: none are */
     int64_t rules_came_ms;  /* when they were last awaited */
 
+    struct list pushing;       /* batches in flight */
+    struct pushing *free_push; /* for the next one */
+    struct list queued; /* held ones that a queue has which others share: the one asked about longest ago first */
+    size_t queued_count;
+    int64_t down_ms; /* since when it is; 0: it is not */
+    bool probe;      /* somebody has reached it again: push something there */
+    size_t room;     /* how many may be held; 0: the slots */
+
     struct claim *claiming; /* NULL: none in flight */
     int64_t retry_at_ms, retry_ms, last_claim_ms, polled_ms;
     int64_t slowest_ms, window_ms;
@@ -75,6 +97,16 @@ struct scheduler {
 
 void claim_unref(struct claim *c);
 
+/* Off the wheel for good: the queue's, or whoever's settles it. The last one of a claim hands it over. */
+void scheduler_disarm(struct scheduler *s, struct armed *a);
+/* Off the wheel, and its claim ends here. If that cannot be told now, it waits on the wheel to be told. */
+void scheduler_end(struct scheduler *s, struct armed *a, enum outcome_kind kind);
+void scheduler_settled_unpushed(struct scheduler *s, struct held *h); /* and is about to be freed */
+void scheduler_fire(struct scheduler *s);                             /* pushes what is due */
+bool scheduler_may_fire(const struct scheduler *s);
+bool scheduler_falls_back(const struct scheduler *s); /* to this process: the queue is down */
+void scheduler_forget_pushes(struct scheduler *s);    /* whatever comes of them is others' */
+
 /* Reads a claim back, or makes one, if it is time for that. */
 void scheduler_claim(struct scheduler *s);
 bool scheduler_may_claim(struct scheduler *s);
@@ -82,4 +114,5 @@ enum lanes_wish scheduler_wish(const struct scheduler *s);
 void scheduler_measure_claim(struct scheduler *s); /* after it was answered: now the time is known */
 
 struct held *scheduler_find_held(const struct scheduler *s, struct uuid id, int64_t fence);
+void scheduler_held_free(struct scheduler *s, struct held *h);
 struct held *scheduler_remove_held(struct scheduler *s, struct uuid id, int64_t fence);

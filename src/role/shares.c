@@ -115,7 +115,7 @@ static int64_t acts_at(const struct share_entry *e, int64_t now_ms)
     if (e->asking)
         return INT64_MAX;
     int64_t tokens_ms = wants_tokens(e, now_ms) ? e->ask_tokens_ms : INT64_MAX;
-    int64_t places_ms = e->unsure || wants_places(e, now_ms) ? e->ask_places_ms : INT64_MAX;
+    int64_t places_ms = e->unsure || e->spent || wants_places(e, now_ms) ? e->ask_places_ms : INT64_MAX;
     int64_t back_ms = has_too_much(e) && !e->unsure ? e->want_ms + SHARES_KEEP_MS : INT64_MAX;
     return min_of(back_ms, min_of(tokens_ms, places_ms));
 }
@@ -192,6 +192,16 @@ void shares_used_less(struct shares *s, struct share_entry *e)
     plan(s, e);
 }
 
+void shares_spend(struct shares *s, struct share_entry *e, int64_t n)
+{
+    if (!e->concurrency || n == 0)
+        return;
+    e->places = max_of(e->places - n, (int64_t)0);
+    e->spent += n;
+    e->ask_places_ms = s->now_ms;
+    plan(s, e);
+}
+
 /* ---- the operation ---- */
 
 /* A node that was given up for dead has lost what it had, and is another one now. */
@@ -199,7 +209,7 @@ static void forget_all(struct shares *s)
 {
     s->node = *s->setup.node;
     for (size_t i = 0; i < s->n; i++) {
-        s->v[i]->tokens = s->v[i]->places = 0;
+        s->v[i]->tokens = s->v[i]->places = s->v[i]->spent = 0;
         s->v[i]->unsure = false;
         plan(s, s->v[i]);
     }
@@ -212,8 +222,9 @@ static void answered(struct shares *s, struct share_entry *e)
     bool few_tokens = a->ret_tokens < a->want_tokens, few_places = a->ret_places < a->want_places;
     int64_t places = e->places;
     e->tokens += a->ret_tokens;
+    e->spent = max_of(e->spent - e->sent_spent, (int64_t)0);
     if (a->concurrency)
-        e->places = a->ret_places;
+        e->places = max_of(a->ret_places - e->spent, (int64_t)0); /* the store gave what it thought that we had */
     if (a->concurrency && !e->concurrency && a->want_places == 0)
         e->released = 0;
     e->unsure = false;
@@ -273,6 +284,8 @@ static int64_t total_places(const struct share_entry *e, int64_t now_ms, bool ma
     int64_t held = (int64_t)*e->held, want = held;
     if (!e->concurrency)
         return 0;
+    if (e->spent) /* given up first: who wants at least what it has gets that, whatever has been spent */
+        return max_of(held, e->places);
     if (wants_places(e, now_ms))
         want = max_of(min_of(held + place_slice(e), e->concurrency), held);
     return is_wanted(e, now_ms) || !may_give_back ? max_of(want, e->places) : want;
@@ -309,6 +322,7 @@ static void send(struct shares *s, struct share_entry *const *v, size_t n, bool 
         struct share_entry *e = s->asked[i] = v[i];
         s->op.v[i] = question(e, s->now_ms, may_give_back);
         e->asking = true;
+        e->sent_spent = e->spent;
         e->tokens -= s->op.v[i].give_back_tokens;
         e->places = min_of(e->places, s->op.v[i].want_places);
     }
@@ -318,7 +332,7 @@ static void send(struct shares *s, struct share_entry *const *v, size_t n, bool 
 
 static bool only_gives_back(const struct share_entry *e, int64_t now_ms)
 {
-    return !e->unsure && !wants_tokens(e, now_ms) && !wants_places(e, now_ms);
+    return !e->unsure && !e->spent && !wants_tokens(e, now_ms) && !wants_places(e, now_ms);
 }
 
 static void clock_set_back(struct shares *s, int64_t now_ms)

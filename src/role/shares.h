@@ -25,13 +25,15 @@ struct share_entry {
     struct share share; /* of the operation that is under way */
     double rate;        /* what the rules say now, like the next two; 0: no limit */
     int64_t burst, concurrency;
-    int64_t released;                /* a concurrency that is no limit any more, and whose places go back; 0: none */
-    const size_t *armed, *held;      /* the owner's */
-    int64_t tokens, places;          /* ours */
-    bool waits_tokens, waits_places; /* something due waits for one */
-    bool unsure;                     /* an answer was lost: what the store thinks that we have is not known */
-    bool asking;                     /* it is in the operation that is under way */
-    int64_t want_ms;                 /* when it was last wanted */
+    int64_t released;           /* a concurrency that is no limit any more, and whose places go back; 0: none */
+    const size_t *armed, *held; /* the owner's */
+    int64_t tokens, places;     /* ours */
+    int64_t spent,
+        sent_spent; /* places that are no more, of which the store was not told yet; of them, those that it is */
+    bool waits_tokens, waits_places;      /* something due waits for one */
+    bool unsure;                          /* an answer was lost: what the store thinks that we have is not known */
+    bool asking;                          /* it is in the operation that is under way */
+    int64_t want_ms;                      /* when it was last wanted */
     int64_t ask_tokens_ms, ask_places_ms; /* not before these times is more asked for */
     int64_t next_ms;                      /* when the store expects a token */
     int64_t full_ms;                      /* when all that was asked for was there */
@@ -69,6 +71,8 @@ void shares_wait_for_places(struct shares *s, struct share_entry *e);
 bool shares_take_token(struct shares *s, struct share_entry *e);
 void shares_put_back_token(struct shares *s, struct share_entry *e);
 void shares_used_less(struct shares *s, struct share_entry *e); /* armed or held has become less */
+/* So many run from now on without this node (a lease), and the store counts them: their places are not ours any more. */
+void shares_spend(struct shares *s, struct share_entry *e, int64_t n);
 
 /* Asks for what is wanted and gives back what is not. Places in use are known only while no claim is under way: nothing is given back
  * meanwhile (may_give_back). Answers when to call again. */

@@ -1,42 +1,22 @@
-/* A take's tasks live in one arena, freed when the last of them has ended. Outcomes are borrowed for the call that reports
- * them, so they are copied into the outbox, which is published at the next step as one batch and kept whole until that
- * succeeded: a worker that cannot report takes no more work once its slots are full of unpublished outcomes, and drops
- * nothing. */
-#include "role/worker.h"
-
+/* A take's tasks live in one arena, freed when the outcome of the last of them was published (worker_outbox.c). One take is in flight at
+ * a time; what it brought is looked at in the next step, which knows what time it is. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/failpoint.h"
-#include "base/list.h"
 #include "base/log.h"
-#include "base/map.h"
 #include "core/target_url.h"
+#include "role/worker_impl.h"
 
 enum {
     TAKE_BATCH = 1024,
     TAKE_ARENA = 128 << 20,
-    OUTBOX_ARENA = 256 << 20,
-    PUBLISH_BATCH = 1024,
-    RETRY_MS = 200,
+    TAKE_WAIT_MS = 1000,
     BREAKERS_MAX = 10000,
+    DOC_MAX = 64 << 10,
     WHY_MAX = 128,
     HELD_TEXT = TARGET_HOST_MAX + 128,
-};
-
-struct taken {
-    struct arena arena;
-    size_t references;
-    struct job *jobs;
-};
-
-struct job {
-    struct run run;
-    struct worker *worker;
-    struct taken *taken;
-    struct breakers_answer asked; /* of one that calls a host */
-    bool disowned;                /* whatever comes of it, nobody wants to know */
 };
 
 /* One that a later run replaces. */
@@ -44,25 +24,6 @@ struct doomed {
     struct delivery_id id;
     size_t why_size;
     char why[WHY_MAX];
-};
-
-struct outbox {
-    struct arena arena;
-    struct event *v;
-    size_t n, cap;
-};
-
-struct worker {
-    struct worker_setup setup;
-    struct map running; /* id → job */
-    struct map doomed;  /* delivery_id → struct doomed */
-    struct breakers breakers;
-    struct outbox outbox;
-    struct outbox spare;                                 /* what is being published: the outbox may grow meanwhile */
-    int64_t now_ms, behind_ms, renew_at_ms, retry_at_ms; /* retry: publishing what could not be published */
-    int64_t take_at_ms;                                  /* taking, after the queue could not be reached */
-    size_t disowned;                                     /* that have not ended yet */
-    bool stopped, giving_up;
 };
 
 struct worker *worker_new(const struct worker_setup *setup)
@@ -74,16 +35,10 @@ struct worker *worker_new(const struct worker_setup *setup)
     map_init(&w->running, HASH_STABLE);
     map_init(&w->doomed, HASH_STABLE);
     breakers_init(&w->breakers, BREAKERS_MAX, setup->hash);
-    arena_init(&w->outbox.arena, OUTBOX_ARENA);
-    arena_init(&w->spare.arena, OUTBOX_ARENA);
+    buf_init(&w->doc, DOC_MAX);
+    worker_outbox_init(w);
     metric_set(setup->metrics, METRIC_WORKER_SLOTS, (double)setup->slots);
     return w;
-}
-
-static void outbox_release(struct outbox *o)
-{
-    arena_release(&o->arena);
-    free(o->v);
 }
 
 static void forget_doomed(struct worker *w)
@@ -98,65 +53,40 @@ void worker_free(struct worker *w)
 {
     if (!w)
         return;
-    assert(worker_running(w) == 0);
+    assert(worker_running(w) == 0 && !w->taking && !w->arrived && !w->reporting);
+    for (size_t i = 0; i < w->outbox.n; i++)
+        haul_unref(w->outbox.jobs[i]->haul);
+    for (size_t i = w->sent; i < w->spare.n; i++)
+        haul_unref(w->spare.jobs[i]->haul);
     map_release(&w->running);
     forget_doomed(w);
     breakers_release(&w->breakers);
-    outbox_release(&w->outbox);
-    outbox_release(&w->spare);
+    worker_outbox_release(w);
+    buf_release(&w->doc);
     free(w);
 }
 
-static void taken_unref(struct taken *t)
+void haul_unref(struct haul *h)
 {
-    if (--t->references)
+    if (--h->references)
         return;
-    arena_release(&t->arena);
-    free(t->jobs);
-    free(t);
+    arena_release(&h->take.arena);
+    free(h->jobs);
+    free(h);
 }
 
 /* ---- outcomes ---- */
 
-static void keep_text(struct arena *a, struct str *s)
+static const struct doomed *find_doomed(const struct worker *w, const struct job *j)
 {
-    if (s->n && !arena_str(a, *s, s))
-        *s = S("");
-}
-
-static void report(struct worker *w, const struct task *t, const struct outcome *o)
-{
-    struct outbox *b = &w->outbox;
-    if (b->n == b->cap) {
-        b->cap = max_of(b->cap * 2, (size_t)256);
-        b->v = xrealloc(b->v, b->cap * sizeof *b->v);
-    }
-    struct event *e = &b->v[b->n++];
-    *e = (struct event){ .task = settle_facts_of(t, o, &b->arena), .outcome = *o };
-    e->outcome.worker = w->setup.name; /* ours: outlives the event */
-    keep_text(&b->arena, &e->task.retry.rules);
-    keep_text(&b->arena, &e->outcome.error);
-    keep_text(&b->arena, &e->outcome.output);
-    keep_text(&b->arena, &e->outcome.trace_id);
-}
-
-static struct str key_of(const struct delivery_id *id)
-{
-    _Static_assert(sizeof *id == sizeof id->task + sizeof id->fence, "no gap in what is hashed");
-    return (struct str){ (const char *)id, sizeof *id };
-}
-
-static const struct doomed *find_doomed(const struct worker *w, const struct task *t)
-{
-    struct delivery_id id = { t->id, t->fence };
-    return w->doomed.n ? map_get(&w->doomed, key_of(&id)) : NULL;
+    return w->doomed.n ? map_get(&w->doomed, delivery_key(&j->id)) : NULL;
 }
 
 /* What an aborted attempt is reported as. By our own deadline: nobody cancelled it, so it runs again elsewhere or later. */
-static struct outcome cancelled(const struct worker *w, const struct task *t, const struct outcome *o)
+static struct outcome cancelled(const struct worker *w, const struct job *j, const struct outcome *o)
 {
     struct outcome ret = *o;
-    const struct doomed *d = find_doomed(w, t);
+    const struct doomed *d = find_doomed(w, j);
     if (w->giving_up)
         ret.kind = OUTCOME_LOST;
     ret.error = d ? (struct str){ d->why, d->why_size } : S("cancelled while it ran");
@@ -179,6 +109,14 @@ static void tell_breakers(struct worker *w, struct job *j, const struct outcome 
         breakers_report(&w->breakers, t->tenant, target_host(t, host), &j->asked, &told, o->completed_us / 1000);
 }
 
+/* Its share of the worker's room. */
+static void occupy(struct worker *w, const struct task *t, int sign)
+{
+    w->cpu_used += sign * t->cpu_milli;
+    w->memory_used += sign * t->memory_mb;
+    w->suspects += (size_t)(sign * task_is_suspect(t));
+}
+
 static void job_done(struct run *run, const struct outcome *o)
 {
     struct job *j = container_of(run, struct job, run);
@@ -186,58 +124,21 @@ static void job_done(struct run *run, const struct outcome *o)
     const struct task *t = run->task;
     failpoint("after_call");
     tell_breakers(w, j, o);
+    occupy(w, t, -1);
     if (j->disowned) {
         w->disowned--;
-        taken_unref(j->taken);
+        haul_unref(j->haul);
         return;
     }
-    map_remove(&w->running, uuid_bytes(&t->id));
+    map_remove(&w->running, delivery_key(&j->id));
     struct outcome aborted;
     if (o->kind == OUTCOME_CANCELLED) {
-        aborted = cancelled(w, t, o);
+        aborted = cancelled(w, j, o);
         o = &aborted;
     }
-    report(w, t, o);
+    worker_tell(w, j, o);
     metric_observe_us(w->setup.metrics, METRIC_EXECUTION_DELAY, o->started_us - t->due_ms * 1000);
     metric_observe_us(w->setup.metrics, METRIC_EXECUTION_TIME, o->completed_us - o->started_us);
-    taken_unref(j->taken);
-}
-
-static bool publish_batch(struct worker *w, struct outbox *b, size_t from, size_t n)
-{
-    struct delivery_id done[PUBLISH_BATCH];
-    struct error e;
-    if (events_publish(w->setup.events, b->v + from, n, &e)) {
-        log_warn("publish_failed", kv_err(&e), kv_i64("outcomes", (int64_t)n));
-        return false;
-    }
-    for (size_t i = 0; i < n; i++)
-        done[i] = (struct delivery_id){ b->v[from + i].task.id, b->v[from + i].task.fence };
-    if (queue_ack(w->setup.queue, done, n, &e)) /* its delivery lapses and is refused by its fence */
-        log_warn("ack_failed", kv_err(&e), kv_i64("deliveries", (int64_t)n));
-    return true;
-}
-
-static void publish(struct worker *w)
-{
-    if (w->spare.n == 0 && w->outbox.n) {
-        struct outbox full = w->outbox;
-        w->outbox = w->spare;
-        w->spare = full;
-    }
-    if (w->spare.n == 0 || w->now_ms < w->retry_at_ms)
-        return;
-    size_t from = 0;
-    while (from < w->spare.n && publish_batch(w, &w->spare, from, min_of(w->spare.n - from, (size_t)PUBLISH_BATCH)))
-        from += min_of(w->spare.n - from, (size_t)PUBLISH_BATCH);
-    if (from < w->spare.n) { /* what went out is out; the rest waits */
-        memmove(w->spare.v, w->spare.v + from, (w->spare.n - from) * sizeof *w->spare.v);
-        w->spare.n -= from;
-        w->retry_at_ms = w->now_ms + RETRY_MS;
-        return;
-    }
-    w->spare.n = 0;
-    arena_reset(&w->spare.arena);
 }
 
 /* ---- taking ---- */
@@ -259,7 +160,7 @@ static bool is_held(struct worker *w, struct job *j)
                          .retry_after_ms = max_of(j->asked.until_ms - w->now_ms, (int64_t)1),
                          .error = { text, (size_t)n } };
     metric_add(w->setup.metrics, METRIC_TASKS_HELD, 1);
-    report(w, t, &o);
+    worker_tell(w, j, &o);
     return true;
 }
 
@@ -268,13 +169,20 @@ static bool may_start(const struct worker *w, const struct task *t)
     return !w->setup.may_start || w->setup.may_start(w->setup.context, t);
 }
 
+/* Taken so long ago that its delivery may lapse before it is renewed: we were stopped. A queue without a clock is in this process. */
+static bool is_late(const struct worker *w, const struct job *j)
+{
+    int64_t taken_ms = j->haul->take.ret.queue_us / 1000;
+    return taken_ms && w->now_ms - taken_ms >= w->setup.visibility_ms / 2;
+}
+
 /* What must not run any more, though it was pushed. */
 static bool is_over(struct worker *w, struct job *j)
 {
     const struct task *t = j->run.task;
-    const struct doomed *d = find_doomed(w, t);
+    const struct doomed *d = find_doomed(w, j);
     struct outcome o = { .retry_after_ms = -1 };
-    if (!may_start(w, t)) { /* we were stopped just now, or it was others' already: given back, if it is ours to give */
+    if (w->stopped || is_late(w, j) || !may_start(w, t)) { /* given back, if it is ours to give */
         o.kind = OUTCOME_RETURNED;
     } else if (d) {
         o.kind = OUTCOME_CANCELLED;
@@ -285,7 +193,7 @@ static bool is_over(struct worker *w, struct job *j)
     } else {
         return false;
     }
-    report(w, t, &o);
+    worker_tell(w, j, &o);
     return true;
 }
 
@@ -300,14 +208,19 @@ static void refuse(struct worker *w, struct job *j)
     job_done(&j->run, &o);
 }
 
-/* False: its claim ends before it has begun, and that is reported. */
-static bool start(struct worker *w, struct job *j)
+/* Or its claim ends before it has begun, and that is reported. */
+static void start(struct worker *w, struct job *j)
 {
     const struct task *t = j->run.task;
     struct runner *r = w->setup.runners[t->target];
+    if (map_get(&w->running, delivery_key(&j->id))) { /* a queue that went back in time may deliver it twice */
+        haul_unref(j->haul);
+        return;
+    }
     if (is_over(w, j) || (calls_a_host(t) && is_held(w, j)))
-        return false;
-    map_put(&w->running, uuid_bytes(&t->id), j);
+        return;
+    map_put(&w->running, delivery_key(&j->id), j);
+    occupy(w, t, 1);
     if (str_eq(t->task_type, S("poison")))
         failpoint("poison_call");
     failpoint("before_call");
@@ -315,92 +228,171 @@ static bool start(struct worker *w, struct job *j)
         runner_start(r, &j->run);
     else
         refuse(w, j);
-    return true;
+}
+
+/* Returns how many there were. */
+static size_t start_all(struct worker *w, struct haul *h)
+{
+    struct tasks tasks = h->take.ret.tasks;
+    h->jobs = xcalloc(tasks.n, sizeof *h->jobs);
+    h->references += tasks.n;
+    for (size_t i = 0; i < tasks.n; i++) {
+        const struct task *t = &tasks.v[i];
+        h->jobs[i] = (struct job){ .run = { .task = t, .worker = w->setup.name, .done = job_done },
+                                   .id = { t->id, t->fence },
+                                   .worker = w,
+                                   .haul = h };
+        start(w, &h->jobs[i]);
+    }
+    for (size_t i = 0; i < h->take.ret.abort_count; i++)
+        worker_abort(w, h->take.ret.aborts[i].task, h->take.ret.aborts[i].fence);
+    haul_unref(h);
+    return tasks.n;
+}
+
+/* Nobody else would call: what waits there was pushed before. */
+static void take_failed(struct worker *w, struct haul *h)
+{
+    if (!w->queue_down)
+        log_warn("take_failed", kv_err(&h->take.errand.error));
+    w->queue_down = true;
+    w->take_at_ms = w->now_ms + WORKER_RETRY_MS;
+    haul_unref(h);
+}
+
+static void taken(struct errand *e)
+{
+    struct haul *h = container_of(e, struct haul, take.errand);
+    struct worker *w = h->worker;
+    w->taking = false;
+    if (e->rc) {
+        take_failed(w, h);
+        return;
+    }
+    w->queue_down = false;
+    w->arrived = h;
+    if (h->take.ret.queue_us && w->setup.queue_time)
+        w->setup.queue_time(w->setup.context, h->take.ret.queue_us);
+    if (h->take.ask.max == 0)
+        w->end_at_ms = w->now_ms + WORKER_RETRY_MS;
 }
 
 static size_t free_slots(const struct worker *w)
 {
-    size_t used = worker_running(w) + w->outbox.n + w->spare.n;
+    size_t used = worker_running(w) + worker_unpublished(w);
     return w->setup.slots - min_of(used, w->setup.slots);
+}
+
+/* How many it may take now. */
+static size_t room_of(const struct worker *w)
+{
+    bool alone = w->setup.fleet && w->suspects; /* who that runs wants no company */
+    if (w->stopped || alone || !may_start(w, NULL) || (w->setup.may_take && !w->setup.may_take(w->setup.context)))
+        return 0;
+    return min_of(free_slots(w), (size_t)TAKE_BATCH);
+}
+
+static int64_t rest_of(int64_t room, int64_t used)
+{
+    return room > 0 ? max_of(room - used, (int64_t)0) : -1;
+}
+
+/* A queue in memory is asked when there is something. Any other is asked all the time, and now and then by who is full too: it tells
+ * what is to be ended. */
+static bool is_worth_asking(const struct worker *w, size_t room)
+{
+    struct courier *c = w->setup.courier;
+    return c->at_once ? room > 0 && c->ops->queue_depth(c) > 0
+                      : room > 0 || (w->running.n > 0 && w->end_at_ms <= w->now_ms);
+}
+
+static void ask_for_more(struct worker *w)
+{
+    if (w->taking || w->now_ms < w->take_at_ms)
+        return;
+    size_t room = room_of(w);
+    if (!is_worth_asking(w, room))
+        return;
+    struct haul *h = xnew(*h);
+    h->worker = w;
+    h->references = 1;
+    h->take.errand = (struct errand){ .kind = ERRAND_TAKE, .done = taken };
+    h->take.ask = (struct take){ .max = room,
+                                 .now_ms = w->now_ms,
+                                 .wait_ms = room && !w->setup.courier->at_once ? TAKE_WAIT_MS : 0,
+                                 .visibility_ms = w->setup.visibility_ms,
+                                 .worker = w->setup.id,
+                                 .alone = !w->setup.fleet || w->running.n == 0,
+                                 .cpu_milli = rest_of(w->setup.cpu_milli, w->cpu_used),
+                                 .memory_mb = rest_of(w->setup.memory_mb, w->memory_used),
+                                 .filter = w->setup.filter };
+    arena_init(&h->take.arena, TAKE_ARENA);
+    w->taking = true;
+    courier_submit(w->setup.courier, &h->take.errand);
 }
 
 /* Returns how many were taken. */
 static size_t take_some(struct worker *w)
 {
-    size_t room = min_of(free_slots(w), (size_t)TAKE_BATCH);
-    if (room == 0 || w->stopped || w->now_ms < w->take_at_ms || queue_depth(w->setup.queue) == 0 || !may_start(w, NULL))
-        return 0;
-    struct taken *t = xnew(*t);
-    struct tasks tasks = { 0 };
-    struct error e;
-    struct take ask = {
-        .max = room, .now_ms = w->now_ms, .visibility_ms = w->setup.visibility_ms, .worker = w->setup.id
-    };
-    arena_init(&t->arena, TAKE_ARENA);
-    t->references = 1;
-    if (queue_take(w->setup.queue, &ask, &t->arena, &tasks, &e)) {
-        log_warn("take_failed", kv_err(&e));
-        w->take_at_ms = w->now_ms + RETRY_MS; /* nobody else would call: what waits there was pushed before */
-    }
-    t->jobs = xcalloc(tasks.n, sizeof *t->jobs);
-    for (size_t i = 0; i < tasks.n; i++) {
-        t->jobs[i] = (struct job){ .run = { .task = &tasks.v[i], .worker = w->setup.name, .done = job_done },
-                                   .worker = w,
-                                   .taken = t };
-        t->references++;
-        if (!start(w, &t->jobs[i]))
-            t->references--;
-    }
-    taken_unref(t);
-    return tasks.n;
+    if (!w->arrived)
+        ask_for_more(w);
+    return w->arrived ? start_all(w, take(w->arrived)) : 0;
 }
 
-/* A delivery that is not renewed lapses: who runs it may be dead. */
-static void renew(struct worker *w)
+static void show(const struct worker *w)
 {
-    if (w->running.n == 0) {
-        w->renew_at_ms = INT64_MAX;
-        return;
-    }
-    if (w->renew_at_ms == INT64_MAX)
-        w->renew_at_ms = w->now_ms + w->setup.visibility_ms / 3;
-    if (w->now_ms < w->renew_at_ms)
-        return;
-    struct delivery_id *ids = xcalloc(w->running.n, sizeof *ids);
-    struct error e;
-    size_t n = 0;
-    map_each (&w->running, slot) {
-        const struct task *t = ((const struct job *)slot->value)->run.task;
-        ids[n++] = (struct delivery_id){ t->id, t->fence };
-    }
-    if (queue_renew(w->setup.queue, ids, n, w->now_ms + w->setup.visibility_ms, &e))
-        log_warn("renew_failed", kv_err(&e));
-    free(ids);
-    w->renew_at_ms = w->now_ms + w->setup.visibility_ms / 3;
+    struct courier *c = w->setup.courier;
+    metric_set(w->setup.metrics, METRIC_TASKS_RUNNING, (double)w->running.n);
+    metric_set(w->setup.metrics, METRIC_UTILIZATION, (double)w->running.n / (double)w->setup.slots);
+    if (c->at_once)
+        metric_set(w->setup.metrics, METRIC_QUEUE_DEPTH, (double)c->ops->queue_depth(c));
+}
+
+/* When to ask, though nothing happened: after a failure; whether there is room again; what is to be ended. */
+static int64_t next_take_ms(const struct worker *w)
+{
+    bool asks = !w->setup.courier->at_once && (!w->stopped || w->running.n > 0);
+    if (w->taking)
+        return INT64_MAX;
+    if (w->take_at_ms > w->now_ms)
+        return w->take_at_ms;
+    return asks ? max_of(w->end_at_ms, w->now_ms + WORKER_RETRY_MS) : INT64_MAX;
 }
 
 int64_t worker_step(struct worker *w, int64_t now_ms, int64_t behind_ms)
 {
     if (now_ms < w->now_ms) /* the clock was set back: whatever waits for a time does not wait for that one */
-        w->renew_at_ms = w->retry_at_ms = w->take_at_ms = now_ms;
+        w->renew_at_ms = w->retry_at_ms = w->take_at_ms = w->end_at_ms = w->report_at_ms = now_ms;
     w->now_ms = now_ms;
     w->behind_ms = behind_ms;
     do
-        publish(w);
+        worker_publish(w);
     while (take_some(w) > 0);
-    publish(w);
-    renew(w);
-    metric_set(w->setup.metrics, METRIC_TASKS_RUNNING, (double)w->running.n);
-    metric_set(w->setup.metrics, METRIC_UTILIZATION, (double)w->running.n / (double)w->setup.slots);
-    metric_set(w->setup.metrics, METRIC_QUEUE_DEPTH, (double)queue_depth(w->setup.queue));
-    int64_t wake = min_of(w->renew_at_ms, w->spare.n ? w->retry_at_ms : INT64_MAX);
-    return w->take_at_ms > now_ms ? min_of(wake, w->take_at_ms) : wake;
+    worker_publish(w);
+    if (!w->setup.courier->at_once)
+        ask_for_more(w); /* what came last was nothing */
+    worker_renew(w);
+    show(w);
+    int64_t wake = w->renewing ? INT64_MAX : w->renew_at_ms;
+    if (w->spare.n && !w->publishing)
+        wake = min_of(wake, w->retry_at_ms);
+    if (!list_empty(&w->unacked))
+        wake = min_of(wake, now_ms + WORKER_RETRY_MS);
+    wake = min_of(wake, worker_report(w));
+    return min_of(wake, next_take_ms(w));
+}
+
+bool worker_runs(const struct worker *w, struct uuid id, int64_t fence)
+{
+    struct delivery_id key = { id, fence };
+    return map_get(&w->running, delivery_key(&key)) != NULL;
 }
 
 bool worker_abort(struct worker *w, struct uuid id, int64_t fence)
 {
-    struct job *j = map_get(&w->running, uuid_bytes(&id));
-    if (!j || j->run.task->fence != fence)
+    struct delivery_id key = { id, fence };
+    struct job *j = map_get(&w->running, delivery_key(&key));
+    if (!j)
         return false;
     runner_abort(w->setup.runners[j->run.task->target], &j->run);
     return true;
@@ -412,7 +404,7 @@ void worker_replace(struct worker *w, struct uuid id, int64_t fence, struct str 
     d->id = (struct delivery_id){ id, fence };
     d->why_size = min_of(why.n, sizeof d->why);
     memcpy(d->why, why.p, d->why_size);
-    free(map_put(&w->doomed, key_of(&d->id), d));
+    free(map_put(&w->doomed, delivery_key(&d->id), d));
     worker_abort(w, id, fence);
 }
 
@@ -420,7 +412,7 @@ void worker_settled(struct worker *w, struct uuid id, int64_t fence)
 {
     struct delivery_id key = { id, fence };
     if (w->doomed.n)
-        free(map_remove(&w->doomed, key_of(&key)));
+        free(map_remove(&w->doomed, delivery_key(&key)));
 }
 
 struct breakers *worker_breakers(struct worker *w)
@@ -445,24 +437,39 @@ void worker_give_up(struct worker *w)
     free(jobs);
 }
 
+static void dropped(struct errand *e)
+{
+    if (e->rc)
+        log_warn("ack_failed", kv_err(&e->error));
+}
+
+/* What the queue does not give us now is refused when it does: see may_start. */
 static void drop_queued(struct worker *w)
 {
-    cleanup_with(arena_release) struct arena a;
-    arena_init(&a, TAKE_ARENA);
-    struct take all = {
-        .max = TAKE_BATCH, .now_ms = w->now_ms, .visibility_ms = w->setup.visibility_ms, .worker = w->setup.id
-    };
-    struct tasks tasks = { 0 };
-    struct error e;
-    /* What the queue does not give us now is refused when it does: see may_start. */
-    while (queue_depth(w->setup.queue) && queue_take(w->setup.queue, &all, &a, &tasks, &e) == ERR_OK && tasks.n) {
-        for (size_t i = 0; i < tasks.n; i++) {
-            struct delivery_id d = { tasks.v[i].id, tasks.v[i].fence };
-            if (queue_ack(w->setup.queue, &d, 1, &e))
-                log_warn("ack_failed", kv_err(&e));
+    struct courier *c = w->setup.courier;
+    assert(c->at_once && !w->taking);
+    struct errand_take all = { .errand = { .kind = ERRAND_TAKE, .done = dropped },
+                               .ask = { .max = TAKE_BATCH,
+                                        .now_ms = w->now_ms,
+                                        .visibility_ms = w->setup.visibility_ms,
+                                        .worker = w->setup.id,
+                                        .alone = true,
+                                        .cpu_milli = -1,
+                                        .memory_mb = -1,
+                                        .filter = w->setup.filter } };
+    arena_init(&all.arena, TAKE_ARENA);
+    while (c->ops->queue_depth(c)) {
+        courier_submit(c, &all.errand);
+        if (all.errand.rc || !all.ret.tasks.n)
+            break;
+        for (size_t i = 0; i < all.ret.tasks.n; i++) {
+            struct delivery_id d = { all.ret.tasks.v[i].id, all.ret.tasks.v[i].fence };
+            struct errand_ids ack = { .errand = { .kind = ERRAND_ACK, .done = dropped }, .v = &d, .n = 1 };
+            courier_submit(c, &ack.errand);
         }
-        arena_reset(&a);
+        arena_reset(&all.arena);
     }
+    arena_release(&all.arena);
 }
 
 void worker_disown(struct worker *w)
@@ -473,7 +480,7 @@ void worker_disown(struct worker *w)
         jobs[n++] = slot->value;
     for (size_t i = 0; i < n; i++) {
         jobs[i]->disowned = true;
-        map_remove(&w->running, uuid_bytes(&jobs[i]->run.task->id));
+        map_remove(&w->running, delivery_key(&jobs[i]->id));
     }
     w->disowned += n;
     for (size_t i = 0; i < n; i++)
@@ -488,7 +495,10 @@ size_t worker_running(const struct worker *w)
     return w->running.n + w->disowned;
 }
 
-size_t worker_unpublished(const struct worker *w)
+bool worker_is_idle(const struct worker *w)
 {
-    return w->outbox.n + w->spare.n;
+    bool unheard_of = uuid_is_nil(w->told.worker.id); /* who never said that it is there need not say that it goes */
+    bool told = !w->stopped || !w->setup.fleet || w->has_left || unheard_of;
+    return told && worker_running(w) == 0 && worker_unpublished(w) == 0 && !w->taking && !w->arrived &&
+           !w->publishing && !w->acking && !w->renewing && !w->reporting;
 }

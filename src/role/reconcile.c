@@ -1,0 +1,421 @@
+/* A round: pages of handed tasks, each followed by the question which of them the queue knows, until all are seen; a mark in the events;
+ * whether it has passed, again and again; then what is missing is settled, a batch at a time. One step of it is under way at a
+ * time. Of what is missing, only what settling needs is kept: there may be as many as wait in a large queue. A round that fails is
+ * given up and begun anew soon: nothing was settled before its end.
+ *
+ * After another epoch what is missing is asked about once more, when workers have had time to renew what they run: that makes it known
+ * again. */
+#include "role/reconcile.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+
+enum {
+    PAGE = 2000,
+    PAGE_ARENA = 256 << 20,
+    MISSING_ARENA = 1 << 30,
+    VERDICTS_ARENA = 64 << 20,
+    ERRORS_ARENA = 4096,
+    PASSED_MS = 50,        /* between two questions whether the mark has passed */
+    PASSED_MAX_MS = 60000, /* nobody applies events: begin anew */
+    AGAIN_MS = 1000,       /* after a round that failed */
+};
+
+enum phase { REST, PAGES, CHECK, MARK, PASSED, SETTLE };
+
+struct reconcile {
+    struct reconcile_setup setup;
+    struct prng random;
+
+    struct errand_look look;
+    struct queue_state state;
+    bool looking, answers, has_epoch;
+    int64_t look_at_ms;
+    int64_t changed_ms; /* when another epoch was noticed, and no round since has looked at all before it; 0: none */
+
+    enum phase phase;
+    bool busy;           /* the phase's step is under way */
+    bool again, stopped; /* the round has failed */
+    int64_t round_at_ms, before_ms, check_at_ms, retry_at_ms, marked_ms;
+    union {
+        struct op op;
+        struct op_handed handed;
+    };
+    struct errand_known known;
+    struct delivery_id *ids; /* PAGE of them, like the next */
+    bool *answer;
+    size_t checked, kept; /* of those that are missing: asked about again; and not known still */
+    struct errand_mark mark;
+    struct arena arena; /* of what is missing, like the next */
+    struct settle_facts *missing;
+    size_t n, cap, done;
+    struct arena verdicts; /* of the batch that is settled, like the next two */
+    struct event *events;
+    struct settlement *settlements;
+    size_t batch;
+    struct ends ends;
+    int64_t now_ms, behind_ms;
+};
+
+/* ---- looking ---- */
+
+static void looked(struct errand *e)
+{
+    struct reconcile *r = e->context;
+    r->looking = false;
+    if (e->rc && r->answers)
+        log_warn("queue_down", kv_err(&e->error));
+    r->answers = e->rc == ERR_OK;
+    if (e->rc)
+        return;
+    if (r->has_epoch && r->look.ret.epoch != r->state.epoch) {
+        log_warn("queue_changed", kv_cstr("remedy", "what it has forgotten is claimed anew"));
+        r->changed_ms = r->now_ms;
+    }
+    r->has_epoch = true;
+    r->state = r->look.ret;
+    metric_set(r->setup.metrics, METRIC_QUEUE_DEPTH, (double)max_of(r->state.waiting, (int64_t)0));
+    r->setup.answers(r->setup.context);
+}
+
+static void look(struct reconcile *r)
+{
+    if (r->looking || r->stopped || r->look_at_ms > r->now_ms)
+        return;
+    r->looking = true;
+    r->look_at_ms = r->now_ms + RECONCILE_LOOK_MS;
+    r->look = (struct errand_look){ .errand = { .kind = ERRAND_LOOK, .done = looked, .context = r } };
+    courier_submit(r->setup.courier, &r->look.errand);
+}
+
+/* ---- a round ---- */
+
+static void end_round(struct reconcile *r, int64_t next_ms)
+{
+    arena_release(&r->arena);
+    free(r->missing);
+    free(r->ids);
+    free(r->answer);
+    r->missing = NULL;
+    r->ids = NULL;
+    r->answer = NULL;
+    r->n = r->cap = r->done = r->checked = r->kept = 0;
+    r->phase = REST;
+    r->again = false;
+    r->round_at_ms = r->now_ms + next_ms;
+}
+
+static void failed(struct reconcile *r, const struct error *e)
+{
+    log_warn("reconcile_failed", kv_err(e));
+    r->again = true;
+}
+
+static struct outcome outcome_of(enum delivery delivery)
+{
+    return (struct outcome){ .kind = delivery == DELIVER_AT_MOST_ONCE ? OUTCOME_LOST : OUTCOME_RETURNED,
+                             .retry_after_ms = -1 };
+}
+
+static void miss(struct reconcile *r, const struct task *t)
+{
+    if (r->n == r->cap) {
+        r->cap = max_of(r->cap * 2, (size_t)256);
+        r->missing = xrealloc(r->missing, r->cap * sizeof *r->missing);
+    }
+    struct outcome o = outcome_of(t->delivery);
+    struct settle_facts *facts = &r->missing[r->n];
+    *facts = settle_facts_of(t, &o, &r->arena);
+    if (facts->retry.rules.n && !arena_str(&r->arena, facts->retry.rules, &facts->retry.rules))
+        return; /* too many for one round: the next one finds it */
+    r->n++;
+}
+
+static void ask_known(struct reconcile *r, size_t n, void (*done)(struct errand *e))
+{
+    r->known = (struct errand_known){
+        .errand = { .kind = ERRAND_KNOWN, .done = done, .context = r }, .v = r->ids, .n = n, .ret = r->answer
+    };
+    courier_submit(r->setup.courier, &r->known.errand);
+}
+
+static void page_known(struct errand *e)
+{
+    struct reconcile *r = e->context;
+    struct tasks page = r->handed.ret;
+    r->busy = false;
+    if (e->rc)
+        failed(r, &e->error);
+    for (size_t i = 0; e->rc == ERR_OK && i < page.n; i++)
+        if (!r->answer[i])
+            miss(r, &page.v[i]);
+    r->phase = r->handed.ret_more ? PAGES : r->n ? CHECK : REST;
+    if (page.n)
+        r->handed.after = page.v[page.n - 1].id;
+    arena_release(&r->op.arena);
+}
+
+/* Those that are missing still move to the front. */
+static void check_known(struct errand *e)
+{
+    struct reconcile *r = e->context;
+    r->busy = false;
+    if (e->rc) {
+        failed(r, &e->error);
+        return;
+    }
+    for (size_t i = 0; i < r->known.n; i++)
+        if (!r->answer[i])
+            r->missing[r->kept++] = r->missing[r->checked + i];
+    r->checked += r->known.n;
+}
+
+/* Only after another epoch: else whoever runs one has renewed it all the time. */
+static void check(struct reconcile *r)
+{
+    size_t n = min_of(r->n - r->checked, (size_t)PAGE);
+    if (!r->check_at_ms || !n) {
+        r->n = r->check_at_ms ? r->kept : r->n;
+        r->phase = r->n ? MARK : REST;
+        return;
+    }
+    if (r->check_at_ms > r->now_ms)
+        return;
+    for (size_t i = 0; i < n; i++)
+        r->ids[i] = (struct delivery_id){ r->missing[r->checked + i].id, r->missing[r->checked + i].fence };
+    r->busy = true;
+    ask_known(r, n, check_known);
+}
+
+static void handed(struct op *op)
+{
+    struct reconcile *r = op->context;
+    if (op->rc == ERR_OK) {
+        for (size_t i = 0; i < r->handed.ret.n; i++)
+            r->ids[i] = (struct delivery_id){ r->handed.ret.v[i].id, r->handed.ret.v[i].fence };
+        ask_known(r, r->handed.ret.n, page_known);
+        return;
+    }
+    r->busy = false;
+    failed(r, &op->error);
+    arena_release(&op->arena);
+}
+
+static void ask_page(struct reconcile *r)
+{
+    struct uuid after = r->handed.after;
+    r->busy = true;
+    r->handed = (struct op_handed){ .op = { .kind = OP_HANDED, .done = handed, .context = r },
+                                    .before_ms = r->before_ms,
+                                    .after = after,
+                                    .max = PAGE };
+    arena_init(&r->op.arena, PAGE_ARENA);
+    writer_submit(r->setup.writer, &r->op);
+}
+
+static void marked(struct errand *e)
+{
+    struct reconcile *r = e->context;
+    r->busy = false;
+    if (e->rc)
+        failed(r, &e->error);
+    r->phase = PASSED;
+    r->marked_ms = r->retry_at_ms = r->now_ms;
+}
+
+static void passed(struct errand *e)
+{
+    struct reconcile *r = e->context;
+    r->busy = false;
+    r->retry_at_ms = r->now_ms + PASSED_MS;
+    if (e->rc)
+        failed(r, &e->error);
+    else if (r->mark.ret_passed)
+        r->phase = SETTLE;
+    else if (r->now_ms - r->marked_ms > PASSED_MAX_MS)
+        r->again = true;
+}
+
+static void ask_events(struct reconcile *r, enum errand_kind kind, void (*done)(struct errand *e))
+{
+    r->busy = true;
+    r->mark.errand = (struct errand){ .kind = kind, .done = done, .context = r };
+    courier_submit(r->setup.courier, &r->mark.errand);
+}
+
+static void batch_settled(void *context)
+{
+    struct reconcile *r = context;
+    r->busy = false;
+    r->done += r->batch;
+    arena_release(&r->verdicts);
+    r->setup.batch_settled(r->setup.context);
+}
+
+static void settle_batch(struct reconcile *r)
+{
+    r->batch = min_of(r->n - r->done, (size_t)PAGE);
+    r->busy = true;
+    arena_init(&r->verdicts, VERDICTS_ARENA);
+    r->events = arena_alloc(&r->verdicts, r->batch * sizeof *r->events);
+    r->settlements = arena_alloc(&r->verdicts, r->batch * sizeof *r->settlements);
+    assert(r->events && r->settlements);
+    for (size_t i = 0; i < r->batch; i++) {
+        const struct settle_facts *t = &r->missing[r->done + i];
+        struct event *e = &r->events[i];
+        *e = (struct event){ .task = *t, .outcome = outcome_of(t->delivery) };
+        struct verdict v = settle(t, &e->outcome, r->now_ms + r->behind_ms, &r->random, &r->verdicts);
+        r->settlements[i] = (struct settlement){ .id = t->id, .fence = t->fence, .parent = t->parent, .verdict = v };
+    }
+    ends_submit(&r->ends, r->events, r->settlements, r->batch, r->now_ms);
+}
+
+static void begin_round(struct reconcile *r)
+{
+    r->before_ms = max_of(r->now_ms - RECONCILE_MS, r->changed_ms);
+    r->check_at_ms = r->changed_ms ? r->changed_ms + RECONCILE_RENEW_MS : 0;
+    r->changed_ms = 0;
+    r->phase = PAGES;
+    r->handed.after = (struct uuid){ 0 };
+    r->ids = xcalloc(PAGE, sizeof *r->ids);
+    r->answer = xcalloc(PAGE, sizeof *r->answer);
+    arena_init(&r->arena, MISSING_ARENA);
+}
+
+static bool is_time(const struct reconcile *r)
+{
+    return (r->changed_ms || r->round_at_ms <= r->now_ms) && r->answers && r->has_epoch && !r->stopped;
+}
+
+/* One step of the round, if it is time for one. */
+static void go_on(struct reconcile *r)
+{
+    if (r->phase == REST && is_time(r) && r->setup.is_leader(r->setup.context))
+        begin_round(r);
+    switch (r->phase) {
+    case REST: break;
+    case PAGES: ask_page(r); break;
+    case CHECK: check(r); break;
+    case MARK: ask_events(r, ERRAND_MARK, marked); break;
+    case PASSED:
+        if (r->retry_at_ms <= r->now_ms)
+            ask_events(r, ERRAND_PASSED, passed);
+        break;
+    case SETTLE:
+        if (r->done < r->n)
+            settle_batch(r);
+        break;
+    }
+}
+
+/* Whether it was ended here. */
+static bool is_over(struct reconcile *r)
+{
+    if (r->phase == REST && !r->ids)
+        return false;
+    if (r->again || r->stopped) {
+        end_round(r, AGAIN_MS);
+        return true;
+    }
+    if (r->phase != REST && (r->phase != SETTLE || r->done < r->n))
+        return false;
+    if (r->n)
+        log_warn("queue_forgot", kv_i64("tasks", (int64_t)r->n));
+    end_round(r, RECONCILE_MS);
+    return true;
+}
+
+static void clock_set_back(struct reconcile *r, int64_t now_ms)
+{
+    r->look_at_ms = r->retry_at_ms = r->marked_ms = now_ms;
+    r->round_at_ms = min_of(r->round_at_ms, now_ms + RECONCILE_MS);
+    r->changed_ms = min_of(r->changed_ms, now_ms);
+    r->check_at_ms = min_of(r->check_at_ms, now_ms + RECONCILE_RENEW_MS);
+}
+
+static int64_t next_ms(const struct reconcile *r)
+{
+    int64_t wake = r->looking ? INT64_MAX : r->look_at_ms;
+    if (r->busy)
+        return wake;
+    return r->phase == PASSED  ? min_of(wake, r->retry_at_ms)
+           : r->phase == CHECK ? min_of(wake, r->check_at_ms)
+           : r->phase == REST  ? wake
+                               : r->now_ms;
+}
+
+/* ---- doors ---- */
+
+static void settled(void *context, const struct event *e, const struct settlement *s)
+{
+    struct reconcile *r = context;
+    r->setup.settled(r->setup.context, e, s);
+}
+
+static void woke(void *context, uint64_t lanes)
+{
+    struct reconcile *r = context;
+    r->setup.woke(r->setup.context, lanes);
+}
+
+struct reconcile *reconcile_new(const struct reconcile_setup *setup, int64_t now_ms)
+{
+    struct reconcile *r = xnew(*r);
+    r->setup = *setup;
+    r->now_ms = r->look_at_ms = now_ms;
+    r->round_at_ms = now_ms; /* whoever led before us may have died in a round */
+    r->answers = true;
+    prng_init(&r->random, setup->seed);
+    r->ends.setup = (struct ends_setup){ .writer = setup->writer,
+                                         .metrics = setup->metrics,
+                                         .settled = settled,
+                                         .woke = woke,
+                                         .done = batch_settled,
+                                         .context = r };
+    return r;
+}
+
+void reconcile_free(struct reconcile *r)
+{
+    assert(!r || reconcile_is_idle(r));
+    free(r);
+}
+
+int64_t reconcile_step(struct reconcile *r, int64_t now_ms, int64_t behind_ms)
+{
+    if (now_ms < r->now_ms)
+        clock_set_back(r, now_ms);
+    r->now_ms = now_ms;
+    r->behind_ms = behind_ms;
+    int64_t wake = ends_step(&r->ends, now_ms);
+    look(r);
+    while (!r->busy && !is_over(r)) {
+        enum phase before = r->phase;
+        size_t checked = r->checked, done = r->done;
+        go_on(r);
+        if (r->busy || (r->phase == before && r->checked == checked && r->done == done))
+            break; /* under way, or there is nothing to do now */
+    }
+    return r->stopped ? wake : min_of(wake, next_ms(r));
+}
+
+void reconcile_stop(struct reconcile *r)
+{
+    r->stopped = true;
+    ends_give_up(&r->ends);
+}
+
+bool reconcile_is_idle(const struct reconcile *r)
+{
+    return !r->busy && !r->looking && r->phase == REST && !r->ids && ends_is_idle(&r->ends);
+}
+
+bool reconcile_state(const struct reconcile *r, struct queue_state *ret)
+{
+    if (!r->answers || !r->has_epoch)
+        return false;
+    *ret = r->state;
+    return true;
+}

@@ -1,0 +1,278 @@
+/* What is due goes to the queue in batches. While one is on its way its tasks are on no wheel and in no index: whoever wants one of them
+ * back asks the queue, which got it before the question. The claim's memory stays until the queue has answered.
+ *
+ * A push that failed is made again. Where that may bring a task there twice, what may be there already ends its claim instead: the fence
+ * rises, or it is lost if it must not run twice. In a fleet whose queue stays down, what is due runs in this process. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "role/scheduler_impl.h"
+
+enum {
+    PUSH_BATCH = 256,
+    PUSH_RETRY_MS = 1000,
+    FLEET_RETRY_MS = 200,
+    FALLBACK_AFTER_MS = 1000,
+    END_RETRY_MS = 200,
+};
+
+struct pushing {
+    struct errand_push errand;
+    struct scheduler *scheduler;
+    struct list link; /* while it is on its way */
+    int64_t begun_ms;
+    bool own;      /* to the queue of this process */
+    bool disowned; /* the tasks are others' now */
+    size_t n;
+    struct armed *armed[PUSH_BATCH];
+    struct task tasks[PUSH_BATCH];
+};
+
+/* ---- the end of being armed ---- */
+
+/* The last of its tasks has left: what of them the queue has is its own from now on, whatever becomes of us. */
+static void leave_claim(struct scheduler *s, struct claim *c)
+{
+    assert(c->armed_count > 0);
+    if (--c->armed_count == 0 && c->pushed && !c->kept)
+        s->setup.handed(s->setup.context, c->id);
+    claim_unref(c);
+}
+
+void scheduler_disarm(struct scheduler *s, struct armed *a)
+{
+    a->held->armed = NULL;
+    map_remove(&s->index, uuid_bytes(&a->task->id));
+    leave_claim(s, a->claim);
+}
+
+/* Its answer was lost, it was in the queue all the same, and has run. */
+void scheduler_settled_unpushed(struct scheduler *s, struct held *h)
+{
+    struct armed *a = h->armed;
+    if (!a)
+        return;
+    if (h->where == HELD_PUSHING) {
+        a->held = NULL;
+        return;
+    }
+    wheel_remove(&s->wheel, &a->entry);
+    lanes_unarmed(s->lanes, h->lane);
+    scheduler_disarm(s, a);
+}
+
+static struct outcome outcome_of(const struct armed *a, enum outcome_kind kind)
+{
+    struct outcome o = { .kind = kind, .retry_after_ms = -1 };
+    if (kind == OUTCOME_EXPIRED)
+        o.error = S("expired: it could not be started while it was of use");
+    if (kind == OUTCOME_CANCELLED)
+        o.error = str_from(a->held->replaced);
+    return o;
+}
+
+void scheduler_end(struct scheduler *s, struct armed *a, enum outcome_kind kind)
+{
+    struct outcome o = outcome_of(a, kind);
+    if (!s->setup.end(s->setup.context, a->task, &o)) {
+        wheel_add(&s->wheel, &a->entry, s->now_ms + END_RETRY_MS);
+        return;
+    }
+    lanes_unarmed(s->lanes, a->held->lane);
+    scheduler_disarm(s, a);
+}
+
+/* What the queue may have: nobody knows whether it has run, or will. */
+static enum outcome_kind doubtful(const struct armed *a)
+{
+    return a->task->delivery == DELIVER_AT_MOST_ONCE ? OUTCOME_LOST : OUTCOME_RETURNED;
+}
+
+/* ---- what comes of a push ---- */
+
+static void rearm(struct scheduler *s, struct armed *a, int64_t in_ms)
+{
+    a->held->where = HELD_ARMED;
+    map_put(&s->index, uuid_bytes(&a->task->id), a);
+    lanes_not_fired(s->lanes, a->held->lane, s->now_ms);
+    wheel_add(&s->wheel, &a->entry, s->now_ms + in_ms);
+}
+
+static void is_there(struct scheduler *s, struct armed *a, bool own)
+{
+    struct held *h = a->held;
+    h->armed = NULL;
+    h->where = own || !s->setup.fleet ? HELD_OWN : HELD_QUEUED;
+    if (h->where == HELD_OWN) {
+        a->claim->kept = true;
+    } else {
+        h->asked_ms = s->now_ms;
+        list_push(&s->queued, &h->link);
+        s->queued_count++;
+        a->claim->pushed = true;
+    }
+    leave_claim(s, a->claim);
+}
+
+/* Pushed again, it counts once while the queue knows it; had it run meanwhile, it would run once more. */
+static void failed(struct scheduler *s, struct armed *a, bool unsure)
+{
+    bool again = s->setup.courier->push_again && a->task->delivery != DELIVER_AT_MOST_ONCE;
+    a->unsure = a->unsure || unsure;
+    a->ends = unsure && !again;
+    rearm(s, a, a->ends ? 0 : s->setup.fleet ? FLEET_RETRY_MS : PUSH_RETRY_MS);
+}
+
+static void note_state(struct scheduler *s, const struct pushing *p)
+{
+    bool was_down = s->down_ms != 0;
+    if (p->errand.errand.rc) {
+        if (!was_down)
+            log_warn("push_failed", kv_err(&p->errand.errand.error), kv_i64("tasks", (int64_t)p->n));
+        s->down_ms = was_down ? s->down_ms : p->begun_ms;
+        return;
+    }
+    if (was_down)
+        log_info("queue_back", kv_i64("down_ms", s->now_ms - s->down_ms));
+    s->down_ms = 0;
+}
+
+static void recycle(struct scheduler *s, struct pushing *p)
+{
+    if (s->free_push)
+        free(p);
+    else
+        s->free_push = p;
+}
+
+static void pushed(struct errand *e)
+{
+    struct pushing *p = container_of(e, struct pushing, errand.errand);
+    struct scheduler *s = p->scheduler;
+    list_remove(&p->link);
+    if (!p->own)
+        note_state(s, p);
+    for (size_t i = 0; i < p->n; i++) {
+        if (p->disowned)
+            claim_unref(p->armed[i]->claim);
+        else if (!p->armed[i]->held)
+            leave_claim(s, p->armed[i]->claim);
+        else if (e->rc)
+            failed(s, p->armed[i], p->errand.ret_unsure);
+        else
+            is_there(s, p->armed[i], p->own);
+    }
+    recycle(s, p);
+}
+
+void scheduler_forget_pushes(struct scheduler *s)
+{
+    list_each (&s->pushing, link)
+        container_of(link, struct pushing, link)->disowned = true;
+}
+
+/* ---- firing ---- */
+
+bool scheduler_falls_back(const struct scheduler *s)
+{
+    return s->setup.own && s->down_ms && s->now_ms - s->down_ms >= FALLBACK_AFTER_MS;
+}
+
+/* Whether it runs in this process. */
+static bool goes_own(const struct scheduler *s, const struct armed *a)
+{
+    return scheduler_falls_back(s) && !s->probe && !a->unsure &&
+           queue_lets_through(s->setup.own_filter, a->task, S(""));
+}
+
+/* It may be in a queue that is down, and is not to wait for it: it runs here under another fence. */
+static bool starts_anew(const struct scheduler *s, const struct armed *a)
+{
+    return a->unsure && scheduler_falls_back(s) && !s->probe;
+}
+
+/* Due, and off the wheel: whether it is to be pushed now. */
+static bool goes(struct scheduler *s, struct armed *a)
+{
+    int64_t when_ms;
+    if (a->ends || starts_anew(s, a))
+        scheduler_end(s, a, doubtful(a));
+    else if (a->held->replaced)
+        scheduler_end(s, a, OUTCOME_CANCELLED);
+    else if (a->held->taken_back)
+        scheduler_end(s, a, a->unsure ? doubtful(a) : OUTCOME_RETURNED);
+    else if (is_expired(task_expires_ms(a->task), s->now_ms))
+        scheduler_end(s, a, a->unsure ? OUTCOME_LOST : OUTCOME_EXPIRED);
+    else if (!lanes_may_fire(s->lanes, a->held->lane, s->now_ms, &when_ms))
+        wheel_add(&s->wheel, &a->entry, when_ms);
+    else
+        return true;
+    return false;
+}
+
+/* One is on its way and another waits for it: what becomes due meanwhile goes together, when the first is there. */
+static bool line_is_long(const struct scheduler *s)
+{
+    return !list_empty(&s->pushing) && s->pushing.next != s->pushing.prev;
+}
+
+bool scheduler_may_fire(const struct scheduler *s)
+{
+    return !line_is_long(s) && (!s->setup.may_fire || s->setup.may_fire(s->setup.context));
+}
+
+static struct pushing *new_push(struct scheduler *s, bool own)
+{
+    struct pushing *p = s->free_push ? take(s->free_push) : xmalloc(sizeof *p);
+    p->scheduler = s;
+    p->own = own;
+    p->disowned = false;
+    p->n = 0;
+    return p;
+}
+
+static void submit(struct scheduler *s, struct pushing *p)
+{
+    failpoint("before_fire");
+    p->begun_ms = s->now_ms;
+    p->errand = (struct errand_push){ .errand = { .kind = ERRAND_PUSH, .done = pushed }, .tasks = p->tasks, .n = p->n };
+    if (!p->own)
+        s->probe = false;
+    list_push(&s->pushing, &p->link);
+    courier_submit(p->own ? s->setup.own : s->setup.courier, &p->errand.errand);
+}
+
+static void add(struct scheduler *s, struct pushing **at, struct armed *a, bool own)
+{
+    if (!*at)
+        *at = new_push(s, own);
+    struct pushing *p = *at;
+    map_remove(&s->index, uuid_bytes(&a->task->id));
+    a->held->where = HELD_PUSHING;
+    p->tasks[p->n] = *a->task;
+    p->armed[p->n++] = a;
+    if (p->n == PUSH_BATCH)
+        submit(s, take(*at));
+}
+
+/* Nothing before its time: the wheel gives out only what is due at now. And nothing that may be others' by now: it waits on the wheel
+ * until it is known whose it is. */
+void scheduler_fire(struct scheduler *s)
+{
+    if (wheel_next(&s->wheel) <= s->now_ms && !scheduler_may_fire(s))
+        return;
+    struct pushing *there = NULL, *here = NULL;
+    struct wheel_entry *e;
+    while ((e = wheel_expire(&s->wheel, s->now_ms))) {
+        struct armed *a = container_of(e, struct armed, entry);
+        bool own = goes_own(s, a);
+        if (goes(s, a))
+            add(s, own ? &here : &there, a, own);
+    }
+    if (there)
+        submit(s, there);
+    if (here)
+        submit(s, here);
+}
