@@ -9,6 +9,13 @@
 /* clang-format off */
 static const struct option options[] = {
     { .flag = "noop", .type = OPTION_FLAG, .help = "call nothing: a task for trying things out" },
+    { .flag = "message", .type = OPTION_TEXT, .value = "BROKER",
+      .help = "put a message there instead of calling a URL: a name that the server's settings have, or redis://…, amqp://…, kafka://…" },
+    { .flag = "destination", .type = OPTION_TEXT, .value = "NAME",
+      .help = "with --message: a stream or list:NAME (Redis), an exchange or queue:NAME (RabbitMQ), a topic (Kafka)" },
+    { .flag = "message-key", .type = OPTION_TEXT, .value = "KEY", .help = "with --message: the routing key, or the key of the record" },
+    { .flag = "target", .type = OPTION_CHOICE, .value = "KIND", .choices = "HTTP_CALLBACK|WORKER|NOOP",
+      .help = "WORKER: it is for programs of yours that ask for tasks of its --queue (docs/WORKERS.md), with -d as its payload" },
     { .flag = "quiet", .letter = 'q', .type = OPTION_FLAG, .help = "print the id and nothing else" },
 };
 /* clang-format on */
@@ -25,37 +32,101 @@ static const char detail[] =
     "  belfry add --in 5s https://example.com/upload -d @order.json\n"
     "  belfry add --cron '@hourly' --overlap queue-one --expires 30m https://example.com/sync\n"
     "  belfry add --concurrency-key customer-42 --dedupe-key invoice-7 https://example.com/invoice\n"
+    "  belfry add --in 1h --message orders --destination reminders --message-key 42 -d '{\"order\": 42}'\n"
+    "  belfry add --target WORKER --queue video -d '{\"file\": \"a.mov\"}'\n"
     "  id=$(belfry add -q --in 1h --noop) && belfry show $id\n";
+
+enum { MESSAGE_TEXT_MAX = 8192 };
+
+enum { TARGETS_HTTP, TARGETS_WORKER, TARGETS_NOOP };
+
+static bool target_is(const struct options *o, int which)
+{
+    return option_given(o, "target") && option_get(o, "target")->number == which;
+}
+
+static bool is_noop(const struct options *o)
+{
+    return option_get(o, "noop")->number || target_is(o, TARGETS_NOOP);
+}
 
 static enum err read_url(const struct options *o, struct str *ret, struct error *e)
 {
-    bool noop = option_get(o, "noop")->number;
-    if (noop && o->word_count)
-        return error_field(e, "--noop", "calls nothing, so it takes no URL");
-    if (!noop && !o->word_count)
+    bool noop = is_noop(o), message = option_given(o, "message"), worker = target_is(o, TARGETS_WORKER);
+    *ret = S("");
+    if (worker && (option_get(o, "noop")->number || message || o->word_count))
+        return error_field(e, "--target",
+                           "WORKER is for who asks for it, so there is no URL, no --message and no --noop");
+    if (worker)
+        return ERR_OK;
+    if (noop && (o->word_count || message))
+        return error_field(e, "--noop", "calls nothing, so it takes no URL and no --message");
+    if (message && o->word_count)
+        return error_field(e, "--message", "goes to a broker, so there is no URL");
+    if (!noop && !message && !o->word_count)
         return error_set(e, ERR_INVALID, "a URL is missing: what shall be called? (--noop: nothing)");
     if (o->word_count > 1)
         return error_set(e, ERR_INVALID, "one URL is enough, and '%s' is another", o->words[1].p);
-    *ret = noop ? S("") : o->words[0];
+    *ret = noop || message ? S("") : o->words[0];
     return ERR_OK;
+}
+
+static enum err check_message(const struct options *o, struct error *e)
+{
+    bool message = option_given(o, "message");
+    if (message && !option_given(o, "destination"))
+        return error_field(e, "--destination", "is missing: where at the broker does the message go?");
+    if (message && option_given(o, "method"))
+        return error_field(e, "--method", "is for calls of a URL, not for messages");
+    for (size_t i = 0; !message && i < 2; i++) {
+        static const char *const flags[] = { "destination", "message-key" };
+        char field[32];
+        snprintf(field, sizeof field, "--%s", flags[i]);
+        if (option_given(o, flags[i]))
+            return error_field(e, field, "goes with --message");
+    }
+    return ERR_OK;
+}
+
+/* The members that only a message has, as the text of an object: what stands in the config beside headers and body. */
+static void write_message(const struct options *o, struct buf *out)
+{
+    struct jw w;
+    jw_init(&w, out);
+    jw_object(&w);
+    jw_kv_str(&w, "broker", option_get(o, "message")->text);
+    jw_kv_str(&w, "destination", option_get(o, "destination")->text);
+    if (option_given(o, "message-key"))
+        jw_kv_str(&w, "key", option_get(o, "message-key")->text);
+    jw_object_end(&w);
 }
 
 static enum err write_body(const struct options *o, struct buf *out, struct error *e)
 {
     struct str url;
     cleanup_with(target_release) struct target t = { 0 };
-    if (read_url(o, &url, e) || target_read(o, url, &t, e))
+    cleanup_with(buf_release) struct buf message;
+    buf_init(&message, MESSAGE_TEXT_MAX);
+    if (read_url(o, &url, e) || check_message(o, e) || target_read(o, url, &t, e))
         return e->code;
-    bool noop = option_get(o, "noop")->number;
+    if (option_given(o, "message"))
+        write_message(o, &message);
+    bool noop = is_noop(o), worker = target_is(o, TARGETS_WORKER);
     if (noop && t.given)
         return error_field(e, "--noop", "calls nothing, so -X, -H and -d have no use");
+    if (worker && (option_given(o, "method") || option_given(o, "header")))
+        return error_field(e, "--target", "WORKER calls nothing, so -X and -H have no use; -d is its payload");
     struct jw w;
     jw_init(&w, out);
     jw_object(&w);
     if (task_members_write(o, &w, e))
         return e->code;
-    jw_kv_cstr(&w, "target_type", noop ? "NOOP" : "HTTP_CALLBACK");
-    if (!noop && target_write(o, &t, S(""), &w, e))
+    jw_kv_cstr(&w, "target_type", worker ? "WORKER" : noop ? "NOOP" : message.n ? "QUEUE_MESSAGE" : "HTTP_CALLBACK");
+    if (worker && t.body.n) {
+        jw_key(&w, "payload");
+        jw_raw(&w, buf_str(&t.body));
+    }
+    if (!noop && !worker && target_write(o, &t, buf_str(&message), &w, e))
         return e->code;
     jw_object_end(&w);
     return out->full ? error_set(e, ERR_LIMIT, "the task is larger than %d bytes", TASK_BODY_MAX * 2) : ERR_OK;

@@ -2,18 +2,14 @@
  * threads serve the API. They meet in two places only: operations go to the batcher, and calls go to the loop (loop_call). */
 #include "cli/assembly_impl.h"
 
-#include <malloc.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include "adapter/clock_offset.h"
+#include "adapter/courier_direct.h"
 #include "adapter/events_memory.h"
 #include "adapter/queue_memory.h"
-#include "adapter/runner_http.h"
-#include "adapter/runner_noop.h"
 #include "base/log.h"
+#include "core/offset.h"
 #include "port/crypto.h"
 
 enum {
@@ -22,9 +18,8 @@ enum {
     ARM_MAX_MS = 1000,
     POLL_MS = 10000, /* should a nudge be lost: what was committed and never answered has none */
     VISIBILITY_MS = 4000,
-    QUEUE_TIMEOUT_MS =
-        86400000, /* a call waits for its host as long as it takes: our limit is not the task's failure */
     LANES_ARENA = 16 << 20,
+    CLOCK_QUESTIONS = 3, /* the first of them connects */
 };
 
 /* ---- the loop's side ---- */
@@ -37,6 +32,7 @@ static void close_handles(struct assembly *a)
         uv_close((uv_handle_t *)&a->signals[i], NULL);
     uv_close((uv_handle_t *)&a->deadline, NULL);
     upkeep_close(&a->upkeep);
+    assembly_unwatch_fleet(a);
     a->handles = false;
 }
 
@@ -47,6 +43,7 @@ static int64_t step(void *context, int64_t now_us)
         return INT64_MAX;
     int64_t wake = node_step(a->node, now_us);
     node_view_update(a->view, a->node, now_us / 1000);
+    assembly_see_queue(a);
     if (a->draining && !a->upkeep.busy && node_is_idle(a->node)) {
         close_handles(a);
         loop_stop(a->loop);
@@ -86,6 +83,7 @@ static void stop(struct assembly *a)
         return;
     }
     a->stopping = true;
+    node_stop_leasing(a->node); /* who waits is answered, so that the API can end */
     upkeep_stop(&a->upkeep);
     log_info("stopping", kv_i64("deadline_ms", a->setup.drain_ms));
     a->stop_http.data = a;
@@ -142,6 +140,7 @@ static void write_status(void *context, struct jw *w)
     jw_key(w, "breakers");
     node_view_breakers(a->view, w);
     jw_object_end(w);
+    assembly_write_fleet(a, clock_wall_ms(a->setup.clock), w);
     jw_key(w, "nodes");
     node_view_nodes(a->view, clock_wall_ms(a->setup.clock), w);
 }
@@ -163,25 +162,7 @@ static bool is_ready(void *context, struct error *e)
 
 /* ---- beginning and end ---- */
 
-/* Thousands of calls at once are thousands of descriptors. */
-static void raise_descriptor_limit(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
-}
-
-/* Batches come and go in pieces of a megabyte. Left to itself malloc maps and unmaps each, and the kernel clears every page
- * anew: a tenth of the time of a create. */
-static void keep_freed_memory(void)
-{
-    mallopt(M_MMAP_THRESHOLD, 32 << 20);
-    mallopt(M_TRIM_THRESHOLD, 64 << 20);
-}
-
-static enum err know_lanes(struct assembly *a, struct error *e)
+enum err assembly_know_lanes(struct assembly *a, struct error *e)
 {
     cleanup_with(arena_release) struct arena arena;
     arena_init(&arena, LANES_ARENA);
@@ -208,35 +189,64 @@ static enum err fill_book(struct assembly *a, struct error *e)
     return rc;
 }
 
+/* From here on the time is the store's. It is known before the first request comes: what one asks for is due by it, at once or later. Beats
+ * measure it better soon. */
+static enum err go_by_the_store(struct assembly *a, struct error *e)
+{
+    struct reader *r = NULL;
+    struct offset offset = { 0 };
+    if (!store_is_shared(a->store))
+        return ERR_OK;
+    a->setup.clock = a->clock = clock_offset_new(a->setup.clock);
+    enum err rc = store_reader(a->store, &r, e);
+    for (int i = 0; rc == ERR_OK && i < CLOCK_QUESTIONS; i++) {
+        int64_t sent_us = clock_steady_us(a->clock), store_us;
+        rc = reader_clock(r, &store_us, e);
+        if (rc == ERR_OK)
+            offset_add(&offset, sent_us, clock_steady_us(a->clock), store_us);
+    }
+    reader_free(r);
+    struct offset_view v = offset_view(&offset, clock_steady_us(a->clock));
+    if (rc == ERR_OK)
+        clock_correct(a->clock, v.low_us, 2 * v.error_us);
+    return rc;
+}
+
+static void observed(void *context, const struct event *e, const struct settlement *s)
+{
+    struct assembly *a = context;
+    a->setup.observe(a->setup.observe_context, e, s);
+}
+
 static void make_node(struct assembly *a)
 {
     uint64_t seed;
     crypto_random(&seed, sizeof seed);
-    char host[HOST_NAME_MAX + 1] = "";
-    gethostname(host, sizeof host - 1);
-    snprintf(a->name, sizeof a->name, "%s:%d", host, (int)getpid());
+    process_name(a->name);
     struct node_setup setup = {
         .writer = loop_writer(a->loop),
         .clock = a->setup.clock,
         .version = S(BELFRY_VERSION),
-        .queue = a->queue,
-        .events = a->events,
+        .courier = a->courier,
         .zones = a->setup.zones,
         .book = a->book,
         .metrics = a->metrics,
-        .runners = { [TARGET_HTTP] = a->runner_http, [TARGET_NOOP] = a->runner_noop },
         .name = str_from(a->name),
         .seed = seed,
         .slots = a->setup.slots,
+        .roles = a->setup.roles,
         .shared = store_is_shared(a->store),
+        .beat_ms = a->setup.beat_ms,
         .spawn_ahead_ms = SPAWN_AHEAD_MS,
         .arm_min_ms = ARM_MIN_MS,
         .arm_max_ms = ARM_MAX_MS,
         .poll_ms = POLL_MS,
         .visibility_ms = VISIBILITY_MS,
-        .observe = a->setup.observe,
-        .observe_context = a->setup.observe_context,
+        .observe = a->setup.observe ? observed : NULL,
+        .observe_context = a,
     };
+    memcpy(setup.runners, a->runners.v, sizeof setup.runners);
+    assembly_join_fleet(a, &setup);
     a->node = node_new(&setup, clock_wall_ms(a->setup.clock));
 }
 
@@ -264,19 +274,19 @@ static void watch(struct assembly *a)
                                                      .retention = a->setup.retention,
                                                      .is_ours = is_leader,
                                                      .context = a });
+    assembly_watch_fleet(a);
     a->handles = true;
 }
 
 static enum err make_runners(struct assembly *a, struct error *e)
 {
-    struct runner_http_setup setup = RUNNER_HTTP_SETUP;
-    setup.in_flight_max = a->setup.slots;
-    setup.queue_timeout_ms = QUEUE_TIMEOUT_MS;
-    setup.allow_loopback = a->setup.allow_loopback;
-    setup.ca_file = a->setup.ca_file;
-    a->runner_noop = runner_noop_new(a->setup.clock);
-    a->runner_http = runner_http_new(loop_uv(a->loop), a->setup.clock, &setup, e);
-    return a->runner_http ? ERR_OK : e->code;
+    struct runners_setup setup = { .loop = loop_uv(a->loop),
+                                   .clock = a->setup.clock,
+                                   .slots = a->setup.slots,
+                                   .allow_loopback = a->setup.allow_loopback,
+                                   .ca_file = a->setup.ca_file,
+                                   .brokers = a->setup.brokers };
+    return runners_open(&setup, &a->runners, e);
 }
 
 static void nudge(void *context, const struct task *tasks, size_t n)
@@ -312,6 +322,8 @@ static enum err serve_http(struct assembly *a, struct error *e)
         .context = a,
         .nudge = nudge,
         .recall = assembly_recall,
+        .lease = assembly_lease,
+        .lease_over = assembly_lease_over,
         .explain = assembly_explain,
         .status = write_status,
         .metrics_more = write_metrics,
@@ -319,28 +331,28 @@ static enum err serve_http(struct assembly *a, struct error *e)
         .catalog_changed = catalog_changed,
         .queues = assembly_ask_queues,
         .node = store_is_shared(a->store) ? node_id : NULL,
+        .queue_timeout_max = a->fleet.there ? assembly_queue_timeout_max : NULL,
     };
     return http_server_new(&setup, &a->http, e);
 }
 
 static enum err assemble(struct assembly *a, char ret_key[ASSEMBLY_KEY_TEXT], struct error *e)
 {
-    raise_descriptor_limit();
-    keep_freed_memory();
+    process_prepare();
     a->metrics = metrics_new();
     a->queue = queue_memory_new();
     a->events = events_memory_new();
-    if (assembly_open_store(a, ret_key, e) || fill_book(a, e))
+    a->courier = courier_direct_new(
+        &(struct courier_ports){ .queue = a->queue, .take = a->queue, .publish = a->events, .poll = a->events });
+    if (assembly_open_store(a, ret_key, e) || fill_book(a, e) || go_by_the_store(a, e))
         return e->code;
-    if (store_is_shared(a->store)) /* from here on the time is the store's, as far as it is known */
-        a->setup.clock = a->clock = clock_offset_new(a->setup.clock);
     struct loop_setup loop = { .clock = a->setup.clock, .writer = assembly_open_writer(a), .step = step, .context = a };
-    if (loop_new(&loop, &a->loop, e) || make_runners(a, e))
+    if (loop_new(&loop, &a->loop, e) || make_runners(a, e) || assembly_open_fleet(a, e))
         return e->code;
     make_node(a);
     watch(a);
     a->stop_call = (struct call){ .fn = on_stop_call, .context = a };
-    return know_lanes(a, e) || serve_http(a, e) || assembly_watch(a, e) ? e->code : ERR_OK;
+    return assembly_know_lanes(a, e) || serve_http(a, e) || assembly_watch(a, e) ? e->code : ERR_OK;
 }
 
 enum err assembly_new(const struct assembly_setup *setup, char ret_key[ASSEMBLY_KEY_TEXT], struct assembly **ret,
@@ -349,6 +361,8 @@ enum err assembly_new(const struct assembly_setup *setup, char ret_key[ASSEMBLY_
     struct assembly *a = xnew(*a);
     struct error why = { 0 };
     a->setup = *setup;
+    if (!a->setup.beat_ms)
+        a->setup.beat_ms = MEMBERSHIP_BEAT_MS;
     a->view = node_view_new();
     assembly_news_init(a);
     ret_key[0] = '\0';
@@ -376,13 +390,15 @@ void assembly_free(struct assembly *a)
     http_server_free(a->http);
     if (a->loop)
         close_handles(a);
+    assembly_close_courier(a);
     node_free(a->node);
     a->node = NULL;
-    runner_free(a->runner_http);
-    runner_free(a->runner_noop);
+    runners_free(&a->runners);
     for (int way = 0; way < WRITER_WAYS; way++)
         batcher_free(a->batchers[way]);
     loop_free(a->loop);
+    assembly_close_fleet(a);
+    courier_direct_free(a->courier);
     queue_free(a->queue);
     events_free(a->events);
     assembly_close_store(a);
@@ -397,4 +413,9 @@ void assembly_free(struct assembly *a)
 uint16_t assembly_port(const struct assembly *a)
 {
     return a->http ? http_server_port(a->http) : 0;
+}
+
+int64_t assembly_count(const struct assembly *a, enum metric id)
+{
+    return metric_count(a->metrics, id);
 }

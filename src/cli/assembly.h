@@ -6,6 +6,8 @@
 #include "adapter/batcher.h"
 #include "adapter/loop_uv.h"
 #include "base/metrics.h"
+#include "cli/brokers.h"
+#include "cli/fleet_url.h"
 #include "cli/upkeep.h"
 #include "http/server.h"
 #include "port/zoneinfo.h"
@@ -19,10 +21,16 @@ struct assembly_setup {
     const char *archive_dir;    /* of that database: where months of executions go; NULL: nowhere */
     const char *store_read_url; /* NULL: the same */
     const char *store_listen_url; /* NULL: the same */
+    int64_t beat_ms;              /* of a node among others; 0: as it is by default */
+    struct fleet_urls *fleet;     /* of a queue and events that workers share; borrowed. NULL: all runs here */
+    bool falls_back;              /* while that queue is down, what is due runs here */
+    unsigned roles;               /* NODE_…; 0: all */
+    size_t queue_waiting;         /* how many may wait there; 0: as many as suits the workers */
     const char *listen;           /* NULL: no API */
     size_t slots;                 /* attempts under way at once */
     bool allow_loopback;
-    const char *ca_file; /* whom https targets are to be known by; NULL: the system's list */
+    const char *ca_file;           /* whom https targets are to be known by; NULL: the system's list */
+    const struct brokers *brokers; /* that tasks may name; borrowed. NULL: none */
     bool require_idempotency_key;
     int64_t drain_ms;
     struct retention retention;
@@ -45,6 +53,7 @@ void assembly_run(struct assembly *a);
 void assembly_stop(struct assembly *a);
 
 uint16_t assembly_port(const struct assembly *a);
+int64_t assembly_count(const struct assembly *a, enum metric id); /* of a counter; from any thread */
 
 /* Tasks were written past the API: the node looks in time for them. From any thread. */
 void assembly_nudge(struct assembly *a, const struct task *tasks, size_t count);

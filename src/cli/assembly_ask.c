@@ -99,3 +99,41 @@ void assembly_ask_queues(void *context, struct queues_answer *answer)
 {
     ask(context, put_queues, NULL, answer);
 }
+
+/* ---- leases ---- */
+
+static void put_lease(struct assembly *a, const void *about, void *answer)
+{
+    (void)about;
+    node_lease(a->node, answer, clock_wall_ms(a->setup.clock));
+}
+
+void assembly_lease(void *context, struct lease_ask *ask_)
+{
+    ask(context, put_lease, NULL, ask_);
+}
+
+struct lease_end {
+    struct call call;
+    struct assembly *assembly;
+    int32_t tenant;
+    uint64_t woke;
+    struct str queue; /* behind it */
+};
+
+static void end_on_loop(struct call *call)
+{
+    struct lease_end *end = container_of(call, struct lease_end, call);
+    node_lease_over(end->assembly->node, end->tenant, end->queue, end->woke);
+    free(end);
+}
+
+void assembly_lease_over(void *context, const struct task *t, uint64_t woke)
+{
+    struct assembly *a = context;
+    struct lease_end *end = xmalloc(sizeof *end + str_pack_size(t->queue));
+    char *at = (char *)(end + 1);
+    *end = (struct lease_end){ .call.fn = end_on_loop, .assembly = a, .tenant = t->tenant, .woke = woke };
+    end->queue = str_pack(t->queue, &at);
+    loop_call(a->loop, &end->call);
+}

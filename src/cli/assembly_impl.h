@@ -6,7 +6,9 @@
 
 #include "adapter/writer_split.h"
 #include "cli/assembly.h"
+#include "cli/fleet_watch.h"
 #include "cli/node_view.h"
+#include "cli/process.h"
 #include "cli/watcher.h"
 
 enum { PEPPER_SIZE = 32, QUEUE_NAME_MAX = 128 };
@@ -28,8 +30,32 @@ struct news {
     struct arena lanes_arena;    /* of the next: those that the store has */
     struct lane *lanes;
     size_t lane_count;
+    struct delivery_name *settled; /* by other nodes: ours, perhaps */
+    size_t settled_count, settled_cap;
     struct news_item *v;
     size_t n, cap;
+};
+
+/* Who knows tenants by their numbers, for messages. */
+struct book_names {
+    struct queue_names base;
+    struct book *book;
+    struct arena arena;
+};
+
+/* The queue and the events of a fleet (assembly_fleet.c). */
+struct assembly_fleet {
+    bool there;
+    struct fleet fleet; /* until the courier has taken it */
+    struct courier *courier;
+    struct book_names names;
+    struct queue_filter filter; /* of what this node's own worker takes there */
+    struct fleet_watch watch;
+    uv_timer_t timer;
+
+    pthread_mutex_t lock; /* over the next two */
+    struct queue_state state;
+    bool known;
 };
 
 struct assembly {
@@ -44,11 +70,13 @@ struct assembly {
     struct loop *loop;
     struct queue *queue;
     struct events *events;
-    struct runner *runner_http, *runner_noop;
+    struct courier *courier; /* to both */
+    struct assembly_fleet fleet;
+    struct runners runners;
     struct node *node;
     struct http_server *http;
     uint8_t pepper[PEPPER_SIZE];
-    char name[HOST_NAME_MAX + 32];
+    char name[PROCESS_NAME_TEXT];
 
     uv_signal_t signals[2];
     uv_timer_t deadline;
@@ -61,6 +89,8 @@ struct assembly {
     struct watcher *watcher;
     struct node_view *view;
 };
+
+enum err assembly_know_lanes(struct assembly *a, struct error *e) must_use; /* those that the store has; on the loop */
 
 /* ---- the store and its secrets (assembly_store.c) ---- */
 
@@ -81,6 +111,20 @@ void assembly_unwatch(struct assembly *a);
 
 /* ---- questions to the loop (assembly_ask.c): what the API's threads want of the node ---- */
 
+void assembly_lease(void *context, struct lease_ask *ask);
+void assembly_lease_over(void *context, const struct task *t, uint64_t woke);
 void assembly_recall(void *context, const struct recall_wish *wish, struct recall_answer *answer);
 void assembly_explain(void *context, const struct task *t, struct explain_answer *answer);
 void assembly_ask_queues(void *context, struct queues_answer *answer);
+
+/* ---- the fleet (assembly_fleet.c): each does nothing where there is none ---- */
+
+enum err assembly_open_fleet(struct assembly *a, struct error *e) must_use; /* the book and the loop are there */
+void assembly_join_fleet(struct assembly *a, struct node_setup *setup);     /* what the node is told of it */
+void assembly_see_queue(struct assembly *a);                                /* how it is, after a step */
+void assembly_close_courier(struct assembly *a);                            /* before the node */
+void assembly_close_fleet(struct assembly *a);
+void assembly_watch_fleet(struct assembly *a); /* who does not answer is told of */
+void assembly_unwatch_fleet(struct assembly *a);
+int64_t assembly_queue_timeout_max(void *context);
+void assembly_write_fleet(struct assembly *a, int64_t now_ms, struct jw *w); /* members of the status */

@@ -5,6 +5,7 @@
 #include "cli/assembly_impl.h"
 
 enum { NEWS_MIN = 16, LANES_ARENA = 16 << 20 };
+static const size_t SETTLED_MAX = 100000;
 
 /* The earliest time that matters of each lane among tasks written since the loop last looked. Many writes are one call. */
 static bool joins(struct news_item *item, const struct task *t)
@@ -64,6 +65,8 @@ static void hear_of_others(struct assembly *a, const struct news *n)
     if (e->nodes)
         node_nodes_changed(a->node);
     node_know_lanes(a->node, n->lanes, n->lane_count);
+    if (n->settled_count)
+        node_heard_settled(a->node, n->settled, n->settled_count);
 }
 
 static void hear_news(struct call *c)
@@ -87,7 +90,7 @@ static void hear_news(struct call *c)
     n->woke = 0;
     n->rules = n->reading = n->read = false;
     n->elsewhere = (struct store_news){ 0 };
-    n->lane_count = 0;
+    n->lane_count = n->settled_count = 0;
     pthread_mutex_unlock(&n->lock);
     if (heeded)
         store_heeded(a->store, heeded);
@@ -97,7 +100,8 @@ static void hear_news(struct call *c)
 static bool is_to_be_posted(struct news *n)
 {
     const struct store_news *e = &n->elsewhere;
-    bool others = e->due || e->wished || e->given_back || e->nodes || n->lane_count || n->reading || n->read;
+    bool others =
+        n->settled_count || e->due || e->wished || e->given_back || e->nodes || n->lane_count || n->reading || n->read;
     bool post = !n->posted && (n->n > 0 || n->woke || n->rules || others);
     n->posted = n->posted || post;
     return post;
@@ -139,6 +143,19 @@ void assembly_nudge(struct assembly *a, const struct task *tasks, size_t count)
 
 /* ---- what other nodes do ---- */
 
+/* Under the lock. Those that are too many are found by who looks after what it holds. */
+static void add_settled(struct news *n, const struct store_news *news)
+{
+    size_t count = min_of(news->settled_count, SETTLED_MAX - n->settled_count);
+    if (n->settled_count + count > n->settled_cap) {
+        n->settled_cap = max_of(2 * n->settled_cap, n->settled_count + count);
+        n->settled = xrealloc(n->settled, n->settled_cap * sizeof *n->settled);
+    }
+    if (count)
+        memcpy(n->settled + n->settled_count, news->settled, count * sizeof *n->settled);
+    n->settled_count += count;
+}
+
 /* On a thread of the store's. */
 static void heard(struct store_watch *w, const struct store_news *news)
 {
@@ -155,6 +172,7 @@ static void heard(struct store_watch *w, const struct store_news *news)
     e->nodes = e->nodes || all || news->nodes;
     a->news.reading = a->news.reading || all || news->catalog;
     a->news.read = a->news.read && !news->catalog; /* not what is said now */
+    add_settled(&a->news, news);
     unlock(a);
     if ((all || news->catalog) && a->http)
         http_server_forget_keys(a->http);
@@ -224,4 +242,5 @@ void assembly_news_release(struct assembly *a)
     pthread_mutex_destroy(&a->news.lock);
     arena_release(&a->news.lanes_arena);
     free(a->news.v);
+    free(a->news.settled);
 }

@@ -71,12 +71,15 @@ static enum err open_sqlite(struct assembly *a, struct error *e)
     return load_pepper(a, e);
 }
 
-static enum err open_way(const struct assembly_setup *setup, struct store *beside, struct store **ret, struct error *e)
+/* After an outage all nodes are to beat again before one of them has been silent for too long to another that came back earlier. */
+static enum err open_way(const struct assembly_setup *setup, enum writer_way way, struct store *beside,
+                         struct store **ret, struct error *e)
 {
     struct store_postgres_setup store = { .url = setup->store_url,
                                           .read_url = setup->store_read_url,
                                           .listen_url = setup->store_listen_url,
                                           .clock = setup->clock,
+                                          .retry_ms = way == WRITER_URGENT ? setup->beat_ms : 0,
                                           .migrate = !beside,
                                           .beside = beside,
                                           .archive_dir = setup->archive_dir };
@@ -90,7 +93,7 @@ static enum err open_postgres(struct assembly *a, struct error *e)
     if (!directory_make(setup->data_dir))
         return error_set(e, ERR_UNAVAILABLE, "make data directory '%s': %s", setup->data_dir, strerror(errno));
     for (int way = 0; way < WRITER_WAYS; way++)
-        if (open_way(setup, a->ways[WRITER_ALL], &a->ways[way], e))
+        if (open_way(setup, (enum writer_way)way, a->ways[WRITER_ALL], &a->ways[way], e))
             return e->code;
     a->store = a->ways[WRITER_ALL];
     return store_postgres_join(setup->store_url, setup->clock, a->pepper, sizeof a->pepper, e);

@@ -1,6 +1,7 @@
 /* belfry bench - measures a scenario on this machine: a server process of its own on a fresh data directory, driven from here.
  * Each scenario is a row; figures are printed as a table, or one JSON object a scenario. */
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/date.h"
 #include "base/jsonw.h"
@@ -39,6 +40,8 @@ static enum err bench_noop(struct bench *b, struct error *e)
     if (run_burst(b, tasks_wanted(b, 300000), &all, e))
         return e->code;
     add_burst(b, "claim, run and settle", &all);
+    if (b->place.nodes > 1)
+        add_figure(b, "  claim conflicts", "tasks", (double)bench_server_conflicts(&b->server));
     return ERR_OK;
 }
 
@@ -122,6 +125,30 @@ static void print_figures(struct bench *b, const char *scenario)
     cli_print(b->cli, &out);
 }
 
+/* Next to whatever else is there: all names begin with one that nobody has. */
+static void own_prefix(struct buf *url)
+{
+    if (!url->n || strstr(buf_cstr(url), "prefix="))
+        return;
+    buf_printf(url, "%sprefix=belfry-bench-%d", strchr(buf_cstr(url), '?') ? "&" : "?", (int)getpid());
+}
+
+static enum err read_fleet(struct bench *b, struct fleet_urls *fleet, struct error *e)
+{
+    size_t workers = (size_t)option_get(b->options, "workers")->number;
+    if (fleet_urls_read(b->options, fleet, e))
+        return e->code;
+    if (!fleet->queue.n != !fleet->events.n)
+        return error_field(e, fleet->queue.n ? "--events" : "--queue", "is missing: a fleet needs both");
+    if (!fleet->queue.n && option_given(b->options, "workers"))
+        return error_field(e, "--workers", "belongs to --queue and --events, which are not given");
+    own_prefix(&fleet->queue);
+    own_prefix(&fleet->events);
+    b->place.fleet = fleet->queue.n ? fleet : NULL;
+    b->place.workers = fleet->queue.n ? workers : 0;
+    return ERR_OK;
+}
+
 static enum err read_place(struct bench *b, struct buf *store, struct error *e)
 {
     const struct options *o = b->options;
@@ -143,7 +170,10 @@ static enum exit_code run_scenario(struct cli *cli, const struct options *o, con
     b->target = s->target;
     cleanup_with(buf_release) struct buf store;
     buf_init(&store, STORE_URL_MAX);
+    cleanup_with(fleet_urls_release) struct fleet_urls fleet = { 0 };
     enum err rc = read_place(b, &store, &e);
+    if (rc == ERR_OK)
+        rc = read_fleet(b, &fleet, &e);
     if (rc == ERR_OK)
         rc = bench_server_start(cli, BENCH_SLOTS, &b->place, &b->server, &e);
     if (rc == ERR_OK) {
@@ -185,6 +215,21 @@ static const struct option options[] = {
       .max = BENCH_NODES_MAX,
       .preset = "1",
       .help = "how many nodes share that database; requests go to the first" },
+    { .flag = "queue",
+      .type = OPTION_TEXT,
+      .value = "URL",
+      .help = "redis://… or amqp://… of a fleet: tasks run in workers. Goes with --events" },
+    { .flag = "events",
+      .type = OPTION_TEXT,
+      .value = "URL",
+      .help = "kafka://…, redis://… or amqp://… that they report by" },
+    { .flag = "workers",
+      .type = OPTION_INT,
+      .value = "N",
+      .min = 1,
+      .max = BENCH_WORKERS_MAX,
+      .preset = "2",
+      .help = "how many workers the fleet has" },
     { .flag = "dir", .type = OPTION_TEXT, .value = "DIR", .help = "make the data directory in DIR; default: /tmp" },
 };
 
@@ -204,8 +249,8 @@ const struct command command_bench = {
         "           server is ready on those after a restart; draining 100,000 of them; memory. Takes minutes\n"
         "  fairness 500,000 due tasks of one tenant waiting: how soon another's start, and its own of priority 9\n"
         "\n"
-        "Starts a server of its own on a fresh data directory and removes it afterwards. What a database computes is not in\n"
-        "the server's CPU.\n",
+        "Starts a server of its own on a fresh data directory and removes it afterwards; with --queue and --events also workers,\n"
+        "under names of their own. What a database, queue or events server computes is not in the server's CPU.\n",
     .options = options,
     .option_count = array_count(options),
     .run = run_bench,

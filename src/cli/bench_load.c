@@ -15,7 +15,8 @@ struct connection {
     int fd;
     struct buf out, in;
     size_t sent;
-    bool busy;
+    size_t length;   /* of the answer; 0 until its headers are there */
+    uint32_t events; /* that are watched */
 };
 
 struct run {
@@ -23,6 +24,7 @@ struct run {
     struct connection *v;
     int epoll;
     size_t next, open; /* requests begun, and not yet answered */
+    char *chunk;       /* READ_SIZE; not on the stack, which is cleared for each call */
 };
 
 static bool dial(struct connection *c, uint16_t port)
@@ -41,7 +43,9 @@ static bool dial(struct connection *c, uint16_t port)
 static void watch(struct run *r, struct connection *c, uint32_t events)
 {
     struct epoll_event ev = { .events = events, .data.ptr = c };
-    epoll_ctl(r->epoll, EPOLL_CTL_MOD, c->fd, &ev);
+    if (events != c->events)
+        epoll_ctl(r->epoll, c->events ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, c->fd, &ev);
+    c->events = events;
 }
 
 static bool send_more(struct run *r, struct connection *c)
@@ -66,9 +70,8 @@ static bool begin(struct run *r, struct connection *c)
         return true;
     buf_reset(&c->out);
     buf_reset(&c->in);
-    c->sent = 0;
+    c->sent = c->length = 0;
     r->load->make(r->load->context, r->next++, &c->out);
-    c->busy = true;
     r->open++;
     return send_more(r, c);
 }
@@ -100,18 +103,16 @@ static void count_answer(struct load *l, const struct buf *in)
 
 static bool receive(struct run *r, struct connection *c)
 {
-    char chunk[READ_SIZE];
-    ssize_t n = recv(c->fd, chunk, sizeof chunk, MSG_DONTWAIT);
+    ssize_t n = recv(c->fd, r->chunk, READ_SIZE, MSG_DONTWAIT);
     if (n < 0)
         return errno == EAGAIN;
     if (n == 0)
         return false;
-    buf_add(&c->in, (struct str){ chunk, (size_t)n });
-    size_t length = answer_length(&c->in);
-    if (length == 0 || c->in.n < length)
+    buf_add(&c->in, (struct str){ r->chunk, (size_t)n });
+    c->length = c->length ? c->length : answer_length(&c->in);
+    if (c->length == 0 || c->in.n < c->length)
         return !c->in.full;
     count_answer(r->load, &c->in);
-    c->busy = false;
     r->open--;
     return begin(r, c);
 }
@@ -143,8 +144,7 @@ static enum err drive(struct run *r, struct error *e)
         buf_init(&c->in, ANSWER_MAX);
         if (!dial(c, r->load->port))
             return error_set(e, ERR_UNAVAILABLE, "connect to port %u: %s", r->load->port, strerror(errno));
-        struct epoll_event ev = { .events = EPOLLIN, .data.ptr = c };
-        epoll_ctl(r->epoll, EPOLL_CTL_ADD, c->fd, &ev);
+        watch(r, c, EPOLLIN);
     }
     int64_t begun = clock_steady_ns(r->load->clock);
     for (size_t i = 0; i < r->load->connections; i++)
@@ -158,6 +158,7 @@ static enum err drive(struct run *r, struct error *e)
 enum err load_run(struct load *l, struct error *e)
 {
     struct run r = { .load = l, .v = xcalloc(l->connections, sizeof *r.v), .epoll = epoll_create1(EPOLL_CLOEXEC) };
+    r.chunk = xmalloc(READ_SIZE);
     for (size_t i = 0; i < l->connections; i++)
         r.v[i].fd = -1;
     l->ok = l->refused = 0;
@@ -169,6 +170,7 @@ enum err load_run(struct load *l, struct error *e)
         buf_release(&r.v[i].in);
     }
     close(r.epoll);
+    free(r.chunk);
     free(r.v);
     return rc;
 }

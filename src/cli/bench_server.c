@@ -14,8 +14,11 @@
 #include "adapter/store_postgres.h"
 #include "cli/assembly.h"
 #include "cli/sink_server.h"
+#include "cli/worker_process.h"
 
 enum { WAIT_STEP_MS = 2, FILES_AT_ONCE = 16, VERSIONS_ARENA = 1 << 20 };
+
+enum { KNOWN_MS = 4000 }; /* by then nodes have heard of their workers, and count with them */
 
 /* What the child tells once it listens. */
 struct hello {
@@ -28,6 +31,8 @@ struct hello {
 struct child {
     struct clock *clock;
     struct bench_shared *shared;
+    const struct assembly *assembly;
+    size_t node;
 };
 
 /* Places are taken in any order and shown in theirs: other nodes write too. */
@@ -36,6 +41,8 @@ static void observe(void *context, const struct event *ev, const struct settleme
     struct child *c = context;
     if (s->stale)
         return;
+    atomic_store_explicit(&c->shared->conflicts[c->node], assembly_count(c->assembly, METRIC_CLAIM_CONFLICTS),
+                          memory_order_relaxed);
     size_t at = atomic_fetch_add(&c->shared->taken, 1);
     if (at >= BENCH_SAMPLES_MAX)
         return;
@@ -51,11 +58,14 @@ static _Noreturn void run_child(const struct bench_server *s, size_t node, int t
     struct cli *cli = s->cli;
     char dir[sizeof s->dir + 16];
     snprintf(dir, sizeof dir, node ? "%s/node%zu" : "%s", s->dir, node);
-    struct child child = { cli->clock, s->shared };
+    struct child child = { .clock = cli->clock, .shared = s->shared, .node = node };
     struct assembly_setup setup = { .clock = cli->clock,
                                     .zones = cli->zones,
                                     .data_dir = dir,
                                     .store_url = s->store,
+                                    .fleet = s->fleet,
+                                    .falls_back = true,
+                                    .roles = s->fleet ? NODE_SCHEDULER | NODE_UPDATER : 0,
                                     .listen = "127.0.0.1:0",
                                     .slots = s->slots,
                                     .allow_loopback = true,
@@ -71,11 +81,30 @@ static _Noreturn void run_child(const struct bench_server *s, size_t node, int t
     struct hello hello = { 0 };
     struct assembly *a = NULL;
     hello.ok = assembly_new(&setup, hello.key, &a, &hello.error) == ERR_OK;
+    child.assembly = a;
     hello.port = hello.ok ? assembly_port(a) : 0;
     bool told = write(tell, &hello, sizeof hello) == (ssize_t)sizeof hello;
     if (hello.ok && told)
         assembly_run(a);
     assembly_free(a);
+    _exit(0);
+}
+
+static _Noreturn void run_worker_child(const struct bench_server *s, int tell)
+{
+    struct worker_process_setup setup = { .clock = s->cli->clock,
+                                          .fleet = s->fleet,
+                                          .filter.priority_max = PRIORITY_MAX,
+                                          .slots = max_of(s->slots / s->workers, (size_t)1),
+                                          .allow_loopback = true,
+                                          .drain_ms = 10000 };
+    struct hello hello = { 0 };
+    struct worker_process *p = NULL;
+    hello.ok = worker_process_new(&setup, &p, &hello.error) == ERR_OK;
+    bool told = write(tell, &hello, sizeof hello) == (ssize_t)sizeof hello;
+    if (hello.ok && told)
+        (void)!worker_process_run(p);
+    worker_process_free(p);
     _exit(0);
 }
 
@@ -105,7 +134,8 @@ static enum err hear_child(struct bench_server *s, int hear, struct error *e)
     return ERR_OK;
 }
 
-static enum err start_node(struct bench_server *s, size_t node, struct error *e)
+/* The nodes first, then the workers. */
+static enum err start_child(struct bench_server *s, size_t child, struct error *e)
 {
     int ends[2];
     if (pipe(ends) != 0)
@@ -114,10 +144,12 @@ static enum err start_node(struct bench_server *s, size_t node, struct error *e)
     pid_t pid = fork();
     if (pid == 0) {
         close(ends[0]);
-        run_child(s, node, ends[1]);
+        if (child < s->nodes)
+            run_child(s, child, ends[1]);
+        run_worker_child(s, ends[1]);
     }
     close(ends[1]);
-    s->pids[node] = max_of(pid, 0);
+    s->pids[child] = max_of(pid, 0);
     enum err rc = pid < 0 ? error_set(e, ERR_UNAVAILABLE, "fork: %s", strerror(errno)) : hear_child(s, ends[0], e);
     close(ends[0]);
     return rc;
@@ -126,9 +158,11 @@ static enum err start_node(struct bench_server *s, size_t node, struct error *e)
 enum err bench_server_again(struct bench_server *s, struct error *e)
 {
     s->port = 0;
-    for (size_t i = 0; i < s->nodes; i++)
-        if (start_node(s, i, e))
+    for (size_t i = 0; i < s->nodes + s->workers; i++)
+        if (start_child(s, i, e))
             return e->code;
+    if (s->workers)
+        poll(NULL, 0, KNOWN_MS);
     return ERR_OK;
 }
 
@@ -149,7 +183,12 @@ static enum err check_empty(const struct bench_place *place, struct clock *clock
 enum err bench_server_start(struct cli *cli, size_t slots, const struct bench_place *place, struct bench_server *ret,
                             struct error *e)
 {
-    struct bench_server s = { .cli = cli, .slots = slots, .store = place->store, .nodes = place->nodes };
+    struct bench_server s = { .cli = cli,
+                              .slots = slots,
+                              .store = place->store,
+                              .nodes = place->nodes,
+                              .fleet = place->fleet,
+                              .workers = place->workers };
     const char *tmp = place->dir ? place->dir : getenv("TMPDIR");
     if (place->store && check_empty(place, cli->clock, e))
         return e->code;
@@ -168,10 +207,10 @@ enum err bench_server_start(struct cli *cli, size_t slots, const struct bench_pl
 
 void bench_server_end(struct bench_server *s, int signal)
 {
-    for (size_t i = 0; i < s->nodes; i++)
+    for (size_t i = 0; i < s->nodes + s->workers; i++)
         if (s->pids[i])
             kill(s->pids[i], signal);
-    for (size_t i = 0; i < s->nodes; i++) {
+    for (size_t i = 0; i < s->nodes + s->workers; i++) {
         if (s->pids[i])
             waitpid(s->pids[i], NULL, 0);
         s->pids[i] = 0;
@@ -247,7 +286,7 @@ size_t bench_server_wait(const struct bench_server *s, size_t n, int64_t idle_ms
 int64_t bench_server_cpu_us(const struct bench_server *s)
 {
     int64_t us = 0;
-    for (size_t i = 0; i < s->nodes; i++)
+    for (size_t i = 0; i < s->nodes + s->workers; i++)
         us += clock_cpu_us(s->pids[i]);
     return us;
 }
@@ -264,4 +303,12 @@ int64_t bench_server_rss_kib(const struct bench_server *s)
     if (f)
         fclose(f);
     return kib;
+}
+
+int64_t bench_server_conflicts(const struct bench_server *s)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < s->nodes; i++)
+        n += atomic_load_explicit(&s->shared->conflicts[i], memory_order_relaxed);
+    return n;
 }

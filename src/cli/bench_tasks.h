@@ -38,6 +38,7 @@ struct bodies {
     /* Of those at random, every so many (0: none) is due at random over SOON_SPREAD_MS from soon_ms on. */
     size_t soon_each;
     int64_t soon_ms;
+    struct buf scratch; /* the request's body while it is made */
 };
 enum { SOON_SPREAD_MS = 5000 };
 

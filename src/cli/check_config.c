@@ -10,7 +10,7 @@ static enum exit_code run_check(struct cli *cli, const struct options *o)
     cleanup_with(options_release) struct options file;
     cleanup_with(buf_release) struct buf out;
     struct error e;
-    options_init(&file, server_options, SERVER_OPTION_COUNT);
+    options_init(&file, server_options, SETTING_COUNT);
     buf_init(&out, OUT_MAX);
     if (o->word_count != 1) {
         error_set(&e, ERR_INVALID, "name one file");

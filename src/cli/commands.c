@@ -17,6 +17,7 @@ const size_t common_option_count = array_count(common_options);
 /* clang-format off */
 const struct command *const commands[] = {
     &command_serve,
+    &command_worker,
     &command_add,
     &command_list,
     &command_show,
@@ -37,6 +38,7 @@ const struct command *const commands[] = {
     &command_tenant,
     &command_key,
     &command_node,
+    &command_workers,
     &command_top,
     &command_import,
     &command_next,

@@ -11,8 +11,7 @@ enum { SECRET_MAX = 4096 };
 
 /* clang-format off */
 const struct option server_options[] = {
-    { .flag = "config", .type = OPTION_TEXT, .value = "FILE",
-      .help = "read settings from this file: key = value, [section] in front of its keys" },
+    /* Of serve alone. */
     { .key = "data_dir", .flag = "data-dir", .type = OPTION_TEXT, .value = "DIR",
       .help = "where the store, its lock and admin.key live; default: ~/.local/share/belfry" },
     { .key = "store", .flag = "store", .type = OPTION_TEXT, .value = "URL",
@@ -21,18 +20,20 @@ const struct option server_options[] = {
       .help = "a replica of it, for lists and history; default: the same" },
     { .key = "store.listen", .flag = "store-listen", .type = OPTION_TEXT, .value = "URL",
       .help = "past a pooler to the server, for news between nodes; default: the same" },
+    { .key = "cluster.beat", .type = OPTION_DURATION, .value = "DURATION", .preset = "500ms", .min = 50, .max = 1000,
+      .help = "how often a node of a cluster shows that it lives: silent for five times as long, it is dead" },
+    { .key = "lease", .flag = "lease", .type = OPTION_TEXT, .value = "URL",
+      .help = "redis://… that says which node leads, or file:/path with it; default: the store" },
+    { .key = "roles", .flag = "roles", .type = OPTION_TEXT, .value = "LIST",
+      .help = "what this node does, of api, scheduler, worker and updater; default: all, with --queue all but worker" },
+    { .key = "queue.fallback", .type = OPTION_CHOICE, .value = "HOW", .choices = "self|wait", .preset = "self",
+      .help = "while the queue can not be reached: self runs what is due on this node, wait leaves it until then" },
+    { .key = "queue.waiting", .type = OPTION_INT, .value = "N", .preset = "0", .min = 0, .max = 1000000,
+      .help = "how many due tasks may wait in the queue beyond what workers run; 0: half of that, at least 100" },
     { .key = "api.listen", .flag = "listen", .type = OPTION_TEXT, .value = "ADDRESS", .preset = "127.0.0.1:8080",
       .help = "address and port of the API; port 0 takes a free one" },
     { .key = "api.require_idempotency_key", .type = OPTION_FLAG, .preset = "false",
       .help = "refuse state-changing requests that have no Idempotency-Key" },
-    { .key = "worker.concurrency", .flag = "concurrency", .type = OPTION_INT, .value = "N", .preset = "1000",
-      .min = 1, .max = 100000, .help = "how many tasks run at once" },
-    { .key = "server.drain_deadline", .flag = "drain-deadline", .type = OPTION_DURATION, .value = "DURATION",
-      .preset = "30s", .max = 3600000, .help = "how long SIGTERM waits for what is running before it is broken off" },
-    { .key = "http.allow_loopback", .flag = "allow-loopback", .type = OPTION_FLAG,
-      .help = "let tasks call addresses of this machine itself; default: only while the API listens on loopback" },
-    { .key = "http.ca_file", .flag = "ca-file", .type = OPTION_TEXT, .value = "FILE",
-      .help = "certificates (PEM) trusted when tasks call https targets; default: $SSL_CERT_FILE, else the system's" },
     { .key = "retention.tasks", .type = OPTION_DURATION, .value = "DURATION", .preset = "7d", .min = 1000,
       .max = DURATION_MAX_MS, .help = "how long finished tasks stay" },
     { .key = "retention.dlq", .type = OPTION_DURATION, .value = "DURATION", .preset = "7d", .min = 1000,
@@ -42,15 +43,47 @@ const struct option server_options[] = {
     { .key = "retention.archive_dir", .type = OPTION_TEXT, .value = "DIR",
       .help = "of a cluster: a month of executions becomes a file here before it goes; default: none is kept" },
     { .key = "retention.jobs", .type = OPTION_DURATION, .value = "DURATION", .preset = "7d", .min = 1000,
-      .max = DURATION_MAX_MS, .help = "how long jobs that are over stay, with the list of what failed" },
+      .max = DURATION_MAX_MS, .help = "how long jobs that are over stay, with the list of what failed, and workers that are gone" },
     { .key = "retention.idempotency_keys", .type = OPTION_DURATION, .value = "DURATION", .preset = "1d", .min = 1000,
       .max = DURATION_MAX_MS, .help = "how long the answer to an Idempotency-Key is given again" },
     { .key = "retention.interval", .type = OPTION_DURATION, .value = "DURATION", .preset = "1m", .min = 1000,
       .max = 86400000, .help = "how often what has stayed long enough is looked for" },
+    /* Of serve and worker. */
+    { .flag = "config", .type = OPTION_TEXT, .value = "FILE",
+      .help = "read settings from this file: key = value, [section] in front of its keys" },
+    { .key = "queue", .flag = "queue", .type = OPTION_TEXT, .value = "URL",
+      .help = "redis://… or amqp://… of a queue that workers take from, or file:/path with it; default: the node's own memory" },
+    { .key = "events", .flag = "events", .type = OPTION_TEXT, .value = "URL",
+      .help = "kafka://…, redis://… or amqp://… that workers report by, or file:/path with it; goes with --queue" },
+    { .key = "brokers.*", .flag = "broker", .type = OPTION_LIST, .value = "NAME=URL",
+      .help = "where QUEUE_MESSAGE tasks that name this broker publish: redis://…, amqp://… or kafka://…, or file:/path with it; many" },
+    { .key = "worker.concurrency", .flag = "concurrency", .type = OPTION_INT, .value = "N", .preset = "1000",
+      .min = 1, .max = 100000, .help = "how many tasks run at once" },
+    { .key = "server.drain_deadline", .flag = "drain-deadline", .type = OPTION_DURATION, .value = "DURATION",
+      .preset = "30s", .max = 3600000, .help = "how long SIGTERM waits for what is running before it is broken off" },
+    { .key = "http.allow_loopback", .flag = "allow-loopback", .type = OPTION_FLAG,
+      .help = "let tasks call addresses of this machine itself; default: only while the API listens on loopback" },
+    { .key = "http.ca_file", .flag = "ca-file", .type = OPTION_TEXT, .value = "FILE",
+      .help = "certificates (PEM) trusted when tasks call https targets; default: $SSL_CERT_FILE, else the system's" },
     { .key = "log.level", .flag = "log-level", .type = OPTION_CHOICE, .value = "LEVEL",
       .choices = "debug|info|warn|error", .preset = "info", .help = "the least that is logged" },
     { .key = "log.format", .flag = "log-format", .type = OPTION_CHOICE, .value = "FORMAT",
       .choices = "auto|logfmt|json", .preset = "auto", .help = "how it is logged; auto: logfmt on a terminal, else JSON lines" },
+    /* Of worker alone. */
+    { .key = "worker.queues", .flag = "queues", .type = OPTION_TEXT, .value = "LIST",
+      .help = "queues that this worker serves, with commas between; default: all" },
+    { .key = "worker.tenants", .flag = "tenants", .type = OPTION_TEXT, .value = "LIST",
+      .help = "tenants that it serves, by name; default: all" },
+    { .key = "worker.priorities", .flag = "priorities", .type = OPTION_TEXT, .value = "RANGE", .preset = "0-9",
+      .help = "priorities that it serves: 0-3, or 7" },
+    { .key = "worker.labels", .flag = "labels", .type = OPTION_TEXT, .value = "LIST",
+      .help = "labels that it has: it gets tasks that require no others" },
+    { .key = "worker.cpu", .flag = "cpu", .type = OPTION_TEXT, .value = "N",
+      .help = "cores for tasks that say how much they need, 2 or 0.5; default: those of the machine" },
+    { .key = "worker.memory_mb", .flag = "memory-mb", .type = OPTION_INT, .value = "N", .min = 1, .max = 1 << 30,
+      .help = "memory for tasks that say how much they need; default: that of the machine, or of its control group" },
+    { .key = "worker.listen", .flag = "listen", .type = OPTION_TEXT, .value = "ADDRESS",
+      .help = "address and port of the worker's own /health, /ready and /metrics; default: none" },
 };
 /* clang-format on */
 
@@ -86,6 +119,8 @@ enum err config_read(struct options *o, const char *path, struct error *e)
         return error_set(e, ERR_INVALID, "%s: %s", path, strerror(errno));
     cleanup_with(buf_release) struct buf text;
     buf_init(&text, OPTION_FILE_MAX);
+    o->beside = server_options;
+    o->beside_count = SETTING_COUNT;
     char chunk[4096];
     for (size_t n; (n = fread(chunk, 1, sizeof chunk, f)) > 0;)
         buf_add(&text, (struct str){ chunk, n });
@@ -130,10 +165,10 @@ void config_reference(struct buf *out)
 {
     buf_text(out,
              "| in the file | environment | flag | default | values | what it does |\n|---|---|---|---|---|---|\n");
-    for (size_t i = 0; i < SERVER_OPTION_COUNT; i++) {
+    for (size_t i = 0; i < SETTING_COUNT; i++) {
         const struct option *row = &server_options[i];
         char name[OPTION_ENV_TEXT] = "";
-        if (row->key)
+        if (row->key && !strchr(row->key, '*'))
             option_env_name(row->key, name);
         const char *tick = row->key ? "`" : "";
         buf_printf(out, "| %s%s%s | %s%s%s | ", tick, row->key ? row->key : "", tick, tick, name, tick);

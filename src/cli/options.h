@@ -1,12 +1,21 @@
 #pragma once
-/* cli/options.h - the server's options, a row each, and where things are when nobody says so.
+/* cli/options.h - the options of serve and worker, a row each, and where things are when nobody says so.
  *
  * Order of weight: flag, environment, file, default (base/option.h). A row is all that a new option takes; --help and the
  * configuration reference are printed from the rows. */
 #include "base/option.h"
 
-enum { SERVER_OPTION_COUNT = 20 };
-extern const struct option server_options[SERVER_OPTION_COUNT];
+/* Some are of serve alone, some of worker alone, and those between are of both: each sees a slice. One file may have the settings of both. */
+enum {
+    SERVE_ALONE = 18,
+    SERVE_AND_WORKER = 10,
+    WORKER_ALONE = 7,
+    SERVER_OPTION_COUNT = SERVE_ALONE + SERVE_AND_WORKER,
+    WORKER_OPTION_COUNT = SERVE_AND_WORKER + WORKER_ALONE,
+    SETTING_COUNT = SERVE_ALONE + SERVE_AND_WORKER + WORKER_ALONE,
+};
+extern const struct option server_options[SETTING_COUNT];
+#define worker_options (&server_options[SERVE_ALONE])
 
 /* For options_parse_env: the environment, where an empty variable counts as none. */
 const char *environment(const char *name);

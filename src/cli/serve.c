@@ -8,6 +8,7 @@
 #include "cli/assembly.h"
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/secret_url.h"
 #include "cli/store_url.h"
 
 enum { TEXT_MAX = 16384 };
@@ -122,7 +123,7 @@ static void add_where(struct buf *out, const char *dir, struct buf *store)
 {
     buf_text(out, store->n ? "store at " : "data in ");
     if (store->n)
-        store_url_show(buf_str(store), out);
+        secret_url_show(buf_str(store), out);
     else
         buf_text(out, dir);
 }
@@ -141,7 +142,7 @@ static void add_key(struct buf *out, const char *dir, const char *key)
 }
 
 static void greet(struct cli *cli, const struct options *o, unsigned port, const char *dir, struct buf *store,
-                  const char *key, bool allow_loopback)
+                  const struct fleet_urls *fleet, const char *key, bool allow_loopback)
 {
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, 4 * TEXT_MAX);
@@ -149,6 +150,12 @@ static void greet(struct cli *cli, const struct options *o, unsigned port, const
     add_url(&out, option_get(o, "listen")->text, port, false);
     buf_text(&out, ", ");
     add_where(&out, dir, store);
+    if (fleet->queue.n) {
+        buf_text(&out, ", queue at ");
+        secret_url_show(buf_str(&fleet->queue), &out);
+        buf_text(&out, ", events at ");
+        secret_url_show(buf_str(&fleet->events), &out);
+    }
     buf_char(&out, '\n');
     if (allow_loopback)
         buf_text(&out, "Tasks may call addresses of this machine itself (http.allow_loopback).\n");
@@ -158,7 +165,58 @@ static void greet(struct cli *cli, const struct options *o, unsigned port, const
     fflush(cli->err);
 }
 
-static enum exit_code serve(struct cli *cli, const struct options *o, const char *dir, struct store_urls *urls)
+enum { ROLE_API = 8 }; /* next to NODE_… */
+
+static unsigned role_named(struct str name)
+{
+    static const struct {
+        const char *name;
+        unsigned role;
+    } rows[] = {
+        { "api", ROLE_API }, { "scheduler", NODE_SCHEDULER }, { "worker", NODE_WORKER }, { "updater", NODE_UPDATER }
+    };
+    for (size_t i = 0; i < array_count(rows); i++)
+        if (str_eq(name, str_from(rows[i].name)))
+            return rows[i].role;
+    return 0;
+}
+
+/* What a node does, of all there is to do. Without workers elsewhere it does everything, but need not be asked. */
+static enum err roles_read(const struct options *o, bool fleet, unsigned *ret, struct error *e)
+{
+    struct str rest = option_given(o, "roles") ? option_get(o, "roles")->text : S(""), word;
+    *ret = rest.n ? 0 : ROLE_API | NODE_SCHEDULER | NODE_UPDATER | (fleet ? 0 : NODE_WORKER);
+    while (str_cut(&rest, ',', &word)) {
+        unsigned role = role_named(str_trim(word));
+        if (!role)
+            return error_field(e, "--roles", "has '" STR_FMT "' in it: roles are api, scheduler, worker and updater",
+                               STR_ARG(str_utf8_cut(str_trim(word), 40)));
+        *ret |= role;
+    }
+    if (!fleet && (*ret & NODE_ALL) != NODE_ALL)
+        return error_field(e, "--roles",
+                           "must have scheduler, worker and updater while there is no --queue that others share");
+    if (!(*ret & (NODE_SCHEDULER | NODE_UPDATER)))
+        return error_field(e, "--roles", "must have scheduler or updater: what only runs tasks is belfry worker");
+    return ERR_OK;
+}
+
+static enum err fleet_check(const struct options *o, const struct fleet_urls *u, struct error *e)
+{
+    if (u->queue.n && !u->events.n)
+        return error_field(e, "--events", "is missing: with --queue, workers report by it");
+    if (u->events.n && !u->queue.n)
+        return error_field(e, "--events", "belongs to --queue, which is not given");
+    if (u->lease.n && !u->queue.n)
+        return error_field(e, "--lease", "belongs to --queue, which is not given");
+    if (!u->queue.n && (option_given(o, "queue.fallback") || option_given(o, "queue.waiting")))
+        return error_field(e, option_given(o, "queue.fallback") ? "queue.fallback" : "queue.waiting",
+                           "belongs to --queue, which is not given");
+    return ERR_OK;
+}
+
+static enum exit_code serve(struct cli *cli, const struct options *o, const char *dir, struct store_urls *urls,
+                            struct fleet_urls *fleet, const struct brokers *brokers, unsigned roles)
 {
     struct str listen = option_get(o, "listen")->text;
     bool loopback = option_given(o, "allow-loopback") ? option_get(o, "allow-loopback")->number : is_loopback(listen);
@@ -170,10 +228,16 @@ static enum exit_code serve(struct cli *cli, const struct options *o, const char
         .store_read_url = url_or_null(&urls->read),
         .store_listen_url = url_or_null(&urls->listen),
         .archive_dir = option_given(o, "retention.archive_dir") ? option_get(o, "retention.archive_dir")->text.p : NULL,
-        .listen = listen.p,
+        .beat_ms = option_get(o, "cluster.beat")->number,
+        .fleet = fleet->queue.n ? fleet : NULL,
+        .falls_back = option_get(o, "queue.fallback")->number == 0,
+        .roles = roles & NODE_ALL,
+        .queue_waiting = (size_t)option_get(o, "queue.waiting")->number,
+        .listen = roles & ROLE_API ? listen.p : NULL,
         .slots = (size_t)option_get(o, "concurrency")->number,
         .allow_loopback = loopback,
         .ca_file = option_given(o, "ca-file") ? option_get(o, "ca-file")->text.p : environment("SSL_CERT_FILE"),
+        .brokers = brokers,
         .require_idempotency_key = option_get(o, "api.require_idempotency_key")->number,
         .drain_ms = option_get(o, "drain-deadline")->number,
         .retention = { .tasks_ms = option_get(o, "retention.tasks")->number,
@@ -188,7 +252,7 @@ static enum exit_code serve(struct cli *cli, const struct options *o, const char
     struct error e;
     if (assembly_new(&setup, key, &a, &e))
         return cli_fail(cli, "serve", &e, EXIT_REFUSED);
-    greet(cli, o, assembly_port(a), dir, &urls->store, key, loopback);
+    greet(cli, o, assembly_port(a), dir, &urls->store, fleet, key, loopback);
     assembly_run(a);
     assembly_free(a);
     log_info("stopped");
@@ -209,8 +273,12 @@ static enum exit_code run_serve(struct cli *cli, const struct options *given)
     if ((option_given(o, "config") && config_read(o, option_get(o, "config")->text.p, &e)) ||
         (fail && failpoint_arm(str_from(fail), &e)))
         return cli_fail(cli, "serve", &e, EXIT_USAGE);
-    cleanup_with(store_urls_release) struct store_urls urls;
-    if (store_urls_read(o, &urls, &e))
+    cleanup_with(store_urls_release) struct store_urls urls = { 0 };
+    cleanup_with(fleet_urls_release) struct fleet_urls fleet = { 0 };
+    unsigned roles;
+    cleanup_with(brokers_release) struct brokers brokers;
+    if (brokers_read(o, &brokers, &e) || store_urls_read(o, &urls, &e) || fleet_urls_read(o, &fleet, &e) ||
+        fleet_check(o, &fleet, &e) || roles_read(o, fleet.queue.n > 0, &roles, &e))
         return cli_fail(cli, "serve", &e, EXIT_USAGE);
     data_dir(o, &dir);
     log_open(&(struct log_setup){ .fd = 2,
@@ -218,7 +286,7 @@ static enum exit_code run_serve(struct cli *cli, const struct options *given)
                                   .level = (enum log_level)option_get(o, "log-level")->number,
                                   .now_ms = log_clock,
                                   .context = cli->clock });
-    return serve(cli, o, buf_cstr(&dir), &urls);
+    return serve(cli, o, buf_cstr(&dir), &urls, &fleet, &brokers, roles);
 }
 
 const struct command command_serve = {
@@ -233,7 +301,8 @@ const struct command command_serve = {
         "Examples:\n"
         "  belfry serve\n"
         "  belfry serve --listen 127.0.0.1:0 --data-dir /tmp/try\n"
-        "  belfry serve --store file:/etc/belfry/store     a node of a cluster: the file has postgres://user:password@host/db\n",
+        "  belfry serve --store file:/etc/belfry/store     a node of a cluster: the file has postgres://user:password@host/db\n"
+        "  belfry serve --store file:/etc/belfry/store --queue redis://queue --events redis://queue     a fleet: see belfry worker\n",
     .options = server_options,
     .option_count = SERVER_OPTION_COUNT,
     .run = run_serve,

@@ -22,6 +22,7 @@ enum shows {
     SHOWS_MILLIS,
     SHOWS_MOMENT,
     SHOWS_JSON,
+    SHOWS_PROGRESS,
     SHOWS_SCHEDULE,
     SHOWS_TARGET,
     SHOWS_SECONDS,
@@ -37,6 +38,9 @@ static const struct fact {
     { "Status", "status", SHOWS_TEXT },
     { "Schedule", "type", SHOWS_SCHEDULE },
     { "Waits for", "waiting_for", SHOWS_WAITING },
+    { "Leased by", "lease.worker", SHOWS_TEXT },
+    { "until", "lease.expires_at", SHOWS_MOMENT },
+    { "progress", "lease", SHOWS_PROGRESS },
     { "Next", "next_execution", SHOWS_MOMENT },
     { "Calendar", "calendar", SHOWS_TEXT },
     { "on other days", "calendar_policy", SHOWS_TEXT },
@@ -63,6 +67,8 @@ static const struct fact {
     { "Priority", "priority", SHOWS_NUMBER },
     { "Delivery", "delivery", SHOWS_TEXT },
     { "Timeout", "timeout_ms", SHOWS_MILLIS },
+    { "Requires", "requires", SHOWS_JSON },
+    { "Resources", "resources", SHOWS_JSON },
     { "Attempts", "attempts", SHOWS_NUMBER },
     { "of at most", "retry.max_attempts", SHOWS_NUMBER },
     { "Last error", "last_error", SHOWS_TEXT },
@@ -102,12 +108,22 @@ static void add_span(int64_t seconds, struct buf *out)
     buf_text(out, span);
 }
 
+static void add_progress(const struct json_doc *doc, struct buf *out)
+{
+    struct json_cursor c = { .text = json_member_text(doc, "lease") };
+    struct str name, value;
+    while (c.text.n && json_next(&c, &name, &value))
+        if (str_eq(name, S("progress")) && !str_eq(value, S("null")))
+            plain_text(value, FACT_WIDTH, out);
+}
+
 /* Nothing: there is nothing to say. */
 static void add_fact(const struct fact *f, const struct json_doc *doc, int64_t now_ms, struct buf *out)
 {
     char text[CELL_TEXT] = "";
     switch (f->shows) {
     case SHOWS_TEXT: plain_text(json_text_at(doc->root, f->path), FACT_WIDTH, out); break;
+    case SHOWS_PROGRESS: add_progress(doc, out); break;
     case SHOWS_JSON: plain_text(json_member_text(doc, f->path), FACT_WIDTH, out); break;
     case SHOWS_NUMBER:
     case SHOWS_MILLIS: add_number(json_i64_at(doc->root, f->path, 0), f->shows == SHOWS_MILLIS, out); break;

@@ -52,6 +52,11 @@ const struct option task_options[] = {
       .help = "what a second one does: print the first, or move it to the new time" },
     { .flag = "delivery", .type = OPTION_CHOICE, .value = "MODE", .choices = "at-least-once|at-most-once",
       .help = "what to prefer when a crash leaves an outcome unknown" },
+    { .flag = "requires", .type = OPTION_LIST, .value = "LABEL",
+      .help = "only a worker with this label may run it; '' in an edit: any worker" },
+    { .flag = "cpu", .type = OPTION_TEXT, .value = "CORES", .help = "how much of a worker's CPU it needs: 0.5, 2; 0: not said" },
+    { .flag = "memory-mb", .type = OPTION_INT, .value = "MB", .min = 0, .max = 16 << 20,
+      .help = "how much of a worker's memory it needs; 0: not said" },
     { .flag = "method", .letter = 'X', .type = OPTION_TEXT, .value = "METHOD", .help = "HTTP method; default: POST" },
     { .flag = "header", .letter = 'H', .type = OPTION_LIST, .value = "HEADER", .help = "a header to send: 'X-Team: a'" },
     { .flag = "data", .letter = 'd', .type = OPTION_TEXT, .value = "BODY",
@@ -99,6 +104,7 @@ static const struct field {
     { "dedupe-action", "dedupe_action", AS_NAME, dedupe_names },
     { "delivery", "delivery", AS_NAME, delivery_names },
 };
+enum { CPU_MAX = 1024 };
 enum { SCHEDULE_COUNT = 4 }; /* of the fields above, those that exclude each other */
 
 static enum err check_schedules(const struct options *o, struct error *e)
@@ -151,6 +157,39 @@ static enum err write_field(const struct field *f, const struct option_value *v,
     return ERR_OK;
 }
 
+static void write_labels(const struct options *o, struct jw *w)
+{
+    const struct option_value *v = option_get(o, "requires");
+    jw_key(w, "requires");
+    jw_array(w);
+    for (size_t i = 0; i < v->list_count; i++)
+        if (v->list[i].n)
+            jw_str(w, v->list[i]);
+    jw_array_end(w);
+}
+
+/* What is not said of the two stays as it is. */
+static enum err write_resources(const struct options *o, struct jw *w, struct error *e)
+{
+    bool cpu = option_given(o, "cpu"), memory = option_given(o, "memory-mb");
+    char *end = NULL;
+    double cores = cpu ? strtod(option_get(o, "cpu")->text.p, &end) : 0;
+    if (cpu && (!option_get(o, "cpu")->text.n || *end || !(cores >= 0) || cores > CPU_MAX))
+        return error_field(e, "--cpu", "must be a number of cores, such as 0.5 or 2");
+    if (!cpu && !memory)
+        return ERR_OK;
+    jw_key(w, "resources");
+    jw_object(w);
+    if (cpu) {
+        jw_key(w, "cpu");
+        jw_f64(w, cores);
+    }
+    if (memory)
+        jw_kv_i64(w, "memory_mb", option_get(o, "memory-mb")->number);
+    jw_object_end(w);
+    return ERR_OK;
+}
+
 enum err task_members_write(const struct options *o, struct jw *w, struct error *e)
 {
     enum err rc = check_schedules(o, e);
@@ -163,7 +202,9 @@ enum err task_members_write(const struct options *o, struct jw *w, struct error 
         jw_kv_i64(w, "max_attempts", option_get(o, "max-attempts")->number);
         jw_object_end(w);
     }
-    return rc;
+    if (rc == ERR_OK && option_given(o, "requires"))
+        write_labels(o, w);
+    return rc ? rc : write_resources(o, w, e);
 }
 
 /* ---- the target ---- */

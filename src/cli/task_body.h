@@ -3,7 +3,7 @@
 #include "base/jsonw.h"
 #include "cli/cli.h"
 
-enum { TASK_OPTION_COUNT = 29 };
+enum { TASK_OPTION_COUNT = 32 };
 extern const struct option task_options[TASK_OPTION_COUNT];
 
 enum { TASK_BODY_MAX = 16 << 20 };

@@ -33,10 +33,14 @@ void target_text(const json_t *task, char out[CELL_TEXT])
 {
     struct str kind = json_text_at(task, "target_type"), url = json_text_at(task, "target_config.url");
     struct str method = json_text_at(task, "target_config.method");
+    struct str broker = json_text_at(task, "target_config.broker"),
+               to = json_text_at(task, "target_config.destination");
     cleanup_with(buf_release) struct buf text;
     buf_init(&text, 64 * 1024);
     if (url.n)
         buf_printf(&text, STR_FMT " " STR_FMT, STR_ARG(method.n ? method : S("POST")), STR_ARG(url));
+    else if (broker.n)
+        buf_printf(&text, "message to " STR_FMT " " STR_FMT, STR_ARG(broker), STR_ARG(to));
     else
         buf_add(&text, kind);
     copy_cell(buf_str(&text), out);

@@ -46,6 +46,7 @@ static void forget_some(uv_timer_t *timer)
                                     .dlq_before_ms = now_ms - r->dlq_ms,
                                     .executions_before_ms = now_ms - r->executions_ms,
                                     .jobs_before_ms = now_ms - r->jobs_ms,
+                                    .workers_before_ms = now_ms - r->jobs_ms,
                                     .max = BATCH };
     arena_init(&u->forget.op.arena, ARENA_MAX);
     u->busy = true;

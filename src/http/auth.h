@@ -24,6 +24,7 @@ enum {
 #define SCOPE_MAP(X)                                                                                                   \
     X(TASKS_READ, "tasks:read")                                                                                        \
     X(TASKS_WRITE, "tasks:write")                                                                                      \
+    X(TASKS_LEASE, "tasks:lease")                                                                                      \
     X(DLQ_READ, "dlq:read")                                                                                            \
     X(QUEUES_READ, "queues:read")                                                                                      \
     X(QUEUES_WRITE, "queues:write")                                                                                    \

@@ -10,7 +10,7 @@
 #include "http/recall.h"
 #include "http/task_json.h"
 
-enum { TRIES_MAX = 8, LOOK_AGAIN_MS = 10, NS_PER_MS = 1000000 };
+enum { TRIES_MAX = 32, TRIES_AT_ONCE = 3, LOOK_AGAIN_MS = 10, NS_PER_MS = 1000000 };
 
 /* A key, and whose it is so far. */
 struct holder {
@@ -182,10 +182,29 @@ static enum handled fail(struct dedupe_pass *d, const struct op *op)
     return request_fail(d->q, &op->error);
 }
 
+static void look_again(struct timer *timer)
+{
+    struct dedupe_pass *d = container_of(timer, struct dedupe_pass, timer);
+    request_later(d->q, decide);
+}
+
+static enum handled look_later(struct dedupe_pass *d, int64_t ms)
+{
+    d->timer.fire = look_again;
+    timers_add(d->q->server->timers, &d->timer, ms);
+    return HANDLED_LATER;
+}
+
+/* Of all who want the same key, on several nodes, one gets through at a time: who has lost often does not come back at the same moment as
+ * the others. */
 static enum handled begin_anew(struct dedupe_pass *d)
 {
-    if (++d->tries < TRIES_MAX)
+    uint8_t chance;
+    crypto_random(&chance, sizeof chance);
+    if (++d->tries < TRIES_AT_ONCE)
         return request_later(d->q, decide);
+    if (d->tries < TRIES_MAX)
+        return look_later(d, 1 + chance % (2 * d->tries));
     return request_refuse(d->q, PROBLEM_CONFLICT,
                           "the task of this dedupe_key changes faster than this can be done; try again");
 }
@@ -222,19 +241,6 @@ static enum handled insert(struct dedupe_pass *d)
 
 /* ---- what is moved ---- */
 
-static void look_again(struct timer *timer)
-{
-    struct dedupe_pass *d = container_of(timer, struct dedupe_pass, timer);
-    request_later(d->q, decide);
-}
-
-static enum handled look_later(struct dedupe_pass *d)
-{
-    d->timer.fire = look_again;
-    timers_add(d->q->server->timers, &d->timer, LOOK_AGAIN_MS);
-    return HANDLED_LATER;
-}
-
 static void recalled(struct request *q, enum recall_result result, bool known);
 
 /* True: the owner of a claimed task was asked for it. */
@@ -261,7 +267,7 @@ static enum handled go_on(struct dedupe_pass *d)
     if (ask_next(d))
         return HANDLED_LATER;
     if (d->waits)
-        return look_later(d);
+        return look_later(d, LOOK_AGAIN_MS);
     return d->again ? begin_anew(d) : insert(d);
 }
 

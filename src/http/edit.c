@@ -215,6 +215,12 @@ static void write_answer(struct request *q, const struct edit *edit)
 
 static enum handled refuse_running(struct request *q)
 {
+    const struct task *t = &q->edit->current;
+    if (t->target == TARGET_WORKER && q->edit->aborting_fence == t->fence)
+        return request_refuse(
+            q, PROBLEM_RUNNING,
+            "a worker has it, and was asked to end it: it is CANCELLED when the worker says so, or when "
+            "its lease is over");
     return request_refuse(q, PROBLEM_RUNNING,
                           "it is being run and was not given back in time; try again when it has ended");
 }

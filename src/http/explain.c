@@ -145,6 +145,37 @@ static enum handled ask_node(struct request *q, const struct task *t)
     return HANDLED_LATER;
 }
 
+/* Who has it, until when, and how far it is. */
+static enum handled explain_lease(struct request *q, const struct task *t, const struct lease_row *l)
+{
+    struct verdict_text v = { .gate = "leased", .until_ms = l->until_ms };
+    char when[RFC3339_TEXT + 1];
+    rfc3339_format(l->until_ms, when);
+    snprintf(v.text, sizeof v.text, "the worker '" STR_FMT "' has it until %s%s" STR_FMT,
+             STR_ARG(str_utf8_cut(l->worker, 200)), when, l->progress.n ? "; its progress: " : "",
+             STR_ARG(str_utf8_cut(l->progress, 200)));
+    return answer(q, t, &v);
+}
+
+/* Its time has come, and it is for workers to ask for it; what holds back all of its queue, the node knows. */
+static enum handled explain_worker(struct request *q, struct reader *r, const struct task *t)
+{
+    struct error e = { 0 };
+    struct lease_row lease;
+    enum err rc = reader_lease(r, q->who.tenant, t->id, &q->arena, &lease, &e);
+    if (rc == ERR_OK)
+        return explain_lease(q, t, &lease);
+    if (rc != ERR_NOT_FOUND)
+        return request_fail(q, &e);
+    struct verdict_text v = { .gate = "worker" };
+    if (t->due_ms > q->now_ms)
+        return ask_node(q, t);
+    snprintf(v.text, sizeof v.text,
+             "it is due, and waits for a worker that asks for tasks of the queue '" STR_FMT "' (POST /v1/leases)",
+             STR_ARG(str_utf8_cut(t->queue, 200)));
+    return answer(q, t, &v);
+}
+
 enum handled tasks_explain(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
@@ -161,5 +192,5 @@ enum handled tasks_explain(struct request *q, struct reader *r)
         return explain_slot(q, r, &t);
     if (t.state == TASK_BLOCKED)
         return answer(q, &t, &(struct verdict_text){ .gate = "dependency", .text = "it waits for what it depends on" });
-    return ask_node(q, &t);
+    return t.target == TARGET_WORKER ? explain_worker(q, r, &t) : ask_node(q, &t);
 }

@@ -38,12 +38,16 @@ static const unsigned known[] = {
 
 struct task_context request_context(const struct request *q)
 {
+    const struct http_setup *setup = &q->server->setup;
     return (struct task_context){ .tenant = q->who.tenant,
                                   .now_ms = q->now_ms,
-                                  .behind_ms = clock_behind_ms(q->server->setup.clock),
-                                  .zones = q->server->setup.zones,
-                                  .book = q->server->setup.book,
-                                  .payload_bytes = limits_payload_bytes(q) };
+                                  .behind_ms = clock_behind_ms(setup->clock),
+                                  .zones = setup->zones,
+                                  .book = setup->book,
+                                  .payload_bytes = limits_payload_bytes(q),
+                                  .no_workers = !setup->queue_timeout_max,
+                                  .timeout_max_ms =
+                                      setup->queue_timeout_max ? setup->queue_timeout_max(setup->context) : 0 };
 }
 
 static enum err check_paging(const struct listing *l, struct error *e)

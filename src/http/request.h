@@ -67,6 +67,8 @@ struct request {
         struct op_catalog catalog;
         struct op_key_put key;
         struct op_lease lease;
+        struct op_keep keep;
+        struct op_settle settle;
     } write;
     struct catalog_change job_change; /* of a job: what write.catalog puts */
     struct task *tasks;               /* what a create made */
@@ -127,6 +129,9 @@ bool request_is_replay(const struct op *op);
 
 /* The task in the path, if the route may see it. */
 enum err request_get_task(struct request *q, struct reader *r, struct task *ret, struct error *e) must_use;
+
+/* What the processes do as a whole tells of all tenants: it takes a key of the default one. False: the answer is there. */
+bool request_sees_all(struct request *q);
 
 struct uuid request_new_id(struct request *q);
 void request_nudge(struct request *q, const struct task *tasks, size_t n);

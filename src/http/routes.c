@@ -18,6 +18,8 @@ enum { NO_BODY = 0, SMALL = 64 << 10, BODY = 1 << 20, DATES = 4 << 20, BATCH = 1
     X(GET, "/openapi.json", PUBLIC, NO_BODY, status_openapi, ROUTE_INLINE, 0)                                          \
     X(GET, "/metrics", METRICS_READ, NO_BODY, status_metrics, ROUTE_INLINE, 0)                                         \
     X(GET, "/v1/scheduler/status", STATUS_READ, NO_BODY, status_scheduler, READS, 0)                                   \
+    X(GET, "/v1/workers", STATUS_READ, NO_BODY, workers_list, READS, 0)                                                \
+    X(GET, "/v1/workers/{id}", STATUS_READ, NO_BODY, workers_get, READS, 0)                                            \
     X(GET, "/v1/dlq", DLQ_READ, NO_BODY, dlq_list, READS, 0)                                                           \
     X(GET, "/v1/queues", QUEUES_READ, NO_BODY, queues_list, READS, 0)                                                  \
     X(GET, "/v1/queues/{name}", QUEUES_READ, NO_BODY, queues_get, READS, 0)                                            \
@@ -59,6 +61,10 @@ enum { NO_BODY = 0, SMALL = 64 << 10, BODY = 1 << 20, DATES = 4 << 20, BATCH = 1
     X(POST, "/v1/tasks/{id}/force-complete", TASKS_WRITE, BODY, tasks_act, EDIT, ACTION_FORCE_COMPLETE)                \
     X(GET, "/v1/tasks/{id}/upcoming", TASKS_READ, NO_BODY, upcoming_of_task, READS, 0)                                 \
     X(GET, "/v1/tasks/{id}/explain", TASKS_READ, NO_BODY, tasks_explain, READS, 0)                                     \
+    X(POST, "/v1/leases", TASKS_LEASE, SMALL, leases_ask, READS, 0)                                                    \
+    X(POST, "/v1/leases/{name}/heartbeat", TASKS_LEASE, SMALL, leases_heartbeat, READS, 0)                             \
+    X(POST, "/v1/leases/{name}/complete", TASKS_LEASE, BODY, leases_report, READS, 0)                                  \
+    X(POST, "/v1/leases/{name}/fail", TASKS_LEASE, SMALL, leases_report, READS, 1)                                     \
     X(POST, "/v1/preview", TASKS_READ, BODY, preview, READS, 0)                                                        \
     X(GET, "/v1/upcoming", TASKS_READ, NO_BODY, upcoming_of_all, READS, 0)                                             \
     X(GET, "/v1/tasks/{id}/executions", TASKS_READ, NO_BODY, executions_list, READS, 0)                                \
@@ -129,9 +135,10 @@ static bool take_word(bool is_id, struct str word, struct route_words *ret)
 static bool matches(const char *pattern, struct str path, struct route_words *ret)
 {
     struct str p = str_from(pattern);
-    size_t brace = str_find(p, '{', 0), behind = str_find(p, '}', 0) + 1;
+    size_t brace = str_find(p, '{', 0);
     if (brace == p.n)
         return str_eq(p, path);
+    size_t behind = str_find(p, '}', brace) + 1;
     struct str head = str_sub(p, 0, brace), tail = str_sub(p, behind, p.n);
     if (path.n < head.n + tail.n || !str_starts(path, head) || !str_eq(str_sub(path, path.n - tail.n, path.n), tail))
         return false;

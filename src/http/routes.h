@@ -57,6 +57,7 @@ route_handler batch_create;                                                     
 route_handler executions_list, occurrences_list;                                             /* executions.c */
 route_handler preview, upcoming_of_task, upcoming_of_all;                                    /* foresight.c */
 route_handler tasks_explain;                                                                 /* explain.c */
+route_handler leases_ask, leases_heartbeat, leases_report;                                   /* leases.c */
 route_handler queues_list, queues_get, queues_put, queues_patch, queues_delete;              /* queues.c */
 route_handler calendars_list, calendars_get, calendars_put, calendars_delete;                /* calendars.c */
 route_handler tenants_list, tenants_get, tenants_create, tenants_patch;                      /* tenants.c */
@@ -65,3 +66,4 @@ route_handler dlq_list, dlq_get;                                                
 route_handler dlq_retry, dlq_archive;                                                        /* edit.c */
 route_handler jobs_bulk, jobs_redrive, jobs_list, jobs_get, jobs_cancel;                     /* jobs.c */
 route_handler status_health, status_ready, status_scheduler, status_metrics, status_openapi; /* status.c */
+route_handler workers_list, workers_get;                                                     /* workers.c */

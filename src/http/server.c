@@ -2,26 +2,19 @@
 #include "http/server.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <netdb.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "http/exchange.h"
 #include "http/impl.h"
 #include "http/jobs.h"
+#include "http/listen.h"
 #include "port/crypto.h"
 
-enum {
-    CONNECTION_MEMORY = 32 * 1024 /* wiped after each request */,
-    BACKLOG = 1024,
-    STOP_MS = 5000,
-    LIBRARY_TEXT = 200
-};
+enum { CONNECTION_MEMORY = 32 * 1024 /* wiped after each request */, STOP_MS = 5000, LIBRARY_TEXT = 200 };
 
 static struct http_limits with_defaults(struct http_limits l)
 {
@@ -61,62 +54,6 @@ void server_end_run(struct http_server *s)
 
 /* ---- listening ---- */
 
-/* "host:port" or "[v6]:port" → both parts, in out. */
-static enum err split_address(const char *listen, char host[64], char port[8], struct error *e)
-{
-    struct str text = str_from(listen);
-    size_t colon = text.n;
-    while (colon > 0 && text.p[colon - 1] != ':')
-        colon--;
-    struct str h = str_sub(text, 0, colon ? colon - 1 : 0), p = str_sub(text, colon, text.n);
-    if (h.n > 2 && h.p[0] == '[' && h.p[h.n - 1] == ']')
-        h = str_sub(h, 1, h.n - 1);
-    int64_t number;
-    if (colon == 0 || h.n == 0 || h.n >= 64 || !str_to_i64(p, 0, 65535, &number))
-        return error_set(e, ERR_INVALID, "'%s' is no address to listen on, such as 127.0.0.1:8080", listen);
-    snprintf(host, 64, STR_FMT, STR_ARG(h));
-    snprintf(port, 8, "%d", (int)number);
-    return ERR_OK;
-}
-
-static uint16_t port_of(int fd)
-{
-    struct sockaddr_storage bound;
-    socklen_t size = sizeof bound;
-    char port[8];
-    getsockname(fd, (struct sockaddr *)&bound, &size);
-    int64_t number = 0;
-    if (getnameinfo((struct sockaddr *)&bound, size, NULL, 0, port, sizeof port, NI_NUMERICSERV) == 0)
-        (void)str_to_i64(str_from(port), 0, 65535, &number);
-    return (uint16_t)number;
-}
-
-static enum err listen_on(const char *address, int *ret_fd, struct error *e)
-{
-    char host[64], port[8];
-    if (split_address(address, host, port, e))
-        return e->code;
-    struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV }, *found = NULL;
-    hints.ai_family = strcmp(host, "localhost") == 0 ? AF_INET : AF_UNSPEC;
-    int failed = getaddrinfo(host, port, &hints, &found);
-    if (failed)
-        return error_set(e, ERR_INVALID, "listen on '%s': %s", address, gai_strerror(failed));
-    int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1;
-    bool ok = fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) &&
-              !bind(fd, found->ai_addr, found->ai_addrlen) && !listen(fd, BACKLOG);
-    int why = errno;
-    freeaddrinfo(found);
-    if (ok) {
-        *ret_fd = fd;
-        return ERR_OK;
-    }
-    if (fd >= 0)
-        close(fd);
-    char text[128];
-    return error_set(e, ERR_UNAVAILABLE, "listen on '%s': %s%s", address, strerror_r(why, text, sizeof text),
-                     why == EADDRINUSE ? "; is Belfry running already? --listen names another address" : "");
-}
-
 /* Before 1.0 the library sends the answer twice when it misses a Host itself; we miss it too (exchange.c). */
 static int strictness(void)
 {
@@ -139,7 +76,7 @@ static enum err start_daemon(struct http_server *s, struct error *e)
     int fd = -1;
     if (listen_on(s->setup.listen, &fd, e))
         return e->code;
-    s->port = port_of(fd);
+    s->port = listening_port(fd);
     struct MHD_OptionItem more[] = { { MHD_OPTION_END, 0, NULL }, { MHD_OPTION_END, 0, NULL } };
     if (s->limits.http_threads > 1)
         more[0] = (struct MHD_OptionItem){ MHD_OPTION_THREAD_POOL_SIZE, (intptr_t)s->limits.http_threads, NULL };

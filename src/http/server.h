@@ -14,6 +14,7 @@
 #include "port/store.h"
 #include "port/zoneinfo.h"
 #include "role/book.h"
+#include "role/leasing.h"
 #include "role/node.h"
 
 /* What a user wants a RUNNING task to become, and what became of it (role/node.h): its owner takes it off the wheel or the queue
@@ -87,7 +88,12 @@ struct http_setup {
     struct uuid (*node)(
         void *context); /* as which it shares limits with others; NULL: there are no others. On any thread */
     void (*explain)(void *context, const struct task *t, struct explain_answer *answer);
+    /* Tasks for a worker outside (role/leasing.h), answered on any thread; one that had been leased was settled, and whom that let go on. */
+    void (*lease)(void *context, struct lease_ask *ask);
+    void (*lease_over)(void *context, const struct task *t, uint64_t woke);
     void (*queues)(void *context, struct queues_answer *answer); /* NULL: nothing is known of them */
+    /* The longest that the queue of a fleet lets a task run; 0: as long as it takes. NULL: there is no fleet. On any thread */
+    int64_t (*queue_timeout_max)(void *context);
 };
 
 struct http_server;

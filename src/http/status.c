@@ -62,8 +62,7 @@ static void write_totals(struct jw *w, const struct metrics *m)
     jw_object_end(w);
 }
 
-/* What the process does as a whole tells of all tenants. False: the answer is there. */
-static bool may_see_all(struct request *q)
+bool request_sees_all(struct request *q)
 {
     if (q->who.tenant == TENANT_DEFAULT)
         return true;
@@ -76,7 +75,7 @@ enum handled status_scheduler(struct request *q, struct reader *r)
     const struct http_setup *setup = &q->server->setup;
     struct error e = { 0 };
     struct store_counts counts = { 0 };
-    if (!may_see_all(q))
+    if (!request_sees_all(q))
         return HANDLED_DONE;
     if (query_read(q->query, NULL, 0, NULL, &q->arena, &e) || reader_counts(r, q->now_ms, &counts, &e))
         return request_fail(q, &e);
@@ -96,7 +95,7 @@ enum handled status_scheduler(struct request *q, struct reader *r)
 enum handled status_metrics(struct request *q, struct reader *r)
 {
     (void)r;
-    if (!may_see_all(q))
+    if (!request_sees_all(q))
         return HANDLED_DONE;
     respond_json(&q->response, 200);
     q->response.type = TYPE_METRICS;

@@ -16,6 +16,7 @@ enum {
     METADATA_BYTES = 16 << 10,
     PARTS_MAX = 64
 };
+enum { LABEL_BYTES = 63, LABELS_MAX = 16, CPU_MAX = 1024, MEMORY_MAX_MB = 16 << 20 };
 #define SECONDS_MAX (DURATION_MAX_MS / 1000)
 #define YEAR_S      (366LL * DAY_S)
 #define RUNS_MAX    1000000000LL
@@ -81,6 +82,14 @@ static const struct json_field retry_fields[] = {
     { RETRY_ROW("rules", RAW, rules) },
 };
 
+static const struct json_field label = { .kind = JSON_KIND_STR, .min = 1, .max = LABEL_BYTES };
+static const struct json_field resource_fields[] = {
+    { .name = "cpu", .kind = JSON_KIND_F64, .offset = offsetof(struct resources_body, cpu), .min = 0, .max = CPU_MAX,
+      .nullable = true },
+    { .name = "memory_mb", .kind = JSON_KIND_I64, .offset = offsetof(struct resources_body, memory_mb), .min = 0,
+      .max = MEMORY_MAX_MB, .nullable = true },
+};
+
 static const struct json_field fields[] = {
     { ROW("type", ENUM, type), SEEN(type), .names = types },
     { ROW("name", STR, name), BETWEEN(1, NAME_BYTES) },
@@ -119,6 +128,10 @@ static const struct json_field fields[] = {
     { ROW("target_config", RAW, target_config), SEEN(target_config) },
     { ROW("payload", RAW, payload), SEEN(payload) },
     { ROW("metadata", RAW, metadata), SEEN(metadata) },
+    { ROW("requires", ARRAY, requires), SEEN(requires), .fields = &label, .count = 1, .size = sizeof(struct str),
+      BETWEEN(0, LABELS_MAX) },
+    { ROW("resources", OBJECT, resources), SEEN(resources), .fields = resource_fields,
+      .count = array_count(resource_fields), .size = sizeof(struct resources_body) },
     { ROW("idempotency_key", STR, idempotency_key), BETWEEN(1, KEY_BYTES) },
 };
 
@@ -127,7 +140,7 @@ static const struct {
     const char *name;
     enum { NOT_YET, READ_ONLY } why;
 } apart[] = {
-    { "depends_on", NOT_YET }, { "requires", NOT_YET }, { "resources", NOT_YET }, { "id", READ_ONLY },
+    { "depends_on", NOT_YET }, { "id", READ_ONLY },
     { "status", READ_ONLY }, { "version", READ_ONLY }, { "created_at", READ_ONLY }, { "updated_at", READ_ONLY },
     { "started_at", READ_ONLY }, { "completed_at", READ_ONLY }, { "next_execution", READ_ONLY },
     { "attempts", READ_ONLY }, { "last_error", READ_ONLY }, { "runs_count", READ_ONLY },
@@ -158,6 +171,8 @@ static size_t size_of(const struct json_field *f)
     case JSON_KIND_ENUM: return sizeof(int);
     case JSON_KIND_RAW: return sizeof(json_t *);
     case JSON_KIND_OBJECT: return f->size;
+    case JSON_KIND_ARRAY: return sizeof(struct json_array);
+    case JSON_KIND_F64: return sizeof(double);
     default: return sizeof(int64_t);
     }
 }
@@ -184,6 +199,10 @@ static void reset_all_nulls(json_t *root, struct task_body *b)
     reset_nulls(root, fields, array_count(fields), (char *)b, (const char *)d);
     reset_nulls(json_object_get(root, "retry"), retry_fields, array_count(retry_fields), (char *)&b->retry,
                 (const char *)&d->retry);
+    reset_nulls(json_object_get(root, "resources"), resource_fields, array_count(resource_fields),
+                (char *)&b->resources, (const char *)&d->resources);
+    if (json_is_null(json_object_get(root, "requires")))
+        b->required = (struct str){ 0 };
     reset_nulls(json_object_get(root, "dst_policy"), dst_fields, array_count(dst_fields), (char *)&b->dst,
                 (const char *)&d->dst);
 }

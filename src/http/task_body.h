@@ -36,6 +36,12 @@ struct task_body {
     struct retry_body retry;
     int64_t max_retries;
     int64_t timeout_ms;
+    struct json_array requires; /* struct str */
+    struct str required;        /* without them: labels as they stand in a task */
+    struct resources_body {
+        double cpu; /* cores; 0: not said */
+        int64_t memory_mb;
+    } resources;
     int target;
     json_t *target_config, *payload, *metadata; /* borrowed from the document */
     struct str idempotency_key;                 /* the server's business */
@@ -43,7 +49,7 @@ struct task_body {
     struct { /* named by the body, and not null */
         bool type, run_at, scheduled_at, delay, cron, interval, time_zone, calendar, calendar_policy, dst, start, end,
             max_runs, spread, catch_up, catch_up_window, overlap, concurrency_limit, dedupe_window, dedupe, max_retries,
-            timeout, target, target_config, payload, metadata;
+            timeout, target, target_config, payload, metadata, requires, resources;
     } has;
     struct { /* as they were written; empty: none */
         struct str target_config, payload, metadata, rules;
@@ -60,6 +66,10 @@ enum err task_set_schedule(const struct task_body *b, const struct task *current
                            struct task *t, struct error *e) must_use; /* task_schedule.c */
 enum err task_set_conflicts(const struct task_body *b, const struct task *current, struct task *t,
                             struct error *e) must_use; /* task_conflicts.c */
+enum err task_set_needs(const struct task_body *b, struct arena *a, struct task *t,
+                        struct error *e) must_use; /* task_needs.c */
+enum err task_check_fleet(const struct task *current, const struct task *t, const struct task_context *c,
+                          struct error *e) must_use; /* task_fleet.c */
 
 /* The words of the API, by their enum. */
 typedef const char *const words[];

@@ -14,8 +14,10 @@ struct task_context {
     int64_t now_ms, behind_ms; /* behind_ms: clock_behind_ms */
     struct uuid id;            /* for a new task */
     struct zoneinfo *zones;
-    struct book *book;     /* NULL: there are no calendars */
-    int64_t payload_bytes; /* the most that payload and target_config may have together; 0: no limit */
+    struct book *book;      /* NULL: there are no calendars */
+    int64_t payload_bytes;  /* the most that payload and target_config may have together; 0: no limit */
+    bool no_workers;        /* to choose from: all run here */
+    int64_t timeout_max_ms; /* the longest that the queue lets one run; 0: no limit */
 };
 
 /* A body of POST /v1/tasks → a whole new task: defaults filled in, type inferred, aliases understood (run_at, delay,

@@ -138,9 +138,10 @@ static enum err set_short_target(struct maker *m, struct task *t)
 
 static enum err check_target_kind(struct maker *m, enum target_kind kind)
 {
-    if (kind == TARGET_HTTP || kind == TARGET_NOOP)
+    if (kind == TARGET_HTTP || kind == TARGET_MESSAGE || kind == TARGET_WORKER || kind == TARGET_NOOP)
         return ERR_OK;
-    return error_field(m->e, "target_type", "%s is not supported yet; HTTP_CALLBACK and NOOP are",
+    return error_field(m->e, "target_type",
+                       "%s is not supported yet; HTTP_CALLBACK, QUEUE_MESSAGE, WORKER and NOOP are",
                        target_kind_name(kind));
 }
 
@@ -178,6 +179,9 @@ static enum err set_target(struct maker *m, struct task *t)
     bool is_new_kind = !m->current || kind != t->target;
     if (kind == TARGET_HTTP && is_new_kind && !b->has.target_config)
         return error_field(m->e, "target_config", "is required for an HTTP_CALLBACK: {\"url\": \"https://…\"}");
+    if (kind == TARGET_MESSAGE && is_new_kind && !b->has.target_config)
+        return error_field(m->e, "target_config",
+                           "is required for a QUEUE_MESSAGE: {\"broker\": \"name\", \"destination\": \"…\"}");
     int64_t timeout_ms = 0;
     if (b->has.target_config && target_check(kind, b->target_config, m->a, &timeout_ms, m->e))
         return error_in(m->e, "target_config");
@@ -250,6 +254,10 @@ static enum err make(struct maker *m, struct task *t)
     if (rc == ERR_OK)
         rc = set_any_target(m, t);
     if (rc == ERR_OK)
+        rc = task_set_needs(b, m->a, t, m->e);
+    if (rc == ERR_OK)
+        rc = task_check_fleet(m->current, t, m->c, m->e);
+    if (rc == ERR_OK)
         rc = check_size(m, t);
     if (rc == ERR_OK)
         rc = set_extra(m, t);
@@ -270,7 +278,6 @@ enum err task_from_json(const struct json_doc *body, const struct task_context *
         .tenant = c->tenant,
         .state = TASK_SCHEDULED,
         .version = 1,
-        .schedule.end_ms = INT64_MAX,
         .created_ms = c->now_ms,
         .updated_ms = c->now_ms,
     };
@@ -305,6 +312,8 @@ static struct task_body body_of(const struct task *t)
         b.dedupe = t->dedupe;
     }
     b.timeout_ms = t->timeout_ms;
+    b.required = t->requires;
+    b.resources = (struct resources_body){ (double)t->cpu_milli / 1000, t->memory_mb };
     b.target = t->target;
     b.retry.max_attempts = t->retry.max_attempts;
     b.retry.base_delay_ms = t->retry.base_delay_ms;

@@ -1,6 +1,7 @@
 #include "http/task_target.h"
 
 #include "base/sentence.h"
+#include "core/letter.h"
 #include "core/webhook.h"
 
 enum { URL_MAX = 2048, HEADERS_MAX = 50, HEADER_NAME_MAX = 128, CONFIG_TEXT_MAX = 32 << 20 };
@@ -167,11 +168,22 @@ static enum err check_http(json_t *config, struct arena *a, int64_t *ret_timeout
     return ERR_OK;
 }
 
+static enum err check_message(json_t *config, struct arena *a, int64_t *ret_timeout_ms, struct error *e)
+{
+    struct letter l;
+    enum err rc = letter_check(config, a, &l, e);
+    if (rc == ERR_OK && l.content.timeout_ms)
+        *ret_timeout_ms = l.content.timeout_ms;
+    return rc;
+}
+
 enum err target_check(enum target_kind kind, json_t *config, struct arena *a, int64_t *ret_timeout_ms, struct error *e)
 {
     if (kind == TARGET_HTTP)
         return check_http(config, a, ret_timeout_ms, e);
-    return json_read(config, NULL, 0, NULL, a, e); /* NOOP: {} */
+    if (kind == TARGET_MESSAGE)
+        return check_message(config, a, ret_timeout_ms, e);
+    return json_read(config, NULL, 0, NULL, a, e); /* WORKER, NOOP: {} */
 }
 
 bool target_is_short(json_t *payload)

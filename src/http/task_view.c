@@ -133,6 +133,30 @@ static void conflicts(struct jw *w, const struct task *t)
         jw_kv_time(w, "expires_at", expires_ms);
 }
 
+/* Of the worker that runs it. */
+static void needs(struct jw *w, const struct task *t)
+{
+    struct str rest = t->requires, label;
+    if (t->requires.n) {
+        jw_key(w, "requires");
+        jw_array(w);
+        while (str_cut(&rest, ',', &label))
+            jw_str(w, label);
+        jw_array_end(w);
+    }
+    if (!t->cpu_milli && !t->memory_mb)
+        return;
+    jw_key(w, "resources");
+    jw_object(w);
+    if (t->cpu_milli) {
+        jw_key(w, "cpu");
+        jw_f64(w, (double)t->cpu_milli / 1000);
+    }
+    if (t->memory_mb)
+        jw_kv_i64(w, "memory_mb", t->memory_mb);
+    jw_object_end(w);
+}
+
 static void retry(struct jw *w, const struct retry_policy *r)
 {
     jw_key(w, "retry");
@@ -193,6 +217,7 @@ void task_members(struct jw *w, const struct task *t, const struct task_context 
     jw_kv_cstr(w, "delivery", delivery_names[t->delivery]);
     jw_kv_i64(w, "timeout_ms", t->timeout_ms);
     retry(w, &t->retry);
+    needs(w, t);
     target(w, t);
     progress(w, t);
 }

@@ -138,6 +138,32 @@ static void write_executions(struct jw *w, const struct executions *x, const str
     jw_array_end(w);
 }
 
+/* Who has a task that is leased, until when, and how far it is. */
+static enum err read_lease(struct request *q, struct reader *r, const struct task *t, struct lease_row *ret,
+                           bool *ret_found, struct error *e)
+{
+    *ret_found = false;
+    if (t->target != TARGET_WORKER || t->state != TASK_RUNNING)
+        return ERR_OK;
+    enum err rc = reader_lease(r, t->tenant, t->id, &q->arena, ret, e);
+    *ret_found = rc == ERR_OK;
+    return rc == ERR_NOT_FOUND ? ERR_OK : rc;
+}
+
+static void write_lease(struct jw *w, const struct lease_row *l)
+{
+    jw_key(w, "lease");
+    jw_object(w);
+    jw_kv_str(w, "worker", l->worker);
+    jw_kv_time(w, "expires_at", l->until_ms);
+    jw_key(w, "progress");
+    if (l->progress.n)
+        jw_raw(w, l->progress);
+    else
+        jw_null(w);
+    jw_object_end(w);
+}
+
 enum handled tasks_get(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
@@ -148,12 +174,16 @@ enum handled tasks_get(struct request *q, struct reader *r)
     bool occurrence = t.kind == TASK_OCCURRENCE;
     struct execution_filter f = { .tenant = q->who.tenant, .task = occurrence ? t.parent : t.id };
     f.limit = occurrence || q->route->run == dlq_get ? LIST_MAX : LATEST_EXECUTIONS;
-    if (reader_executions(r, &f, &q->arena, &page, &e))
+    struct lease_row lease;
+    bool leased;
+    if (reader_executions(r, &f, &q->arena, &page, &e) || read_lease(q, r, &t, &lease, &leased, &e))
         return request_fail(q, &e);
     struct task_context c = request_context(q);
     struct jw w = respond_json(&q->response, 200);
     jw_object(&w);
     task_members(&w, &t, &c);
+    if (leased)
+        write_lease(&w, &lease);
     write_executions(&w, &page.executions, &t);
     jw_object_end(&w);
     respond_etag(&q->response, t.version);

@@ -59,6 +59,9 @@ static void take_over(struct task *t, const struct task *p)
     if (is_by_schedule(p, t))
         t->overlap = p->schedule.overlap;
     t->retry = p->retry;
+    t->requires = p->requires;
+    t->cpu_milli = p->cpu_milli;
+    t->memory_mb = p->memory_mb;
     t->target = p->target;
     t->target_config = p->target_config;
     t->payload = p->payload;
