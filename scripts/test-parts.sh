@@ -9,6 +9,15 @@ export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 python=/usr/bin/python3 # not the first in PATH: Debian's has Debian's pytest
 pytest=("$python" -m pytest -q -p no:cacheprovider)
 
+# What unit and conformance tests write need not reach a disk: a crash of a process is the worst that they bring about.
+scratch=/tmp
+if [[ -w /dev/shm ]] && (($(df --output=avail -k /dev/shm | tail -1) > 4 << 20)); then
+    scratch=$(mktemp -d /dev/shm/belfry-test-XXXXXX) && chmod 755 "$scratch" # PostgreSQL is another user
+    trap 'rm -rf "$scratch"' EXIT
+fi
+
+at_once=$((2 * $(nproc))) # most tests wait rather than compute
+
 coverage_lines_min=95
 coverage_branches_min=90
 
@@ -54,7 +63,10 @@ configure() {
     CC=$compiler meson setup "${@:3}" "$folder" && echo "$wanted" >"$folder/.setup"
 }
 
-build_tests() { configure build-test gcc -Dwerror=true -Dtests=enabled -Db_sanitize=address,undefined && ninja -C build-test; }
+# Stack traces need lines and no more (-g1), and the compiler half the time for -O1 that it takes for -O2.
+build_tests() {
+    configure build-test gcc -Dwerror=true -Dtests=enabled -Db_sanitize=address,undefined -Doptimization=1 -Dc_args=-g1 && ninja -C build-test
+}
 # The second compiler sees the tests too when there is time.
 build_clang() {
     configure build-clang clang -Dwerror=true -Dtests="$([[ ${BELFRY_TEST_LONG:-} ]] && echo enabled || echo disabled)" &&
@@ -85,7 +97,7 @@ run_suite() {
     local folder=$1 suite=$2 found=$results/found
     shift 2
     rm -f "$folder"/meson-logs/testlog*
-    meson test -C "$folder" --no-rebuild --print-errorlogs --suite "$suite" "$@" 2>&1 |
+    TMPDIR=$scratch meson test -C "$folder" --no-rebuild --print-errorlogs --num-processes "$at_once" --suite "$suite" "$@" 2>&1 |
         grep -vE "^(ninja: .*|(Ok|Expected Fail|Fail|Unexpected Pass|Skipped|Timeout): .*|Full log written to .*|)$"
     local status=${PIPESTATUS[0]}
     if [[ ! -f $folder/meson-logs/testlog.junit.xml ]]; then
@@ -228,7 +240,7 @@ part_e2e() {
     for argument in "$@"; do
         [[ -e ${argument%%::*} ]] && where=()
     done
-    BELFRY_BUILD=$root/build-test run_pytest -n 3 "${where[@]}" "$@"
+    BELFRY_BUILD=$root/build-test run_pytest -n "$at_once" "${where[@]}" "$@"
 }
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -25,6 +25,12 @@ union any_op {
     struct op_share share;
     struct op_wish wish;
     struct op_wishes wishes;
+    struct op_hand hand;
+    struct op_handed handed;
+    struct op_running running;
+    struct op_keep keep;
+    struct op_leases_over leases_over;
+    struct op_worker worker;
 };
 
 enum { INSERT_MAX = 4, POOL_MAX = 250, NODES = 3, WHY_MAX = 256 };
@@ -46,6 +52,12 @@ struct tally {
     X(places)                                                                                                          \
     X(wishes)                                                                                                          \
     X(held)                                                                                                            \
+    X(handed)                                                                                                          \
+    X(running)                                                                                                         \
+    X(leased)                                                                                                          \
+    X(kept)                                                                                                            \
+    X(ended)                                                                                                           \
+    X(leases_over)                                                                                                     \
     X(blocked)                                                                                                         \
     X(skipped)                                                                                                         \
     X(cancelled)                                                                                                       \
@@ -107,6 +119,25 @@ void model_saw_nodes(struct model *m, const struct op_beat *op); /* what it was 
 bool same_beats(const struct op_beat *a, const struct op_beat *b, char why[WHY_MAX]);
 bool same_shares(const struct op_share *a, const struct op_share *b, char why[WHY_MAX]);
 bool same_wishes(const struct op_wishes *a, const struct op_wishes *b, char why[WHY_MAX]);
+
+/* store_model_fleet.c */
+const struct lease_terms *model_terms(struct model *m); /* NULL: no lease, mostly */
+void model_make_hand(struct model *m, union any_op *ret);
+void model_make_handed(struct model *m, union any_op *ret);
+void model_make_running(struct model *m, union any_op *ret);
+void model_make_keep(struct model *m, union any_op *ret);
+void model_make_leases_over(struct model *m, union any_op *ret);
+void model_make_worker(struct model *m, union any_op *ret);
+void model_twin_fleet(struct model *m, union any_op *twin); /* gives it places of its own for results */
+void model_count_fleet(struct tally *t, const union any_op *op);
+bool same_running(const struct op_running *a, const struct op_running *b, char why[WHY_MAX]);
+bool same_keeps(const struct op_keep *a, const struct op_keep *b, char why[WHY_MAX]);
+bool same_fleet(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX]);
+
+/* Spoils an operation on its way in; true: it does not even arrive. */
+typedef bool spoil_fn(struct op *op, struct prng *random);
+spoil_fn hands_nothing, leases_a_millisecond_too_long, keeps_leases_of_any_fence, leases_what_nodes_claim,
+    hears_half_of_the_workers;
 
 /* Who held which slot when it was looked last. */
 struct held {

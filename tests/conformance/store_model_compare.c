@@ -98,6 +98,8 @@ static bool same_answers(const union any_op *a, const union any_op *b, char why[
     case OP_FORGET: return number_same("forgotten", a->forget.ret_forgotten, b->forget.ret_forgotten);
     case OP_INSERT:
     case OP_SPAWN:
+    case OP_HAND:
+    case OP_WORKER:
     case OP_KEY_PUT: return true;
     case OP_CATALOG: return same_catalog_changes(&a->catalog, &b->catalog, why);
     case OP_BEAT: return same_beats(&a->beat, &b->beat, why);
@@ -105,6 +107,14 @@ static bool same_answers(const union any_op *a, const union any_op *b, char why[
     case OP_SHARE: return same_shares(&a->share, &b->share, why);
     case OP_WISH: return uuid_eq(a->wish.ret_owner, b->wish.ret_owner) || differ("a wish: the owner");
     case OP_WISHES: return same_wishes(&a->wishes, &b->wishes, why);
+    case OP_HANDED:
+        return same_tasks("handed", &a->handed.ret, &b->handed.ret, why) &&
+               number_same("more handed", a->handed.ret_more, b->handed.ret_more);
+    case OP_RUNNING: return same_running(&a->running, &b->running, why);
+    case OP_KEEP: return same_keeps(&a->keep, &b->keep, why);
+    case OP_LEASES_OVER:
+        return same_tasks("leases over", &a->leases_over.ret, &b->leases_over.ret, why) &&
+               number_same("next lease over", a->leases_over.ret_next_ms, b->leases_over.ret_next_ms);
     }
     return differ("no such operation");
 }
@@ -224,7 +234,12 @@ static bool same_overview(struct model *m, struct reader *a, struct reader *b, c
     for (size_t i = 0; i < array_count(c.by_state); i++)
         if (!number_same(task_state_name((enum task_state)i), c.by_state[i], d.by_state[i]))
             return false;
-    return number_same("due", c.due, d.due);
+    int64_t x, y;
+    struct str queue = one_of(m, model_queues, array_count(model_queues));
+    if (reader_queue_due(a, TENANT, queue, m->now_ms, &x, NULL) ||
+        reader_queue_due(b, TENANT, queue, m->now_ms, &y, NULL))
+        return differ("what is due of a queue failed");
+    return number_same("due", c.due, d.due) && number_same("due of a queue", x, y);
 }
 
 bool same_reads(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX])
@@ -233,5 +248,5 @@ bool same_reads(struct model *m, struct reader *a, struct reader *b, char why[WH
         if (!same_gets(m, a, b, why))
             return false;
     return same_lists(m, a, b, why) && same_executions(m, a, b, why) && same_records(m, a, b, why) &&
-           same_other_records(m, a, b, why) && same_overview(m, a, b, why);
+           same_other_records(m, a, b, why) && same_overview(m, a, b, why) && same_fleet(m, a, b, why);
 }

@@ -113,7 +113,12 @@ static struct task make_task(struct model *m)
         .delivery = chance(m, 80) ? DELIVER_AT_LEAST_ONCE : DELIVER_AT_MOST_ONCE,
         .timeout_ms = 30000,
         .retry = RETRY_DEFAULT,
-        .target = chance(m, 80) ? TARGET_NOOP : (enum target_kind)below(m, TARGET_NOOP + 1),
+        .target = chance(m, 70)   ? TARGET_NOOP
+                  : chance(m, 50) ? TARGET_WORKER
+                                  : (enum target_kind)below(m, TARGET_NOOP + 1),
+        .requires = chance(m, 10) ? S("eu,gpu") : (struct str){ 0 },
+        .cpu_milli = chance(m, 10) ? (int64_t)below(m, 4000) : 0,
+        .memory_mb = chance(m, 10) ? (int64_t)below(m, 4000) : 0,
         .payload = some_text(m),
         .target_config = some_text(m),
         .created_ms = m->now_ms,
@@ -223,6 +228,7 @@ static void make_claim(struct model *m, union any_op *op)
         .op.kind = OP_CLAIM,
         .claim = uuid_next(&m->ids, m->now_ms),
         .node = model_node(m),
+        .lease = model_terms(m),
         .lanes = some,
         .lane_count = count,
         .now_ms = m->now_ms,
@@ -370,7 +376,7 @@ static struct task changed(struct model *m, const struct task *t)
     next.updated_ms = m->now_ms;
     if (chance(m, 30))
         next.name = one_of(m, model_names, array_count(model_names));
-    if (chance(m, 30))
+    if (chance(m, 30) && t->state != TASK_RUNNING) /* a queue's limit counts what runs by where it was claimed */
         next.queue = one_of(m, model_queues, array_count(model_queues));
     if (chance(m, 30))
         next.due_ms = near(m, 0, 40);
@@ -456,11 +462,30 @@ void model_make(struct model *m, union any_op *ret)
         void (*make)(struct model *, union any_op *);
         size_t weight;
     } rows[] = {
-        { make_insert, 26 },      { make_claim, 20 },       { make_claimed, 5 },       { make_held, 5 },
-        { make_settle, 20 },      { make_recurring, 5 },    { make_spawn, 20 },        { make_put, 20 },
-        { make_missed, 7 },       { make_lease, 8 },        { model_make_key_put, 3 }, { model_make_catalog, 10 },
-        { model_make_forget, 5 }, { model_make_beat, 12 },  { model_make_bury, 4 },    { model_make_share, 10 },
-        { model_make_wish, 14 },  { model_make_wishes, 8 },
+        { make_insert, 26 },
+        { make_claim, 20 },
+        { make_claimed, 5 },
+        { make_held, 5 },
+        { make_settle, 20 },
+        { make_recurring, 5 },
+        { make_spawn, 20 },
+        { make_put, 20 },
+        { make_missed, 7 },
+        { make_lease, 8 },
+        { model_make_key_put, 3 },
+        { model_make_catalog, 10 },
+        { model_make_forget, 5 },
+        { model_make_beat, 12 },
+        { model_make_bury, 4 },
+        { model_make_share, 10 },
+        { model_make_wish, 14 },
+        { model_make_wishes, 8 },
+        { model_make_hand, 12 },
+        { model_make_handed, 5 },
+        { model_make_running, 5 },
+        { model_make_keep, 12 },
+        { model_make_leases_over, 6 },
+        { model_make_worker, 4 },
     };
     size_t sum = 0, i = 0;
     for (size_t j = 0; j < array_count(rows); j++)

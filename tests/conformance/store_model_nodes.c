@@ -6,7 +6,7 @@
 
 #define differ(...) (snprintf(why, WHY_MAX, __VA_ARGS__), false)
 
-static const char *const share_keys[] = { "queue/1/a", "queue/2/b", "tenant/1" };
+static const char *const share_keys[] = { "q:1:a", "q:2:b", "t:1" };
 static const char *const texts[] = { "", "a:1", "{\"lag_ms\":1}" };
 
 /* ---- making ---- */
@@ -125,7 +125,8 @@ bool same_beats(const struct op_beat *a, const struct op_beat *b, char why[WHY_M
     if (a->ret_dead != b->ret_dead || a->ret_wished != b->ret_wished || a->ret_held_by_dead != b->ret_held_by_dead)
         return differ("a beat: dead %d and %d, wished %d and %d, held by dead %d and %d", a->ret_dead, b->ret_dead,
                       a->ret_wished, b->ret_wished, a->ret_held_by_dead, b->ret_held_by_dead);
-    return true;
+    return a->ret_worker_slots == b->ret_worker_slots ||
+           differ("a beat: %lld and %lld slots", (long long)a->ret_worker_slots, (long long)b->ret_worker_slots);
 }
 
 bool same_shares(const struct op_share *a, const struct op_share *b, char why[WHY_MAX])

@@ -81,6 +81,7 @@ void model_make_forget(struct model *m, union any_op *op)
                                      .dlq_before_ms = LIMIT,
                                      .executions_before_ms = LIMIT,
                                      .jobs_before_ms = LIMIT,
+                                     .workers_before_ms = LIMIT,
                                      .max = 1000 };
 #undef LIMIT
 }

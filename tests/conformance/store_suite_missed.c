@@ -268,8 +268,9 @@ static struct task run_of(struct world *w, const struct task *parent, int64_t at
 
 static struct str slot_of(const struct task *parent, char text[UUID_TEXT + 3])
 {
-    memcpy(text, "o:", 2);
-    uuid_format(parent->id, text + 2);
+    char id[UUID_TEXT + 1];
+    uuid_format(parent->id, id);
+    snprintf(text, UUID_TEXT + 3, "o:%s", id);
     return str_from(text);
 }
 

@@ -11,8 +11,7 @@ int world_open(void **state)
 {
     struct world *w = xnew(*w);
     struct error e = { 0 };
-    snprintf(w->directory, sizeof w->directory, "/tmp/belfry-store-XXXXXX");
-    assert_non_null(mkdtemp(w->directory));
+    assert_true(scratch_make("belfry-store", w->directory));
     uuid_gen_init(&w->ids, 1);
     arena_init(&w->arena, 1 << 26);
     assert_ok(adapter_under_test->open(w->directory, &w->store, &e), &e);

@@ -1,5 +1,6 @@
 #pragma once
 /* tests/conformance/store_world.h - what each test of the store's suite starts with: an empty store, a reader, fresh ids. */
+#include "scratch.h"
 #include "stores.h"
 #include "task_eq.h"
 
@@ -11,7 +12,7 @@ struct world {
     struct reader *reader;
     struct arena arena; /* what readers answer */
     struct uuid_gen ids;
-    char directory[64];
+    char directory[SCRATCH_PATH];
     struct arena arenas[ARENAS_MAX]; /* of operations done */
     size_t arena_count;
 };
@@ -31,7 +32,7 @@ extern const struct test_list insert_tests, claim_tests, settle_tests, recurring
     read_tests;
 extern const struct test_list slot_tests, line_tests, overlap_tests, suspect_tests;
 extern const struct test_list dedupe_tests, catalog_tests, forget_tests, causes_tests, growth_tests, limits_tests;
-extern const struct test_list node_tests, share_tests, partition_tests;
+extern const struct test_list node_tests, share_tests, partition_tests, hand_tests, lease_tests, worker_tests;
 
 /* Runs one operation, or several as one transaction; results live as long as the world. */
 enum err world_apply(struct world *w, struct op *op);

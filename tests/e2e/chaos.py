@@ -1,7 +1,10 @@
 """What can happen to a cluster and its database, one fault after the other or two at once, chosen by a seed.
 
 A kind of fault has a beginning, which returns how it ends, and lasts a while in between. Whether it excuses that what was in flight runs
-twice: only if a node dies, or is cut off for longer than it may be silent (DEAD_S); for everything else the cluster has to make up.
+twice: only if a node dies, or is cut off for longer than it may be silent; for everything else the cluster has to make up. What was to last
+for a moment and took longer, because the machine had other things to do, is judged by how long it took.
+
+How long a node may be silent is counted in beats (cluster.beat), and so is how long faults last.
 """
 
 import dataclasses
@@ -11,7 +14,7 @@ import typing
 
 from server import now_ms, until
 
-DEAD_S = 2.5  # a node that did not beat for so long is buried
+CUT_OFF = 0.8  # of the time after which a node is buried: it may be, if its last beat was a while ago
 PROGRESS = 5  # calls between two faults
 PROGRESS_TIMEOUT_S = 30
 
@@ -19,8 +22,9 @@ PROGRESS_TIMEOUT_S = 30
 @dataclasses.dataclass
 class Kind:
     begin: typing.Callable  # (chaos, node) → what ends it, or None
-    lasts_s: tuple = (0, 0)
+    lasts: tuple = (0, 0)  # in beats
     excuses: bool = False
+    cuts_off: bool = False  # excuses, too, if it lasts too long
     of_database: bool = False  # not of one node: then one at a time, and over before a node is started again
 
 
@@ -47,7 +51,7 @@ def drop(chaos, node):
 
 
 def delay(chaos, node):
-    return chaos.on_wires(node, "delay", chaos.chance.randint(5, 60))
+    return chaos.on_wires(node, "delay", int(chaos.chance.uniform(10, 120) * chaos.beat_s) + 1)
 
 
 def lose(chaos, node):
@@ -85,23 +89,24 @@ def skew(chaos, node):
     chaos.clocks[chaos.cluster.nodes.index(node)].jump(chaos.chance.choice((-1, 1)) * chaos.chance.randint(200, 90_000))
 
 
+MOMENT, PAST_THE_LEASE = (0.1, 1.5), (6.5, 8)
 KINDS = {
-    "kill": Kind(kill, (0, 0.5), excuses=True),
-    "SIGSTOP past the lease": Kind(stop, (DEAD_S + 0.7, DEAD_S + 1.5), excuses=True),
-    "SIGSTOP for a moment": Kind(stop, (0.05, 0.8)),
-    "refused past the lease": Kind(refuse, (DEAD_S + 0.7, DEAD_S + 1.5), excuses=True),
-    "refused for a moment": Kind(refuse, (0.05, 0.6)),
+    "kill": Kind(kill, (0, 1), excuses=True),
+    "SIGSTOP past the lease": Kind(stop, PAST_THE_LEASE, excuses=True),
+    "SIGSTOP for a moment": Kind(stop, MOMENT, cuts_off=True),
+    "refused past the lease": Kind(refuse, PAST_THE_LEASE, excuses=True),
+    "refused for a moment": Kind(refuse, MOMENT, cuts_off=True),
     "reset": Kind(reset),
-    "dropped past the lease": Kind(drop, (DEAD_S + 0.7, DEAD_S + 1.5), excuses=True),
+    "dropped past the lease": Kind(drop, PAST_THE_LEASE, excuses=True),
     "dropped for good, new ones pass": Kind(drop, excuses=True),
-    "delayed": Kind(delay, (0.2, 0.8)),
-    "answer lost": Kind(lose, (0.1, 0.4)),
-    "answer to a commit lost": Kind(lose_commit, (0.1, 0.4)),
-    "PostgreSQL restarted (fast)": Kind(restart_fast, (0, 0.5), of_database=True),
-    "PostgreSQL restarted (immediate)": Kind(restart_immediate, (0, 0.5), of_database=True),
+    "delayed": Kind(delay, (0.4, 1.6)),
+    "answer lost": Kind(lose, (0.2, 0.8)),
+    "answer to a commit lost": Kind(lose_commit, (0.2, 0.8)),
+    "PostgreSQL restarted (fast)": Kind(restart_fast, (0, 1), of_database=True),
+    "PostgreSQL restarted (immediate)": Kind(restart_immediate, (0, 1), of_database=True),
     "pg_terminate_backend, one": Kind(terminate_one, of_database=True),
     "pg_terminate_backend, all": Kind(terminate_all, of_database=True),
-    "connections exhausted": Kind(exhaust, (0.2, 1), of_database=True),
+    "connections exhausted": Kind(exhaust, (0.4, 2), cuts_off=True, of_database=True),
     "clock jumped": Kind(skew),
 }
 
@@ -133,6 +138,7 @@ class Chaos:
     def __init__(self, cluster, postgres, database, wires, clocks, load, chance):
         self.cluster, self.postgres, self.database = cluster, postgres, database
         self.wires, self.clocks, self.load, self.chance = wires, clocks, load, chance
+        self.beat_s = cluster.beat_s
         self.told = []
 
     def on_wires(self, node, verb, *arguments):
@@ -150,11 +156,13 @@ class Chaos:
             self.told.append(f"{name} (node {self.cluster.nodes.index(node)})")
             fault = self.load.fault(name, kind.excuses)
             begun.append((fault, kind.begin(self, node)))
-        threading.Event().wait(max(self.chance.uniform(*KINDS[name].lasts_s) for name in names))  # the faults themselves
+        threading.Event().wait(max(self.chance.uniform(*KINDS[name].lasts) for name in names) * self.beat_s)  # the faults themselves
         for fault, end in sorted(begun, key=lambda b: not KINDS[b[0].kind].of_database):
             if end:
                 end()
             fault.to_ms = now_ms()
+            too_long = fault.to_ms - fault.from_ms > CUT_OFF * self.cluster.dead_s * 1000
+            fault.excuses = fault.excuses or (KINDS[fault.kind].cuts_off and too_long)
 
     def progress(self):
         """The cluster goes on by itself: calls come again."""

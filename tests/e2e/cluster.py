@@ -2,20 +2,27 @@
 node was told is asked of the next."""
 
 import itertools
+import os
 import signal
 
 from server import Client, Server, until
 
 NODES = 3
+LONG = bool(os.environ.get("BELFRY_TEST_LONG"))
+BEAT_S = 0.5 if LONG else 0.2  # by default; shorter, so that nobody waits long for a death
 
 
 class Cluster:
     """urls: for each node its own way to the database; one: the same for all. env may be one for each node, too."""
 
-    def __init__(self, folder, urls, *arguments, env=None, nodes=NODES):
+    def __init__(self, folder, urls, *arguments, env=None, nodes=NODES, beat_s=BEAT_S):
+        self.folder = folder
+        self.beat_s = beat_s
+        self.dead_s = 5 * beat_s  # a node that did not beat for so long is buried
         urls = [urls] * nodes if isinstance(urls, str) else urls
         envs = env if isinstance(env, list) else [env] * nodes
-        self.nodes = [Server(folder / f"node{i}", "--store", url, *arguments, env=envs[i]) for i, url in enumerate(urls)]
+        beat = {"BELFRY_CLUSTER_BEAT": f"{beat_s * 1000:.0f}ms"}
+        self.nodes = [Server(folder / f"node{i}", "--store", url, *arguments, env={**beat, **(envs[i] or {})}) for i, url in enumerate(urls)]
         self.turns = itertools.count()
 
     # ---- as a server ----

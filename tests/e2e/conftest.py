@@ -5,12 +5,15 @@ BELFRY_BUILD names the build directory (default: build in the repository).
 A test that takes a server from here runs on each topology that --topology names:
     standalone   one process with the embedded store
     cluster      three nodes on one PostgreSQL database, which are asked in turn
-By default it is standalone, and the cluster too for tests marked cluster(when="always"): there are files of tests for clusters alone, and
-./test is to end in minutes. With BELFRY_TEST_LONG it is both, but for a test that needs one node and says why:
+    fleet-redis-kafka, fleet-amqp
+                 two control nodes on one PostgreSQL database and three workers; queue on Redis and events on Kafka, or both on RabbitMQ
+By default it is standalone, and the cluster too for tests marked cluster(when="always"): there are files of tests for clusters and fleets
+alone, and ./test is to end in minutes. With BELFRY_TEST_LONG it is all of them, but for a test that needs one node and says why:
 @pytest.mark.standalone("why").
 """
 
 import dataclasses
+import itertools
 import os
 import pathlib
 import pty
@@ -91,7 +94,8 @@ def belfry(build):
 # ----------------------------------------------------------------------------------------------------------------------
 # topologies
 
-TOPOLOGIES = ("standalone", "cluster")
+FLEETS = ("fleet-redis-kafka", "fleet-amqp")
+TOPOLOGIES = ("standalone", "cluster", *FLEETS)
 
 
 def pytest_addoption(parser):
@@ -109,8 +113,8 @@ def topologies_of(definition, chosen):
         return ["standalone"]
     marker = definition.get_closest_marker("cluster")
     long = os.environ.get("BELFRY_TEST_LONG")
-    both = chosen or long or (marker and marker.kwargs.get("when") == "always")
-    return [t for t in (TOPOLOGIES if both else TOPOLOGIES[:1]) if chosen in (None, t)]
+    most = 2 if marker and marker.kwargs.get("when") == "always" else 1
+    return [t for t in (TOPOLOGIES if chosen or long else TOPOLOGIES[:most]) if chosen in (None, t)]
 
 
 def pytest_generate_tests(metafunc):
@@ -122,13 +126,15 @@ def runs_on(item):
     """What needs no server at all runs with the first."""
     if "topology" in item.fixturenames:
         return item.callspec.params["topology"]
+    if "fleet" in item.fixturenames:
+        return item.callspec.params["fleet"]
     return "cluster" if "postgres_server" in item.fixturenames else "standalone"
 
 
 def spread(items):
-    """Two workers get the tests in long runs of neighbours. What takes long is spread among the others, so that each gets its part, and
-    none of it comes last, when the other worker has nothing left to do."""
-    slow = [item for item in items if item.path.parent.name == "faults" or runs_on(item) == "cluster"]
+    """Workers get the tests in long runs of neighbours. What takes long is spread among the others, so that each gets its part, and none of
+    it comes last, when other workers have nothing left to do."""
+    slow = [item for item in items if item.path.parent.name == "faults" or runs_on(item) != "standalone"]
     quick = [item for item in items if item not in set(slow)]
     step = max(1, len(quick) * 9 // 10 // max(1, len(slow)))
     mixed = []
@@ -183,22 +189,119 @@ def make_server(topology, request, build, tmp_path):
     from cluster import Cluster
     from server import Server  # which itself asks us where the build is
 
+    from fleet import Fleet
+
     made, databases = [], []
-    postgres = request.getfixturevalue("postgres") if topology == "cluster" else None
+    postgres = request.getfixturevalue("postgres") if topology != "standalone" else None
+    carriers = request.getfixturevalue("make_carriers") if topology in FLEETS else None
 
     def make(*arguments, start=True, **more):
         folder = tmp_path / f"data{len(made)}"
-        if topology == "cluster":
-            databases.append(postgres.new_database())
-            server = Cluster(folder, postgres.url(databases[-1]), *arguments, **more)
-        else:
+        if topology == "standalone":
             server = Server(folder, *arguments, **more)
+        else:
+            databases.append(postgres.new_database())
+            url = postgres.url(databases[-1])
+            server = Cluster(folder, url, *arguments, **more) if topology == "cluster" else Fleet(folder, url, carriers(topology).arguments, *arguments, **more)
         made.append(server)
         return server.start() if start else server
 
     yield make
     for server in made:
         server.close()
+    for name in databases:
+        postgres.start().drop_database(name)
+
+
+@pytest.fixture(scope="session")
+def redis_server():
+    """One for all tests of this process, which keep apart by prefixes; who stops it starts it again."""
+    from redis import Redis, program
+
+    if not program():
+        pytest.skip("Redis: Debian's package redis-server is not installed")
+    with Redis() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def rabbitmq_server():
+    from rabbitmq import RabbitMQ, installed
+
+    if not installed():
+        pytest.skip("RabbitMQ: Debian's package rabbitmq-server is not installed")
+    with RabbitMQ() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def kafka_server():
+    """A broker where one can be had, else the cluster that librdkafka has built in."""
+    from kafka import Kafka, MockKafka, classpath
+
+    with Kafka() if classpath() else MockKafka(BUILD / "tests/support/kafka_mock") as server:
+        yield server
+
+
+@dataclasses.dataclass
+class Carriers:
+    """Of one fleet. wire: what its queue is behind, where a test asked for that."""
+
+    queue: str
+    events: str
+    wire: object = None
+
+    @property
+    def arguments(self):
+        return ("--queue", self.queue, "--events", self.events)
+
+
+@pytest.fixture(scope="session")
+def make_carriers(request):
+    """make_carriers(topology, wires=None): a queue and events of their own."""
+    numbers = itertools.count()
+
+    def make(topology, wires=None):
+        prefix = f"t{os.getpid()}n{next(numbers)}"
+        rabbit = request.getfixturevalue("rabbitmq_server") if topology == "fleet-amqp" else None
+        server = rabbit or request.getfixturevalue("redis_server")
+        queue = server.url(prefix=prefix)
+        events = (rabbit or request.getfixturevalue("kafka_server")).url(prefix=prefix)
+        if not wires:
+            return Carriers(queue, events)
+        port = rabbit.ports["amqp"] if rabbit else server.port
+        wire = wires.new(port)
+        return Carriers(queue.replace(f":{port}/", f":{wire.port}/"), events, wire)
+
+    return make
+
+
+@pytest.fixture(params=FLEETS)
+def fleet(request):
+    """On which: for tests that are about fleets alone."""
+    return request.param
+
+
+@pytest.fixture
+def make_fleet(fleet, make_carriers, postgres, build, tmp_path):
+    """make_fleet(*arguments, nodes=2, workers=3, worker_arguments=[(), …], worker_envs=[{}, …], wires=None, start=True); killed after the
+    test. With wires, its queue is behind fleet.wire."""
+    from fleet import Fleet
+
+    made, databases = [], []
+
+    def make(*arguments, start=True, wires=None, **more):
+        databases.append(postgres.new_database())
+        carriers = make_carriers(fleet, wires)
+        one = Fleet(tmp_path / f"fleet{len(made)}", postgres.url(databases[-1]), carriers.arguments, *arguments, **more)
+        one.wire = carriers.wire
+        made.append(one)
+        return one.start() if start else one
+
+    yield make
+    for one in made:
+        print(one.log())  # which pytest shows of a test that failed
+        one.close()
     for name in databases:
         postgres.start().drop_database(name)
 
@@ -266,7 +369,7 @@ def clock(request, build, tmp_path):
     """A wall clock to set, for make_server(env=clock.env). A cluster goes by its store's clock, which nobody sets: there it passes."""
     from clock import SHIM, Clock, PassingClock
 
-    if "topology" in request.fixturenames and request.getfixturevalue("topology") == "cluster":
+    if "topology" in request.fixturenames and request.getfixturevalue("topology") != "standalone":
         return PassingClock()
     if not SHIM.is_file():
         pytest.skip(f"jumped clock: this build has no {SHIM.name}")

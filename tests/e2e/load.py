@@ -8,7 +8,7 @@ import random
 import threading
 import time
 
-from oracle import Asked, Beat, Fault, judge
+from oracle import FINAL, Asked, Beat, Fault, judge
 from server import TIMEOUT_S, at, now_ms, to_ms, until
 
 RETRY_S = 0.01
@@ -152,9 +152,9 @@ class Load:
 
         def all_final():
             states.update((t["id"], t["status"]) for t in self._patiently(lambda: client.all("/v1/tasks?type=ONE_TIME")))
-            return all(states.get(i) not in ("SCHEDULED", "RUNNING", "BLOCKED", None) for i in wanted)
+            return all(states.get(i) in FINAL for i in wanted)
 
-        until(all_final, why=lambda: f"not all drained: {[(i, states.get(i)) for i in wanted if states.get(i) != 'COMPLETED'][:20]}\n{self.server.log()[-3000:]}")
+        until(all_final, why=lambda: f"not all drained: {[(i, states.get(i)) for i in wanted if states.get(i) not in FINAL][:20]}\n{self.server.log()[-3000:]}")
         for beat in self.beats:
             self._patiently(lambda beat=beat: client.act(beat.id, "pause"))
             self._settle_beat(client, beat)
@@ -162,7 +162,8 @@ class Load:
 
     @staticmethod
     def _patiently(ask):
-        """The faults are over, and the last connection that one of them broke may still be found: 503 says to ask again."""
+        """The faults are over, but a connection that could not be had is tried again only after a while, two seconds at most, and one whose
+        commit was never answered leaves open what became of it: then 503 says to ask again."""
 
         def once():
             try:

@@ -73,7 +73,7 @@ class Report:
 
     def __str__(self):
         faults = ", ".join(f"{n} × {kind}" for kind, n in sorted(self.faults.items())) or "none"
-        return (f"{self.tasks} tasks, {self.acknowledged} acknowledged, {self.stopped} cancelled, {self.occurrences} occurrences, {self.calls} calls; faults: {faults}; "
+        return (f"{sum(self.faults.values())} faults, {self.tasks} tasks, {self.acknowledged} acknowledged, {self.stopped} cancelled, {self.occurrences} occurrences, {self.calls} calls; {faults}; "
                 f"lost {self.lost}, duplicated {self.duplicated}, early {self.early}, stale {self.stale}; late p50 {self.quantile(0.5):.0f} "
                 f"p99 {self.quantile(0.99):.0f} max {self.quantile(1):.0f} ms")
 

@@ -61,6 +61,8 @@ def until(what, timeout_s=TIMEOUT_S, why="it did not happen"):
 class Server:
     """`belfry serve` on a data directory and a free port; may be started, ended and killed many times."""
 
+    listens = LISTENS
+
     def __init__(self, data_dir, *arguments, env=None, listen="127.0.0.1:0"):
         self.data_dir = data_dir
         self.arguments = arguments
@@ -78,7 +80,7 @@ class Server:
     def launch(self, env=None, preexec=None):
         assert not self.runs(), "it runs already"
         self.heard = threading.Event()
-        command = [BUILD / "belfry", "serve", "--listen", self.listen, "--data-dir", self.data_dir, *self.arguments]
+        command = [BUILD / "belfry", *self.command(), *self.arguments]
         environment = {**os.environ, "BELFRY_LOG_FORMAT": "logfmt", **self.env, **(env or {})}
         self.port = None
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment,
@@ -86,6 +88,9 @@ class Server:
         self.reader = threading.Thread(target=self._read, args=(self.process.stderr, self.heard), daemon=True)
         self.reader.start()
         return self
+
+    def command(self):
+        return ["serve", "--listen", self.listen, "--data-dir", self.data_dir]
 
     def listening(self):
         assert self.heard.wait(TIMEOUT_S) and self.port, f"the server did not start:\n{self.log()}"
@@ -98,7 +103,7 @@ class Server:
         for line in pipe:
             text = line.decode("utf-8", "replace").rstrip()
             self.lines.append(text)
-            found = LISTENS.search(text)
+            found = self.listens.search(text)
             if found:
                 self.port = int(found[1])
                 listening.set()

@@ -28,6 +28,8 @@ WRITES += [("POST", "/v1/tenants"), ("POST", "/v1/api-keys"), *((m, f"{r}/nobody
 READS += [f"/v1/tasks/{NOBODY}/upcoming", f"/v1/tasks/{NOBODY}/explain", "/v1/upcoming", f"/v1/dlq/{NOBODY}", "/v1/jobs", f"/v1/jobs/{NOBODY}"]
 WRITES += [("POST", "/v1/tasks/bulk"), ("POST", "/v1/dlq/retry"), ("POST", f"/v1/dlq/{NOBODY}/retry"), ("POST", f"/v1/dlq/{NOBODY}/archive"),
            ("POST", f"/v1/jobs/{NOBODY}/cancel"), ("POST", "/v1/preview")]
+READS += ["/v1/workers", f"/v1/workers/{NOBODY}"]
+WRITES += [("POST", "/v1/leases"), *(("POST", f"/v1/leases/nobody/{a}") for a in ("heartbeat", "complete", "fail"))]
 PUBLIC = ["/health", "/ready", "/openapi.json"]
 
 
@@ -327,6 +329,7 @@ def test_if_match_guards_patch_and_delete(client, far):
     assert client.request("DELETE", path, headers={"If-Match": '"2"'}).status == 204
 
 
+@pytest.mark.cluster(when="always")
 @pytest.mark.cluster
 def test_of_many_edits_of_one_version_one_wins(server, far):
     task = server.client().create(**far)
@@ -360,6 +363,7 @@ def test_edits_without_a_version_all_come_through(server, far):
     assert server.client().task(task["id"])["version"] == 1 + statuses.count(200)
 
 
+@pytest.mark.cluster(when="always")
 @pytest.mark.cluster
 def test_the_same_key_gives_the_same_answer_to_every_kind_of_change(client, far):
     task = client.create(**far)

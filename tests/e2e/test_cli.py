@@ -10,8 +10,8 @@ import pytest
 
 from conftest import ROOT, TIMEOUT_S
 
-SHOWN = ["serve", "add", "list", "show", "edit", "pause", "resume", "cancel", "rm", "run", "retry", "history",
-         "upcoming", "explain", "dlq", "job", "queue", "calendar", "tenant", "key", "node", "top", "import", "next", "sink", "bench",
+SHOWN = ["serve", "worker", "add", "list", "show", "edit", "pause", "resume", "cancel", "rm", "run", "retry", "history",
+         "upcoming", "explain", "dlq", "job", "queue", "calendar", "tenant", "key", "node", "workers", "top", "import", "next", "sink", "bench",
          "backup", "restore", "copy", "migrate", "check-config", "version", "help", "completion"]
 COMMON = ["--json", "--server", "--key", "--data-dir", "--help"]  # __complete answers scripts and is not shown
 

@@ -377,7 +377,7 @@ def test_add_keeps_numbers_as_they_were_written(ask, stub):
 @pytest.mark.parametrize("args, sentence", [
     ([], "a URL is missing: what shall be called? (--noop: nothing)"),
     ([URL, "https://other"], "one URL is enough, and 'https://other' is another"),
-    (["--noop", URL], "--noop calls nothing, so it takes no URL"),
+    (["--noop", URL], "--noop calls nothing, so it takes no URL and no --message"),
     (["--noop", "-d", "x"], "--noop calls nothing, so -X, -H and -d have no use"),
     (["--noop", "--in", "5m", "--cron", "* * * * *"], "--cron and --in exclude each other; give one of them"),
     (["--noop", "--at", "2026-02-10T08:00:00Z", "--every", "5m"], "--every and --at exclude each other; give one of them"),
@@ -674,11 +674,11 @@ def test_edit_of_a_changed_task_is_refused(ask, stub):
 @pytest.mark.parametrize("command", ACTIONS)
 def test_an_action_on_one_task(ask, stub, command):
     method, verb, done_word = ACTIONS[command]
-    at = instant(minutes=1)
+    at = instant(minutes=10)
     stub.on(method, f"/v1/tasks/{ID}{verb}", (204, None) if command == "rm" else task(next_execution=at))
     done = ask(command, ID)
     assert (done.code, done.err) == (0, "")
-    assert done.out == f"{ID} {done_word}\n" + ("" if command == "rm" else f"Fires in 1m: {shown(at)}\n")
+    assert done.out == f"{ID} {done_word}\n" + ("" if command == "rm" else f"Fires in 10m: {shown(at)}\n")
     [r] = stub.requests
     assert r.body is None and "Content-Type" not in r.headers
     told = json.loads(ask(command, ID, "--json").out)

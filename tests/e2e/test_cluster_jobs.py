@@ -32,7 +32,7 @@ def look(client, job):
 
 
 def over(client, job):
-    return until(lambda: (j := look(client, job))["state"] != "RUNNING" and j, 30, why=lambda: f"it does not end: {look(client, job)}")
+    return until(lambda: (j := look(client, job))["state"] != "RUNNING" and j, why=lambda: f"it does not end: {look(client, job)}")
 
 
 def test_a_job_is_done_once_though_nodes_come_while_it_runs(cluster):

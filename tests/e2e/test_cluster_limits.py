@@ -9,7 +9,6 @@ import threading
 
 import pytest
 
-from chaos import DEAD_S
 from oracle import FINAL, most_at_once
 from server import Reply, at, now_ms, until
 
@@ -179,7 +178,7 @@ def test_limits_hold_while_nodes_die_and_nothing_stays_taken(cluster, receiver, 
             victim.start()
         else:
             victim.signal(signal.SIGSTOP)
-            threading.Event().wait(DEAD_S + 1)  # the fault itself
+            threading.Event().wait(1.3 * cluster.dead_s)  # the fault itself
             victim.signal(signal.SIGCONT)
     all_done(client, made, f"seed {seed}")
     calls = {path: receiver.to(path) for path in limits}

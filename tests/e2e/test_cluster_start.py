@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from postgres import PASSWORD, PASSWORD_IN_URL
-from server import until
+from server import now_ms, to_ms, until
 
 
 def serve(belfry, tmp_path, url):
@@ -76,6 +76,18 @@ def test_nodes_that_start_together_on_an_empty_database_make_it_once(make_cluste
     assert len(receiver.calls) == 9
     cluster.stop()
     assert PASSWORD not in cluster.log() and PASSWORD_IN_URL not in cluster.log(), "the password is shown"
+
+
+def test_a_node_takes_no_request_before_it_knows_the_databases_time(make_cluster, postgres, database, wires, clocks):
+    """What is asked for at once is due by that time, and would wait for as long as the node's own clock is ahead."""
+    wire = wires.new(postgres.port)
+    cluster = make_cluster([postgres.url(database, wire.port)], nodes=1, env=[clocks[0].env])
+    cluster.stop()
+    clocks[0].jump(90_000)
+    wire.delay(20)  # its first beat takes a while
+    task = cluster.start().client().create(target_type="NOOP")
+    assert abs(to_ms(task["run_at"]) - now_ms()) < 10_000, task
+    cluster.stop()
 
 
 def test_a_pooler_that_lends_connections_for_a_transaction_is_enough(make_cluster, postgres, database, receiver, pooler):

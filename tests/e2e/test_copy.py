@@ -11,7 +11,7 @@ from cluster import Cluster
 from conftest import BUILD
 from server import Reply, Server, until
 
-TABLES = ["claims", "tasks", "executions", "idempotency", "api_keys", "catalog", "dedupe", "slots"]
+TABLES = ["claims", "tasks", "executions", "idempotency", "api_keys", "catalog", "dedupe", "slots", "task_leases"]
 
 
 pytestmark = pytest.mark.standalone("what is copied is the embedded store")

@@ -28,7 +28,7 @@ def test_what_is_over_goes_when_its_retention_is_over(make_server, topology):
     done = [task["id"] for task in batch.json["tasks"]]
     until(lambda: client.get(f"/v1/tasks/{dead}").json["status"] == "FAILED")
     until(lambda: all(client.get(f"/v1/tasks/{task}").status == 404 for task in (done[0], done[300], done[-1])))
-    gone = 600 if topology == "cluster" else 1201  # 601 executions: one by one, or by the month
+    gone = 1201 if topology == "standalone" else 600  # 601 executions: one by one, or by the month
     until(lambda: forgotten(server, client) == gone, why=lambda: f"{forgotten(server, client)} went")
     assert client.get(f"/v1/tasks/{waiting}").json["status"] == "SCHEDULED"
     assert client.get(f"/v1/tasks/{dead}").json["status"] == "FAILED"

@@ -212,8 +212,8 @@ def test_run_passes_commands_on_from_any_directory(checkout, tmp_path, belfry):
 
 def run_until(command, said, cwd, env):
     """Runs it until it has said all of these, interrupts it, and returns what it said and its exit status."""
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=cwd, env=env)
-    watchdog = threading.Timer(TIMEOUT_S, process.kill)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=cwd, env=env, start_new_session=True)
+    watchdog = threading.Timer(TIMEOUT_S, lambda: os.killpg(process.pid, signal.SIGKILL))  # and whom it has started: they hold the pipe too
     watchdog.start()
     lines = []
     for line in process.stdout:

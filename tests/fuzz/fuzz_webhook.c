@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "core/address.h"
 #include "core/fingerprint.h"
+#include "core/letter.h"
 #include "core/target_url.h"
 #include "core/webhook.h"
 
@@ -33,6 +34,28 @@ static void try_target(struct str text)
             require(webhook_header_check(w.headers[i].name, w.headers[i].value, &e) == ERR_OK);
             require(strlen(w.headers[i].value.p) == w.headers[i].value.n);
         }
+    }
+    arena_release(&a);
+}
+
+static void try_message(struct str text)
+{
+    struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task t = { .target = TARGET_MESSAGE, .target_config = text, .payload = S("{}") };
+    struct letter l;
+    struct error e = { 0 };
+    if (letter_read(&t, &a, &l, &e)) {
+        require(e.text[0]);
+    } else {
+        struct str rest = { 0 }, host;
+        size_t hosts = 0;
+        while (l.kind != LETTER_NAMED && letter_next_host(l.broker, &rest, &host)) {
+            require(host.n > 0 && host.n <= LETTER_HOST_MAX && str_find(host, '@', 0) == host.n);
+            hosts++;
+        }
+        require(hosts <= LETTER_HOSTS_MAX && (hosts > 0) == (l.kind != LETTER_NAMED));
+        require(l.destination.n > 0 && str_find(l.broker, '?', 0) == l.broker.n);
     }
     arena_release(&a);
 }
@@ -78,6 +101,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct str text = { (const char *)data, size };
     try_target(text);
+    try_message(text);
     try_place(text);
     try_address(text);
     int64_t ms = retry_after_ms(text, 1767225600000);

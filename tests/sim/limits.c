@@ -114,7 +114,7 @@ static void judge_rate(struct sim *s, const struct task *t)
 static void judge_host(struct sim *s, const struct task *t)
 {
     int host = gates_host(t);
-    if (host < 0 || is_cluster(s)) /* each node knows what it was told itself */
+    if (host < 0 || is_cluster(s) || is_fleet(s)) /* each process knows what it was told itself */
         return;
     int64_t until_ms = gates_tenant(s, t)->left_alone_ms[host];
     if (!s->jumped && wall_ms(s) < until_ms - 1)

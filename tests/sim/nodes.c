@@ -79,21 +79,26 @@ void nodes_choose(struct sim *s, struct profile *p)
     p->rules = chance(s, 60);
     p->limits = chance(s, 30);
     p->jumps = 0;
-    if (chance(s, 25))
+    if (chance(s, s->seed % 5 ? 25 : 50))
         only_crash(s, p);
     p->stops = !p->calm && chance(s, 60) ? (int)between(s, 1, 4) : 0;
 }
 
-void nodes_init(struct sim *s)
+void nodes_init_clock(struct sim *s, struct sim_node *n, int number)
 {
     static const struct clock_ops ops = { clock_us, steady_ns, correct, machine_us, behind_us };
+    n->sim = s;
+    n->number = number;
+    n->wake_ms = INT64_MAX;
+    n->clock.ops = &ops;
+}
+
+void nodes_init(struct sim *s)
+{
     s->joined_ms = is_cluster(s) ? wall_ms(s) + 8000 : 0; /* the last may begin after five seconds */
     for (int i = 0; i < s->profile.nodes; i++) {
         struct sim_node *n = &s->nodes[i];
-        n->sim = s;
-        n->number = i;
-        n->wake_ms = INT64_MAX;
-        n->clock.ops = &ops;
+        nodes_init_clock(s, n, i);
         n->skew_us = is_cluster(s) && chance(s, 70) ? between(s, -SKEW_US, SKEW_US) : 0;
         sim_writer_init(n);
         sim_runner_init(n);
@@ -110,6 +115,8 @@ static void process_is_stopped(struct sim *s, void *context)
     n->stopped_until_us = s->steady_us + for_us;
     n->slept_us += for_us;
     n->trouble_us = max_of(n->trouble_us, n->stopped_until_us + UNHEARD_US);
+    if (is_fleet(s)) /* what its worker has may lapse */
+        oracle_crashed(n);
     trace(s, "fault: node %d is stopped for %lld ms", n->number, (long long)for_us / 1000);
 }
 
@@ -164,6 +171,7 @@ static void judge_burial(struct sim *s, const struct op_bury *op)
     s->lives++;
     n->buried = true;
     oracle_crashed(n);
+    fleet_node_died(n);
 }
 
 /* With tasks in hand that are due soon is when it hurts. */
@@ -190,7 +198,10 @@ void nodes_judge_start(struct sim_node *n, const struct task *t)
 {
     struct sim *s = n->sim;
     int64_t fence = oracle_settled_fence(s, t->id);
-    if (n->buried)
+    fleet_judge_start(n, t);
+    if (fleet_forgives(s, t))
+        return;
+    if (n->buried && !is_fleet(s)) /* there it may go on as a worker */
         breach(s, BREACH_STALE, "%s fence %lld started on node %d, which is buried", short_id(t->id),
                (long long)t->fence, n->number);
     else if (t->kind == TASK_ONE_TIME && t->fence <= fence) /* an occurrence may be withdrawn, and made anew */

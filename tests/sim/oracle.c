@@ -124,7 +124,10 @@ static struct subject *subject_of(struct sim *s, const struct task *t)
     else if (!uuid_eq(t->id, occurrence_id(t->parent, t->scheduled_ms)) || !is_of_a_rule(parent, t->scheduled_ms))
         breach(s, BREACH_UNASKED, "%s has no occurrence %s at %lld", short_id(t->parent), short_id(t->id),
                (long long)t->scheduled_ms);
-    if (parent && parent->quiet_us < s->steady_us && !t->losses) /* one that was lost counts as begun */
+    /* One that was lost counts as begun; and, in a fleet, one that was claimed before: it may have been with a worker. */
+    int64_t quiet_ms = parent ? wall_ms(s) - (s->steady_us - parent->quiet_us) / 1000 : 0;
+    bool begun = t->losses || (is_fleet(s) && (t->fence > 1 || uuid_time_ms(t->claim) <= quiet_ms));
+    if (parent && parent->quiet_us < s->steady_us && !begun)
         breach(s, BREACH_AFTER_STOP, "occurrence %s of %s started %lld ms after its stop was acknowledged",
                short_id(t->id), short_id(t->parent), (long long)(s->steady_us - parent->quiet_us) / 1000);
     return x;
@@ -141,11 +144,11 @@ static void judge_failover(struct sim *s, const struct subject *x, const struct 
                (long long)after_ms);
 }
 
-static void judge_repeat(struct sim *s, const struct subject *x, const struct known_call *last)
+static void judge_repeat(struct sim *s, const struct subject *x, const struct known_call *last, bool forgiven)
 {
-    if (last->settled && task_is_final(last->next) && !last->redriven)
+    if (last->settled && task_is_final(last->next) && !last->redriven && !forgiven)
         breach(s, BREACH_REPEATED, "%s started again after it was %s", short_id(x->id), task_state_name(last->next));
-    if (!last->settled && !last->at_crash)
+    if (!last->settled && !last->at_crash && !forgiven)
         breach(s, BREACH_REPEATED, "%s started again, its attempt before neither settled nor lost", short_id(x->id));
     if (last->at_crash)
         s->stats->duplicated++;
@@ -253,23 +256,28 @@ struct known_call *oracle_started(struct sim_node *n, const struct task *t)
     nodes_judge_start(n, t);
     limits_judge_start(n, t);
     judge_catch_up(s, x, t);
-    if (x->quiet_us < s->steady_us)
+    bool forgiven = fleet_forgives(s, t);
+    if (x->quiet_us < s->steady_us && !forgiven)
         breach(s, BREACH_AFTER_STOP, "%s started %lld ms after its stop was acknowledged", short_id(t->id),
                (long long)(s->steady_us - x->quiet_us) / 1000);
-    if (last && last->fence >= t->fence)
+    if (last && last->fence >= t->fence && !forgiven)
         breach(s, BREACH_TWO_RESULTS, "%s started with fence %lld after %lld", short_id(t->id), (long long)t->fence,
                (long long)last->fence);
     if (last)
-        judge_repeat(s, x, last);
+        judge_repeat(s, x, last, forgiven);
     if (last)
         judge_failover(s, x, t, last);
-    judge_attempts(s, x);
+    if (!forgiven)
+        judge_attempts(s, x);
     if (x->call_count == x->call_cap) {
         x->call_cap = x->call_cap * 2 + 4;
         x->calls = xrealloc(x->calls, x->call_cap * sizeof *x->calls);
     }
     struct known_call *c = &x->calls[x->call_count++];
-    *c = (struct known_call){ .fence = t->fence,
+    *c = (struct known_call){ .claim = t->claim,
+                              .at_crash = forgiven,
+                              .crashed_us = s->steady_us,
+                              .fence = t->fence,
                               .due_ms = t->due_ms,
                               .started_us = s->steady_us,
                               .started_wall_ms = wall_ms(s),
@@ -314,10 +322,20 @@ static void remember_fence(struct sim *s, const struct settlement *v)
     f->fence = max_of(f->fence, v->fence);
 }
 
+/* A fault may have sent it twice under one fence. */
+static struct known_call *running_call_of(struct sim *s, struct uuid id, int64_t fence)
+{
+    struct subject *x = oracle_find(s, id);
+    for (size_t i = x ? x->call_count : 0; i-- > 0;)
+        if (x->calls[i].fence == fence && !x->calls[i].ended)
+            return &x->calls[i];
+    return NULL;
+}
+
 void oracle_ended(struct sim *s, const struct task *t, const struct outcome *o)
 {
-    struct known_call *c = call_of(s, t->id, t->fence);
-    assert(c && !c->ended);
+    struct known_call *c = running_call_of(s, t->id, t->fence);
+    assert(c);
     trace(s, "receiver: %s fence %lld ends %s", short_id(t->id), (long long)t->fence,
           o->kind == OUTCOME_OK          ? "well"
           : o->kind == OUTCOME_CANCELLED ? "aborted"
@@ -338,10 +356,14 @@ static void judge_result(struct sim *s, const struct subject *x, const struct kn
     };
     const struct verdict *verdict = &v->verdict;
     bool lost = !verdict->has_execution || verdict->execution.status == EXECUTION_LOST;
-    if (lost ? !c->at_crash : !c->ended || verdict->execution.status != status_of[c->outcome])
+    bool given = false; /* by any of them: a fault may have sent it twice under one fence */
+    for (size_t i = 0; i < x->call_count && !lost; i++)
+        given = given || (x->calls[i].fence == v->fence && x->calls[i].ended &&
+                          verdict->execution.status == status_of[x->calls[i].outcome]);
+    if (lost ? !c->at_crash : !given)
         breach(s, BREACH_TWO_RESULTS, "%s fence %lld: the result kept is not the one that was given", short_id(x->id),
                (long long)v->fence);
-    if (lost || c->outcome != OUTCOME_FAILED || verdict->next != TASK_SCHEDULED || s->jumped)
+    if (lost || !c->ended || c->outcome != OUTCOME_FAILED || verdict->next != TASK_SCHEDULED || s->jumped)
         return;
     int64_t most_ms = c->retry_after_ms >= 0 ? c->retry_after_ms : x->max_delay_ms;
     int64_t least_ms = max_of(c->retry_after_ms, (int64_t)0);
@@ -382,6 +404,18 @@ void oracle_crashed(struct sim_node *n)
             continue;
         last->at_crash = true;
         last->crashed_us = n->sim->steady_us;
+    }
+}
+
+void oracle_forgive(struct sim *s, bool (*forgives)(struct sim *s, const struct known_call *c))
+{
+    for (size_t i = 0; i < s->oracle->n; i++) {
+        struct subject *x = s->oracle->v[i];
+        struct known_call *last = x->call_count ? &x->calls[x->call_count - 1] : NULL;
+        if (!last || last->settled || !forgives(s, last))
+            continue;
+        last->at_crash = true;
+        last->crashed_us = s->steady_us;
     }
 }
 

@@ -203,6 +203,22 @@ static enum err share_generously(struct sim *s, struct op_share *op, struct erro
     return rc;
 }
 
+/* As if the queue had it all. */
+static enum err claim_and_hand(struct sim *s, struct op_claim *op, struct error *e)
+{
+    enum err rc = apply_one(s, &op->op, e);
+    struct op_hand hand = { .op = { .kind = OP_HAND }, .node = op->node, .claims = &op->claim, .n = 1 };
+    return rc || op->op.rc ? rc : apply_one(s, &hand.op, e);
+}
+
+static enum err running_all(struct op_running *op)
+{
+    for (size_t i = 0; i < op->n; i++)
+        op->ret[i] = true;
+    op->op.rc = ERR_OK;
+    return ERR_OK;
+}
+
 static enum err apply_planted(struct sim *s, struct op *op, struct error *e)
 {
     bool settle = op->kind == OP_SETTLE, insert = op->kind == OP_INSERT, spawn = op->kind == OP_SPAWN;
@@ -227,6 +243,9 @@ static enum err apply_planted(struct sim *s, struct op *op, struct error *e)
     case PLANT_HOARDER: return op->kind == OP_BEAT ? beat_unaware(s, (struct op_beat *)op, e) : apply_one(s, op, e);
     case PLANT_GENEROUS:
         return op->kind == OP_SHARE ? share_generously(s, (struct op_share *)op, e) : apply_one(s, op, e);
+    case PLANT_HAND_EARLY:
+        return op->kind == OP_CLAIM && is_fleet(s) ? claim_and_hand(s, (struct op_claim *)op, e) : apply_one(s, op, e);
+    case PLANT_HELD_FOREVER: return op->kind == OP_RUNNING ? running_all((struct op_running *)op) : apply_one(s, op, e);
     case PLANT_UNCOUNTED:
         return op->kind == OP_CLAIM ? claim_uncounted(s, (struct op_claim *)op, e) : apply_one(s, op, e);
     default: return apply_one(s, op, e);

@@ -2,6 +2,7 @@
  * the tasks call. */
 #include <stdlib.h>
 
+#include "adapter/courier_direct.h"
 #include "adapter/events_memory.h"
 #include "adapter/queue_memory.h"
 #include "sim.h"
@@ -19,22 +20,22 @@ static enum err queue_down(struct sim *s, struct error *e)
                                                                  : ERR_OK;
 }
 
-static enum err q_push(struct queue *q, const struct task *tasks, size_t n, struct error *e)
+static enum err q_push(struct queue *q, const struct task *tasks, size_t n, bool *ret_unsure, struct error *e)
 {
     struct sim_node *node = node_of_queue(q);
-    return queue_down(node->sim, e) ? e->code : queue_push(node->queue_inner, tasks, n, e);
+    return queue_down(node->sim, e) ? e->code : queue_push(node->queue_inner, tasks, n, ret_unsure, e);
 }
 
-static enum err q_take(struct queue *q, const struct take *t, struct arena *a, struct tasks *ret, struct error *e)
+static enum err q_take(struct queue *q, const struct take *t, struct arena *a, struct taken *ret, struct error *e)
 {
     struct sim_node *node = node_of_queue(q);
     return queue_down(node->sim, e) ? e->code : queue_take(node->queue_inner, t, a, ret, e);
 }
 
-static enum err q_renew(struct queue *q, const struct delivery_id *v, size_t n, int64_t until_ms, struct error *e)
+static enum err q_renew(struct queue *q, const struct task *const *v, size_t n, const struct take *by, struct error *e)
 {
     struct sim_node *node = node_of_queue(q);
-    return queue_down(node->sim, e) ? e->code : queue_renew(node->queue_inner, v, n, until_ms, e);
+    return queue_down(node->sim, e) ? e->code : queue_renew(node->queue_inner, v, n, by, e);
 }
 
 static enum err q_ack(struct queue *q, const struct delivery_id *v, size_t n, struct error *e)
@@ -43,7 +44,7 @@ static enum err q_ack(struct queue *q, const struct delivery_id *v, size_t n, st
     return queue_down(node->sim, e) ? e->code : queue_ack(node->queue_inner, v, n, e);
 }
 
-static enum err q_lapsed(struct queue *q, int64_t now_ms, struct arena *a, struct tasks *ret, struct error *e)
+static enum err q_lapsed(struct queue *q, int64_t now_ms, struct arena *a, struct lapses *ret, struct error *e)
 {
     return queue_lapsed(node_of_queue(q)->queue_inner, now_ms, a, ret, e);
 }
@@ -112,11 +113,12 @@ static enum err e_publish(struct events *ev, const struct event *v, size_t n, st
     return events_publish(node->events_inner, v, n, e);
 }
 
-static enum err e_poll(struct events *ev, size_t max, struct arena *a, struct event_list *ret, struct error *e)
+static enum err e_poll(struct events *ev, size_t max, int64_t wait_ms, struct arena *a, struct event_list *ret,
+                       struct error *e)
 {
     struct sim_node *node = node_of_events(ev);
     struct sim *s = node->sim;
-    if (events_down(s, e) || events_poll(node->events_inner, max, a, ret, e))
+    if (events_down(s, e) || events_poll(node->events_inner, max, wait_ms, a, ret, e))
         return e->code;
     if (ret->n > 1 && faulty(s, 2 * s->profile.ports_percent, FAULT_EVENT_ORDER)) {
         for (size_t i = ret->n - 1; i > 0; i--) {
@@ -162,16 +164,27 @@ static size_t e_depth(struct events *ev)
 
 void sim_ports_open(struct sim_node *n)
 {
-    static const struct queue_ops queue_ops = { q_push, q_take, q_renew, q_ack, q_lapsed, q_recall, q_depth, NULL };
-    static const struct events_ops events_ops = { e_publish, e_poll, e_ack, e_reset, e_depth, NULL };
+    static const struct queue_ops queue_ops = { .push = q_push,
+                                                .take = q_take,
+                                                .renew = q_renew,
+                                                .ack = q_ack,
+                                                .lapsed = q_lapsed,
+                                                .recall = q_recall,
+                                                .depth = q_depth };
+    static const struct events_ops events_ops = {
+        .publish = e_publish, .poll = e_poll, .ack = e_ack, .reset = e_reset, .depth = e_depth
+    };
     n->queue.ops = &queue_ops;
     n->events.ops = &events_ops;
     n->queue_inner = queue_memory_new();
     n->events_inner = events_memory_new();
+    n->courier = courier_direct_new(
+        &(struct courier_ports){ .queue = &n->queue, .take = &n->queue, .publish = &n->events, .poll = &n->events });
 }
 
 void sim_ports_close(struct sim_node *n)
 {
+    courier_direct_free(take(n->courier));
     queue_free(n->queue_inner);
     events_free(n->events_inner);
     n->queue_inner = NULL;

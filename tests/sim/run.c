@@ -176,7 +176,7 @@ struct sim_node *some_node(struct sim *s)
     return NULL;
 }
 
-static void know_lanes(struct sim_node *node)
+void sim_know_lanes(struct sim_node *node)
 {
     cleanup_with(arena_release) struct arena a;
     struct lane *lanes;
@@ -196,7 +196,7 @@ static void look_for_lanes(struct sim *s, void *context)
     if (!n->node)
         return;
     if (!is_stopped(n)) {
-        know_lanes(n);
+        sim_know_lanes(n);
         n->poked = true;
     }
     after_us(s, SECOND_US, look_for_lanes, n);
@@ -210,8 +210,7 @@ static struct node_setup setup_of(struct sim_node *n)
         .clock = &n->clock,
         .shared = is_cluster(s),
         .beat_ms = s->plant == PLANT_SLOW_BURIAL ? 4 * MEMBERSHIP_BEAT_MS : 0,
-        .queue = &n->queue,
-        .events = &n->events,
+        .courier = n->courier,
         .zones = &s->node_zones,
         .book = gates_book(s),
         .metrics = s->metrics,
@@ -226,21 +225,24 @@ static struct node_setup setup_of(struct sim_node *n)
         .visibility_ms = 30000,
     };
     setup.runners[TARGET_HTTP] = setup.runners[TARGET_NOOP] = &n->runner.base;
+    fleet_setup(n, &setup);
     return setup;
 }
 
 static void start_node(struct sim *s, void *context)
 {
     struct sim_node *n = context;
-    struct node_setup setup = setup_of(n);
     sim_ports_open(n);
+    if (is_fleet(s))
+        fleet_courier_init(n);
+    struct node_setup setup = setup_of(n);
     trace(s, "node %d starts, life %llu", n->number, (unsigned long long)s->lives);
     n->life = s->lives;
     n->corrected_us = n->behind_us = 0;
     n->buried = false;
     n->node = node_new(&setup, node_wall_ms(n));
     gates_node_starts(s);
-    know_lanes(n);
+    sim_know_lanes(n);
     if (is_cluster(s))
         after_us(s, SECOND_US, look_for_lanes, n);
     s->born_ms = is_cluster(s) ? INT64_MIN : wall_ms(s);
@@ -255,7 +257,7 @@ static void step(struct sim_node *n)
     n->poked = false;
     s->stats->steps++;
     int64_t now_us = clock_wall_us(&n->clock) + (s->plant == PLANT_EARLY ? 1000 : 0);
-    n->wake_ms = node_step(n->node, now_us);
+    n->wake_ms = n->worker ? worker_step(n->worker, now_us / 1000, 0) : node_step(n->node, now_us);
     n->spins = n->wake_ms <= now_us / 1000 ? n->spins + 1 : 0;
     if (n->spins == SPINS_MAX)
         breach(s, BREACH_STUCK, "the node asks to be stepped again and again, and nothing happens");
@@ -265,6 +267,8 @@ static void step(struct sim_node *n)
 static void bury(struct sim_node *n)
 {
     struct sim *s = n->sim;
+    if (is_fleet(s))
+        fleet_courier_crash(n);
     s->ghost = n;
     struct error e;
     sim_runner_crash(n);
@@ -275,6 +279,8 @@ static void bury(struct sim_node *n)
     int64_t now_us = clock_wall_us(&n->clock);
     for (int i = 0; i < 200 && (i == 0 || !node_is_idle(n->node)); i++) {
         sim_writer_answer_ghosts(n);
+        if (is_fleet(s))
+            fleet_courier_answer_ghosts(n);
         node_step(n->node, now_us += 2 * SECOND_US);
     }
     sim_writer_answer_ghosts(n);
@@ -299,6 +305,7 @@ void sim_crash(struct sim_node *n)
     trace(n->sim, "fault: node %d crashes", n->number);
     sim_writer_crash(n);
     oracle_crashed(n);
+    fleet_node_died(n);
     bury(n);
     n->wake_ms = INT64_MAX;
     n->stopped_until_us = 0;
@@ -382,6 +389,7 @@ static void heal(struct sim *s, void *context)
     s->healed = true;
     s->healed_ms = wall_ms(s);
     s->down_until_us = s->no_zone_until_us = 0;
+    fleet_heal(s);
     s->wall_max_us = max_of(s->wall_max_us, wall_us(s));
     gates_heal(s);
 }
@@ -401,6 +409,7 @@ static void plan_faults(struct sim *s)
         after_us(s, between(s, 0, p->length_us), a_zone_is_lost, NULL);
     gates_plan(s);
     nodes_plan(s);
+    fleet_plan(s);
     after_us(s, p->length_us, heal, NULL);
     for (int i = 0; i < p->nodes; i++)
         after_us(s, i && chance(s, 50) ? between(s, 0, 5 * SECOND_US) : 0, start_node, &s->nodes[i]);
@@ -445,6 +454,7 @@ static struct profile choose_profile(struct sim *s)
         p.poll_ms = 0;
         choose_gates(s, &p);
         nodes_choose(s, &p);
+        fleet_choose(s, &p);
         return p;
     }
     int worst = p.sparse ? 30 : 10;
@@ -456,6 +466,7 @@ static struct profile choose_profile(struct sim *s)
     p.zone_losses = chance(s, 20) ? (int)between(s, 1, 2) : 0;
     choose_gates(s, &p);
     nodes_choose(s, &p);
+    fleet_choose(s, &p);
     return p;
 }
 
@@ -464,7 +475,7 @@ static struct profile choose_profile(struct sim *s)
 /* When a node wants to be stepped, by the steady clock. */
 static int64_t wake_us(struct sim_node *n)
 {
-    if (!n->node || (n->wake_ms == INT64_MAX && !n->poked))
+    if (!is_up(n) || (n->wake_ms == INT64_MAX && !n->poked))
         return INT64_MAX;
     int64_t at_us = n->poked ? 0 : n->wake_ms * 1000 - (clock_wall_us(&n->clock) - n->sim->steady_us);
     return max_of(at_us, n->stopped_until_us);
@@ -473,16 +484,16 @@ static int64_t wake_us(struct sim_node *n)
 static struct sim_node *next_to_wake(struct sim *s)
 {
     struct sim_node *first = &s->nodes[0];
-    for (int i = 1; i < s->profile.nodes; i++)
-        if (wake_us(&s->nodes[i]) < wake_us(first))
-            first = &s->nodes[i];
+    for (int i = 1; i < sim_process_count(s); i++)
+        if (wake_us(sim_process(s, i)) < wake_us(first))
+            first = sim_process(s, i);
     return first;
 }
 
-static bool spins(const struct sim *s)
+static bool spins(struct sim *s)
 {
-    for (int i = 0; i < s->profile.nodes; i++)
-        if (s->nodes[i].spins >= SPINS_MAX)
+    for (int i = 0; i < sim_process_count(s); i++)
+        if (sim_process(s, i)->spins >= SPINS_MAX)
             return true;
     return false;
 }
@@ -507,9 +518,11 @@ static bool turn(struct sim *s, int64_t until_us)
     } else {
         n->poked = true;
     }
-    for (int i = 0; i < s->profile.nodes; i++)
-        if (s->nodes[i].poked && s->nodes[i].node && !is_stopped(&s->nodes[i]))
-            step(&s->nodes[i]);
+    for (int i = 0; i < sim_process_count(s); i++) {
+        struct sim_node *p = sim_process(s, i);
+        if (p->poked && is_up(p) && !is_stopped(p))
+            step(p);
+    }
     return !spins(s);
 }
 
@@ -530,8 +543,8 @@ static bool all_idle(const struct sim *s)
 static void check_rest(struct sim_node *n)
 {
     struct node_status status = node_status(n->node);
-    if (!node_is_idle(n->node) || status.scheduler.held || (status.recovering && !is_cluster(n->sim)) ||
-        events_depth(&n->events))
+    bool held = status.scheduler.held && !is_fleet(n->sim); /* there it is the queue's */
+    if (!node_is_idle(n->node) || held || (status.recovering && !is_cluster(n->sim)) || events_depth(&n->events))
         breach(n->sim, BREACH_STUCK, "drained: held %zu, armed %zu, running %zu, queued %zu, events %zu%s",
                status.scheduler.held, status.scheduler.armed, status.running, status.queued, events_depth(&n->events),
                status.recovering ? ", recovering" : "");
@@ -558,6 +571,30 @@ static void drain_nodes(struct sim *s)
         breach(s, BREACH_STUCK, "a request was never answered");
 }
 
+/* Who comes after the nodes of a fleet finds what workers have done meanwhile, and nobody makes more of it. */
+static void collect(struct sim *s)
+{
+    for (int i = 0; i < s->profile.nodes; i++)
+        if (s->nodes[i].node)
+            bury(&s->nodes[i]);
+    s->fleet.collecting = true;
+    start_node(s, &s->nodes[0]);
+    run_until(s, s->steady_us + REST_US);
+    fleet_stop_workers(s);
+    int64_t until_us = s->steady_us + REST_US;
+    while (!fleet_workers_are_idle(s) && turn(s, until_us))
+        ;
+    if (!fleet_workers_are_idle(s))
+        breach(s, BREACH_STUCK, "a worker does not come to rest");
+    run_until(s, s->steady_us + REST_US);
+    node_drain(s->nodes[0].node);
+    step(&s->nodes[0]);
+    until_us = s->steady_us + REST_US;
+    while (!all_idle(s) && turn(s, until_us))
+        ;
+    check_rest(&s->nodes[0]);
+}
+
 static void sim_init(struct sim *s, uint64_t seed, struct zoneinfo *zones, struct stats *stats)
 {
     struct error e;
@@ -576,6 +613,7 @@ static void sim_init(struct sim *s, uint64_t seed, struct zoneinfo *zones, struc
         abort();
     s->profile = choose_profile(s);
     nodes_init(s);
+    fleet_init(s);
     gates_init(s);
 }
 
@@ -584,6 +622,7 @@ static void sim_release(struct sim *s)
     for (int i = 0; i < s->profile.nodes; i++)
         if (s->nodes[i].node)
             bury(&s->nodes[i]);
+    fleet_bury_workers(s);
     struct heap_node *n;
     client_free(s);
     while ((n = heap_pop(&s->timers)))
@@ -593,6 +632,7 @@ static void sim_release(struct sim *s)
     store_free(s->store);
     metrics_free(s->metrics);
     gates_release(s);
+    fleet_release(s);
     oracle_free(s->oracle);
 }
 
@@ -606,6 +646,8 @@ void sim_run(uint64_t seed, enum plant plant, bool verbose, struct zoneinfo *zon
     int64_t behind_us = s.wall_max_us + HEAL_US / 2 - wall_us(&s); /* the clock was set back: its time comes again */
     run_until(&s, s.steady_us + max_of(behind_us, (int64_t)0));
     drain_nodes(&s);
+    if (is_fleet(&s))
+        collect(&s);
     oracle_check(&s);
     stats->seeds++;
 #define X(metric, text) stats->passed_##metric += metric_count(s.metrics, METRIC_##metric);

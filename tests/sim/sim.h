@@ -12,6 +12,7 @@
 #include "base/map.h"
 #include "base/prng.h"
 #include "core/action.h"
+#include "fleet.h"
 #include "role/node.h"
 
 struct sim;
@@ -39,6 +40,7 @@ struct sim;
     X(BURIED, "a node buried that lived and could be heard")                                                           \
     X(UNOWNED, "a partition that nobody looks after, or two do for long")                                              \
     X(FAILOVER, "what a dead node held was not run by others within five seconds")                                     \
+    X(SUSPECT, "a suspect that does not run alone on a worker")                                                        \
     X(LATE, "late although nothing was wrong")                                                                         \
     X(STUCK, "something does not come to rest: slots, queue, events, a spinning loop")
 
@@ -80,7 +82,16 @@ enum breach {
     X(SLOW_BURIAL, BREACH_FAILOVER, "slow-burial")      /* beats are four times as slow, and so is all that follows */ \
     X(OWN_CLOCK, BREACH_EARLY, "own-clock")             /* nodes go by their own clocks */                             \
     X(UNDEAD, BREACH_STALE, "undead")                   /* nobody tells a node that it is dead */                      \
-    X(HOARDER, BREACH_UNOWNED, "hoarder")               /* a node takes all partitions for its own */
+    X(HOARDER, BREACH_UNOWNED, "hoarder")               /* a node takes all partitions for its own */                  \
+    X(HAND_EARLY, BREACH_FAILOVER, "hand-early")        /* a claim is handed over before the queue has it */           \
+    X(LOST_PUSH, BREACH_LOST, "lost-push")              /* a push is confirmed and not done */                         \
+    X(SURE, BREACH_TWO_RESULTS, "sure")                 /* what may be in the queue is taken for what is not */        \
+    X(ACK_FIRST, BREACH_TWO_RESULTS, "ack-first")       /* a worker acknowledges before it publishes */                \
+    X(NOT_PASSED, BREACH_TWO_RESULTS, "not-passed")     /* what is missing is released before events have passed */    \
+    X(HELD_FOREVER, BREACH_STUCK, "held-forever")       /* nobody says that others have settled */                     \
+    X(NO_LAPSE, BREACH_LOST, "no-lapse")                /* a delivery of a dead worker never lapses */                 \
+    X(REDELIVER, BREACH_TWO_RESULTS, "redeliver")       /* a queue delivers again what lapsed */                       \
+    X(SAME_EPOCH, BREACH_LOST, "same-epoch")            /* a queue that was wiped claims to know everything */
 
 enum plant {
 #define X(name, breach, text) PLANT_##name,
@@ -104,7 +115,15 @@ enum plant {
     X(EVENT_ORDER, "events reordered")                                                                                 \
     X(EVENT_FAIL, "events failed")                                                                                     \
     X(QUEUE_FAIL, "queue failed")                                                                                      \
-    X(NO_ZONES, "time zones gone")
+    X(NO_ZONES, "time zones gone")                                                                                     \
+    X(WORKER_CRASH, "worker crashed")                                                                                  \
+    X(WORKER_STOP, "worker stopped")                                                                                   \
+    X(WIPE, "queue wiped")                                                                                             \
+    X(QUEUE_DOWN, "shared queue down")                                                                                 \
+    X(EVENTS_DOWN, "shared events down")                                                                               \
+    X(CUT, "updaters cut off")                                                                                         \
+    X(ERRAND_FAIL, "errand failed")                                                                                    \
+    X(ERRAND_LOST, "errand's answer lost")
 
 enum fault {
 #define X(name, text) FAULT_##name,
@@ -155,6 +174,8 @@ struct profile {
     int fail_percent;   /* of batches, before; as many after */
     int ports_percent;  /* of calls of queue and events */
     int nodes;          /* on the store; one: it is not shared */
+    int workers;        /* processes of their own: a fleet; 0: none */
+    int worker_crashes, worker_stops, wipes, queue_downs, events_downs, cuts;
     int crashes, downs, jumps, zone_losses, stops;
     int impatient_percent; /* of users: act on the same task again at once */
     size_t slots;
@@ -224,12 +245,15 @@ struct sim_node {
     struct sim_runner runner;
     struct queue queue; /* shaky ones around the next two */
     struct events events;
+    struct courier *courier; /* to the shaky ones */
     struct queue *queue_inner;
     struct events *events_inner;
 
     struct clock clock;                       /* of several nodes: its machine's, or what the store corrected it to */
     int64_t skew_us, corrected_us, behind_us; /* corrected_us: 0, not yet */
-    struct node *node;                        /* NULL: down */
+    struct node *node;                        /* NULL: down, or a worker's process */
+    struct worker *worker;                    /* of that; NULL: down, or a node's */
+    struct sim_courier fleet_courier;
     uint64_t life;
     int64_t wake_ms; /* by its clock */
     bool poked;      /* something happened that a loop would step for */
@@ -264,6 +288,8 @@ struct sim {
     struct uuid_gen ids;
 
     struct sim_node nodes[NODES_MAX];
+    struct sim_node workers[WORKERS_MAX];
+    struct sim_fleet fleet;
     int64_t down_until_us; /* the store */
     uint64_t lives;        /* how often a node began, or began anew */
     int64_t
@@ -323,6 +349,37 @@ void nodes_judge_start(struct sim_node *n, const struct task *t);
 int64_t nodes_behind_ms(const struct sim *s); /* the store's time, at most: as long as its answers take */
 void nodes_judge_shares(struct sim *s);       /* now and then */
 
+void nodes_init_clock(struct sim *s, struct sim_node *n, int number);
+
+/* fleet.c: workers of their own, and a queue and events that all share. */
+struct known_call;
+bool is_fleet(const struct sim *s);
+int sim_process_count(const struct sim *s);
+struct sim_node *sim_process(struct sim *s, int i); /* nodes first */
+bool is_up(const struct sim_node *n);
+void fleet_choose(struct sim *s, struct profile *p);
+void fleet_init(struct sim *s);
+void fleet_release(struct sim *s);
+void fleet_plan(struct sim *s);
+void fleet_heal(struct sim *s);
+void fleet_setup(struct sim_node *n, struct node_setup *setup);
+void fleet_applied(struct sim_node *by, const struct op *op);
+void fleet_node_died(struct sim_node *n);
+void fleet_doubt(struct sim *s, struct uuid id, int64_t fence); /* it may be in the queue: its answer was lost */
+bool fleet_forgives(struct sim *s, const struct task *t);       /* it may run though it ran before, or was settled */
+bool fleet_forgives_call(struct sim *s, const struct known_call *c);
+void fleet_judge_start(struct sim_node *n, const struct task *t);
+bool fleet_workers_are_idle(const struct sim *s);
+void fleet_stop_workers(struct sim *s);
+void fleet_bury_workers(struct sim *s);
+bool fleet_plant_runs(struct sim_node *n, struct errand *e); /* a planted bug did it instead */
+
+/* fleet_courier.c: how processes reach them. */
+void fleet_courier_init(struct sim_node *n);
+void fleet_courier_crash(struct sim_node *n);
+void fleet_courier_answer_ghosts(struct sim_node *n);
+void fleet_events_again(struct sim *s); /* what was polled and not acknowledged */
+
 /* gates.c: queues, tenants and hosts, and what becomes of them. */
 void gates_init(struct sim *s);
 void gates_release(struct sim *s);
@@ -351,6 +408,7 @@ void client_free(struct sim *s);
 
 /* oracle.c: what users and the receiver know. */
 struct known_call {
+    struct uuid claim;
     int64_t fence, due_ms, started_us, started_wall_ms, ended_wall_ms;
     enum outcome_kind outcome;
     enum failure failure;
@@ -414,11 +472,13 @@ int64_t oracle_settled_fence(struct sim *s, struct uuid id);                    
 void oracle_ended(struct sim *s, const struct task *t, const struct outcome *o);
 void oracle_settled(struct sim *s, const struct settlement *v, int64_t now_ms);
 void oracle_crashed(struct sim_node *n); /* what it had under way may be lost */
-void oracle_check(struct sim *s);        /* all has drained */
+void oracle_forgive(struct sim *s, bool (*forgives)(struct sim *s, const struct known_call *c)); /* those may be lost */
+void oracle_check(struct sim *s);                                                                /* all has drained */
 
 /* run.c */
 void sim_run(uint64_t seed, enum plant plant, bool verbose, struct zoneinfo *zones, struct stats *stats,
              char first_breach[512]);
+void sim_know_lanes(struct sim_node *n);
 void sim_crash(struct sim_node *n);
 void sim_come_back(struct sim_node *n); /* after a while */
 void sim_come_back_soon(struct sim_node *n);

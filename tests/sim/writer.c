@@ -59,11 +59,30 @@ static void fail(struct op *const *batch, size_t n, const char *why)
 }
 
 static const char *const op_names[] = {
-    [OP_INSERT] = "insert", [OP_CLAIM] = "claim",         [OP_CLAIMED] = "claimed", [OP_HELD] = "held",
-    [OP_SETTLE] = "settle", [OP_RECURRING] = "recurring", [OP_SPAWN] = "spawn",     [OP_PUT] = "put",
-    [OP_MISSED] = "missed", [OP_KEY_PUT] = "key_put",     [OP_CATALOG] = "catalog", [OP_LEASE] = "lease",
-    [OP_FORGET] = "forget", [OP_BEAT] = "beat",           [OP_BURY] = "bury",       [OP_SHARE] = "share",
-    [OP_WISH] = "wish",     [OP_WISHES] = "wishes",
+    [OP_INSERT] = "insert",
+    [OP_CLAIM] = "claim",
+    [OP_CLAIMED] = "claimed",
+    [OP_HELD] = "held",
+    [OP_SETTLE] = "settle",
+    [OP_RECURRING] = "recurring",
+    [OP_SPAWN] = "spawn",
+    [OP_PUT] = "put",
+    [OP_MISSED] = "missed",
+    [OP_KEY_PUT] = "key_put",
+    [OP_CATALOG] = "catalog",
+    [OP_LEASE] = "lease",
+    [OP_FORGET] = "forget",
+    [OP_BEAT] = "beat",
+    [OP_BURY] = "bury",
+    [OP_SHARE] = "share",
+    [OP_WISH] = "wish",
+    [OP_WISHES] = "wishes",
+    [OP_HAND] = "hand",
+    [OP_HANDED] = "handed",
+    [OP_RUNNING] = "running",
+    [OP_KEEP] = "keep",
+    [OP_LEASES_OVER] = "leases over",
+    [OP_WORKER] = "worker",
 };
 
 static void trace_op(const struct sim_node *n, const struct op *op, const char *how)
@@ -134,6 +153,7 @@ static void apply_now(struct sim_node *node, struct op *const *batch, size_t n)
         trace_op(node, batch[i], "applied");
         tell_time(s, batch[i]);
         nodes_applied(node, batch[i]);
+        fleet_applied(node, batch[i]);
         if (batch[i]->kind != OP_SETTLE || batch[i]->rc)
             continue;
         const struct op_settle *op = (const struct op_settle *)batch[i];
@@ -248,6 +268,9 @@ static void answer_ghost(struct op *op)
             ((struct op_settle *)op)->v[i].stale = false;
         break;
     case OP_SPAWN: op->rc = ERR_CONFLICT; break;
+    case OP_HAND:
+    case OP_WORKER: break;
+    case OP_HANDED: ((struct op_handed *)op)->ret.n = 0; break;
     default: op->rc = ERR_UNAVAILABLE; break;
     }
     op->done(op);

@@ -2,6 +2,7 @@
 /* tests/support/node_world.h - a node by hand: a writer whose answers the test decides, runs that it ends, a clock that it sets. */
 #include <stdlib.h>
 
+#include "adapter/courier_direct.h"
 #include "adapter/events_memory.h"
 #include "adapter/queue_memory.h"
 #include "adapter/store_memory.h"
@@ -19,6 +20,7 @@ struct world {
     struct reader *reader;
     struct queue *queue;
     struct events *events;
+    struct courier *courier;
     struct zoneinfo *zones;
     struct metrics *metrics;
     struct writer writer;
@@ -34,6 +36,8 @@ struct world {
     uint64_t lives;
 };
 
+static void (*change_setup)(struct node_setup *setup)
+    __attribute__((unused));                            /* NULL, or what a test wants otherwise */
 static struct world *the_world __attribute__((unused)); /* of the test that runs: the callbacks' only way to it */
 
 static inline void submit(struct writer *w, struct op *op)
@@ -108,11 +112,14 @@ static inline void answer(struct world *w, enum op_kind kind)
 
 static inline void start_node(struct world *w)
 {
+    w->queue = queue_memory_new();
+    w->events = events_memory_new();
+    w->courier = courier_direct_new(
+        &(struct courier_ports){ .queue = w->queue, .take = w->queue, .publish = w->events, .poll = w->events });
     struct node_setup setup = { .writer = &w->writer,
                                 .clock = &w->clock,
                                 .shared = w->shared,
-                                .queue = w->queue = queue_memory_new(),
-                                .events = w->events = events_memory_new(),
+                                .courier = w->courier,
                                 .zones = w->zones,
                                 .book = w->book,
                                 .metrics = w->metrics,
@@ -124,6 +131,8 @@ static inline void start_node(struct world *w)
                                 .arm_max_ms = 1000,
                                 .visibility_ms = 30000 };
     setup.runners[TARGET_NOOP] = setup.runners[TARGET_HTTP] = &w->runner;
+    if (change_setup)
+        change_setup(&setup);
     w->node = node_new(&setup, w->now_ms);
     node_know_lane(w->node, (struct lane){ TENANT, S("default"), CLASS_NORMAL });
     step_at(w, w->now_ms);
@@ -178,15 +187,10 @@ static inline void settle_down(struct world *w)
     fail_msg("it never comes to rest");
 }
 
-static inline int teardown(void **state)
+static inline void free_world(struct world *w)
 {
-    struct world *w = *state;
-    node_drain(w->node);
-    node_give_up(w->node);
-    settle_down(w);
-    assert_true(node_is_idle(w->node));
-    assert_int_equal(node_status(w->node).scheduler.held, 0);
     node_free(w->node);
+    courier_direct_free(w->courier);
     queue_free(w->queue);
     events_free(w->events);
     reader_free(w->reader);
@@ -195,6 +199,17 @@ static inline int teardown(void **state)
     book_free(w->book);
     metrics_free(w->metrics);
     free(w);
+}
+
+static inline int teardown(void **state)
+{
+    struct world *w = *state;
+    node_drain(w->node);
+    node_give_up(w->node);
+    settle_down(w);
+    assert_true(node_is_idle(w->node));
+    assert_int_equal(node_status(w->node).scheduler.held, 0);
+    free_world(w);
     return 0;
 }
 
@@ -284,6 +299,7 @@ static inline void with_slots(struct world *w, size_t slots)
 {
     settle_down(w);
     node_free(w->node);
+    courier_direct_free(w->courier);
     queue_free(w->queue);
     events_free(w->events);
     w->slots = slots;
@@ -364,6 +380,7 @@ static inline void die_and_start_again(struct world *w)
     node_give_up(w->node);
     settle_down(w);
     node_free(w->node);
+    courier_direct_free(w->courier);
     queue_free(w->queue);
     events_free(w->events);
     store_free(w->store);

@@ -11,11 +11,12 @@
 
 #include "adapter/store_sqlite.h"
 #include "failing_vfs.h"
+#include "scratch.h"
 
 enum { NOW_MS = 1790000000 };
 
 struct fixture {
-    char directory[64];
+    char directory[SCRATCH_PATH + 8];
     struct store *store;
     struct uuid_gen ids;
     struct arena arena;
@@ -24,8 +25,8 @@ struct fixture {
 static inline int set_up(void **state)
 {
     struct fixture *f = xnew(*f);
-    char made[] = "/tmp/belfry-test-XXXXXX";
-    if (!mkdtemp(made))
+    char made[SCRATCH_PATH];
+    if (!scratch_make("belfry-test", made))
         return -1;
     snprintf(f->directory, sizeof f->directory, "%s/data", made);
     uuid_gen_init(&f->ids, 7);

@@ -402,7 +402,7 @@ static void run_now_of_a_recurring_task_spawns_one_more(void **state)
         assert_int_equal(o->started_ms + o->completed_ms, 0);
         assert_int_equal(o->cursor_ms + o->runs_count + o->skipped_count + o->last_run_ms, 0);
         assert_int_equal(o->schedule.interval_ms, 0);
-        assert_int_equal(o->schedule.end_ms, INT64_MAX);
+        assert_int_equal(o->schedule.end_ms, 0);
         assert_int_equal(o->priority, 6);
         assert_str(o->queue, "q");
         assert_str(o->payload, "[1]");

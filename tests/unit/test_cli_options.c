@@ -92,7 +92,7 @@ static void the_reference_has_a_row_for_every_option(void **state)
     size_t lines = 0;
     for (size_t i = 0; i < out.n; i++)
         lines += out.p[i] == '\n';
-    assert_int_equal(lines, SERVER_OPTION_COUNT + 2);
+    assert_int_equal(lines, SETTING_COUNT + 2);
     assert_non_null(strstr(buf_cstr(&out),
                            "\n| `worker.concurrency` | `BELFRY_WORKER_CONCURRENCY` | `--concurrency N` | "
                            "`1000` | 1 to 100000 | how many tasks run at once |\n"));

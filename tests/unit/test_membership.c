@@ -16,9 +16,12 @@ struct member {
     struct list pending;
     struct membership *m;
     int64_t skew_us, corrected_us; /* of its machine; by what it was corrected, 0: not yet */
+    int64_t beat_ms;               /* 0: BEAT */
     int64_t behind_us;
     bool silent;  /* stopped: it is not stepped */
     bool cut_off; /* nothing of it comes through */
+    bool fleet, aside;
+    struct courier *lease; /* NULL: the store's */
     int shares, found_dead, deaths;
 };
 
@@ -91,7 +94,14 @@ static void died(void *context, struct uuid id)
 static struct member *start(struct world *w, int i, bool shared)
 {
     struct member *x = &w->v[i];
-    *x = (struct member){ .world = w, .clock.ops = &clock_ops, .writer.ops = &writer_ops, .skew_us = x->skew_us };
+    *x = (struct member){ .world = w,
+                          .clock.ops = &clock_ops,
+                          .writer.ops = &writer_ops,
+                          .skew_us = x->skew_us,
+                          .beat_ms = x->beat_ms,
+                          .fleet = x->fleet,
+                          .aside = x->aside,
+                          .lease = x->lease };
     list_init(&x->pending);
     x->m = membership_new(&(struct membership_setup){ .writer = &x->writer,
                                                       .clock = &x->clock,
@@ -99,7 +109,10 @@ static struct member *start(struct world *w, int i, bool shared)
                                                       .version = S("1"),
                                                       .seed = (uint64_t)i + 1 + (uint64_t)w->steady_us,
                                                       .shared = shared,
-                                                      .beat_ms = BEAT,
+                                                      .fleet = x->fleet,
+                                                      .aside = x->aside,
+                                                      .lease = x->lease,
+                                                      .beat_ms = x->beat_ms ? x->beat_ms : BEAT,
                                                       .describe = describe,
                                                       .shares_changed = shares_changed,
                                                       .found_dead = found_dead,
@@ -246,6 +259,23 @@ static void who_is_silent_is_buried_within_three_seconds(void **state)
     assert_int_equal(count_alive(x), 1);
     assert_true(x->found_dead > 0);
     assert_int_equal(share_of(x), PARTITIONS);
+}
+
+/* A setting that is changed node by node. */
+static void who_beats_more_rarely_is_given_its_own_time(void **state)
+{
+    struct world *w = *state;
+    w->v[0].beat_ms = BEAT / 5;
+    struct member *x = start(w, 0, true), *y = start(w, 1, true);
+    pass(w, 10000);
+    assert_int_equal(x->deaths + y->deaths, 0);
+    y->cut_off = true;
+    int64_t cut_us = w->steady_us;
+    while (membership_may_fire(y->m) && w->steady_us - cut_us < 10000000)
+        pass(w, 50);
+    assert_int_equal(x->found_dead, 0);
+    pass(w, 2000);
+    assert_true(x->found_dead > 0);
 }
 
 /* Whoever buries must have waited longer than the buried one goes on firing. */
@@ -421,6 +451,73 @@ static void two_never_lead_at_once(void **state)
     assert_true(membership_is_leader(other->m));
 }
 
+static void who_stands_aside_has_no_share_and_keeps_nobody_waiting(void **state)
+{
+    struct world *w = *state;
+    w->v[0].aside = true;
+    struct member *aside = start(w, 0, true);
+    pass(w, 3000);
+    struct member *x = start(w, 1, true);
+    pass(w, 3000);
+    assert_int_equal(membership_company(x->m), COMPANY_NOBODY);
+    assert_true(membership_is_leader(x->m));
+    assert_false(membership_is_leader(aside->m));
+    assert_null(membership_own(x->m)); /* all is its own */
+    assert_int_equal(membership_ready_count(x->m), 1);
+}
+
+static void a_node_of_a_fleet_goes_on_beating_on_a_store_of_its_own_and_hears_of_workers(void **state)
+{
+    struct world *w = *state;
+    w->v[0].fleet = true;
+    struct member *x = start(w, 0, false);
+    pass(w, 1000);
+    assert_int_equal(membership_worker_slots(x->m), 0);
+    struct worker_row row = { .id = { { 3 } }, .name = S("w"), .version = S("1"), .doc = S("{}"), .slots = 40 };
+    struct op_worker op = { .op = { .kind = OP_WORKER }, .v = &row, .n = 1, .now_ms = clock_wall_ms(&x->clock) };
+    struct op *ops[] = { &op.op };
+    struct error e;
+    assert_ok(store_apply(w->store, ops, 1, &e), &e);
+    pass(w, 1000);
+    assert_int_equal(membership_worker_slots(x->m), 40);
+}
+
+static struct uuid lease_holder;
+static bool lease_let_go_early;
+
+static void submit_lease(struct courier *c, struct errand *e)
+{
+    (void)c;
+    struct errand_lease *x = container_of(e, struct errand_lease, errand);
+    bool ours = uuid_is_nil(lease_holder) || uuid_eq(lease_holder, x->holder);
+    lease_let_go_early = lease_let_go_early || !x->ttl_ms;
+    if (ours)
+        lease_holder = x->ttl_ms ? x->holder : (struct uuid){ 0 };
+    x->ret_held = ours && x->ttl_ms;
+    e->rc = ERR_OK;
+    e->done(e);
+}
+
+static void who_leads_may_be_for_another_to_say(void **state)
+{
+    static const struct courier_ops ops = { submit_lease, NULL, NULL };
+    struct courier lease = { .ops = &ops };
+    struct world *w = *state;
+    lease_holder = (struct uuid){ 0 };
+    lease_let_go_early = false;
+    w->v[0].lease = w->v[1].lease = &lease;
+    struct member *x = start(w, 0, true), *y = start(w, 1, true);
+    pass(w, 8000);
+    struct member *leader = membership_is_leader(x->m) ? x : y, *other = leader == x ? y : x;
+    assert_true(membership_is_leader(leader->m) && !membership_is_leader(other->m));
+    assert_true(uuid_eq(lease_holder, membership_id(leader->m)));
+    membership_close(leader->m);
+    membership_leave(leader->m);
+    assert_true(lease_let_go_early);
+    pass(w, 3000);
+    assert_true(membership_is_leader(other->m));
+}
+
 static void clocks_that_differ_are_corrected_by_the_stores(void **state)
 {
     struct world *w = *state;
@@ -447,6 +544,7 @@ int main(void)
         member_test(a_first_beat_that_fails_is_sent_again),
         member_test(nodes_share_all_partitions_and_one_leads),
         member_test(who_is_silent_is_buried_within_three_seconds),
+        member_test(who_beats_more_rarely_is_given_its_own_time),
         member_test(who_is_cut_off_fires_nothing_long_before_it_is_buried),
         member_test(an_outage_of_the_store_kills_nobody),
         member_test(who_was_stopped_buries_nobody_when_it_goes_on),
@@ -457,6 +555,9 @@ int main(void)
         member_test(of_two_that_come_at_once_one_waits_for_the_other),
         member_test(who_leaves_is_gone_at_once_and_leads_no_longer),
         member_test(two_never_lead_at_once),
+        member_test(who_stands_aside_has_no_share_and_keeps_nobody_waiting),
+        member_test(a_node_of_a_fleet_goes_on_beating_on_a_store_of_its_own_and_hears_of_workers),
+        member_test(who_leads_may_be_for_another_to_say),
         member_test(clocks_that_differ_are_corrected_by_the_stores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

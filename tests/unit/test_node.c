@@ -117,9 +117,10 @@ static void a_settlement_whose_answer_was_lost_still_leads_to_its_retry(void **s
     assert_true(w->runs[0]->task->fence == 2 && uuid_eq(w->runs[0]->task->id, t.id));
 }
 
-static enum err poll_nothing(struct events *ev, size_t max, struct arena *a, struct event_list *ret, struct error *e)
+static enum err poll_nothing(struct events *ev, size_t max, int64_t wait_ms, struct arena *a, struct event_list *ret,
+                             struct error *e)
 {
-    (void)ev, (void)max, (void)a, (void)ret;
+    (void)ev, (void)max, (void)wait_ms, (void)a, (void)ret;
     return error_set(e, ERR_UNAVAILABLE, "events are down");
 }
 

@@ -211,7 +211,7 @@ static void an_occurrence_asked_for_by_hand_runs_however_late(void **state)
     o.id = (struct uuid){ { 9 } };
     o.kind = TASK_OCCURRENCE;
     o.parent = t.id;
-    o.schedule = (struct schedule){ .end_ms = INT64_MAX };
+    o.schedule = (struct schedule){ 0 };
     o.due_ms = o.scheduled_ms = NOW + 1;
     o.cursor_ms = 0;
     struct op_insert op = { .op = { .kind = OP_INSERT }, .tasks = &o, .count = 1 };

@@ -493,6 +493,44 @@ static void help_wraps_at_a_hundred_columns_of_characters(void **state)
     buf_release(&b);
 }
 
+static const struct option brokers[] = {
+    { .key = "brokers.*", .flag = "broker", .type = OPTION_LIST, .value = "NAME=URL", .help = "where to" },
+    { .key = "count", .flag = "count", .type = OPTION_INT, .help = "how many" },
+};
+
+static void a_family_of_keys_is_a_list_of_names_and_texts(void **state)
+{
+    (void)state;
+    struct options o;
+    struct error e;
+    options_init(&o, brokers, array_count(brokers));
+    assert_ok(options_parse_file(&o, "f", S("[brokers]\na = x=1\nb.c = \"y\"\n"), &e), &e);
+    const struct option_value *v = option_get(&o, "broker");
+    assert_int_equal(v->list_count, 2);
+    assert_str(v->list[0], "a=x=1");
+    assert_str(v->list[1], "b.c=y");
+    assert_int_equal(options_parse_file(&o, "f", S("brokers.a = z"), &e), ERR_INVALID);
+    assert_says(&e, "is given twice");
+    assert_int_equal(options_parse_file(&o, "f", S("brokers. = z"), &e), ERR_INVALID); /* of no name */
+    options_release(&o);
+}
+
+static void what_belongs_to_others_who_share_the_file_is_passed_over(void **state)
+{
+    (void)state;
+    struct options o;
+    struct error e;
+    options_init(&o, brokers, array_count(brokers));
+    assert_int_equal(options_parse_file(&o, "f", S("color = true"), &e), ERR_INVALID);
+    o.beside = rows;
+    o.beside_count = array_count(rows);
+    assert_ok(options_parse_file(&o, "f", S("color = true\ncount = 3\n"), &e), &e);
+    assert_int_equal(option_get(&o, "count")->number, 3);
+    assert_int_equal(options_parse_file(&o, "f", S("zebra = true"), &e), ERR_INVALID);
+    assert_int_equal(options_parse_file(&o, "f", S("color = \"true"), &e), ERR_INVALID); /* the line must be sound */
+    options_release(&o);
+}
+
 int main(void)
 {
 #define WITH_LINE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -512,6 +550,8 @@ int main(void)
         WITH_LINE(a_wrong_file_names_line_and_key),
         WITH_LINE(keys_and_names_too_long_are_cut_not_overrun),
         WITH_LINE(a_file_beyond_its_limit_is_refused),
+        cmocka_unit_test(a_family_of_keys_is_a_list_of_names_and_texts),
+        cmocka_unit_test(what_belongs_to_others_who_share_the_file_is_passed_over),
         cmocka_unit_test(help_is_aligned_with_default_and_range),
         cmocka_unit_test(help_wraps_at_a_hundred_columns_of_characters),
     };

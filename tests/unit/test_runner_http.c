@@ -277,6 +277,27 @@ static void waiting_for_a_host_has_an_end(void **state)
     assert_int_equal(first.done, 1);
 }
 
+/* Behind others nobody looks at it; then it is judged as if it had come first. */
+static void what_waits_is_judged_when_its_turn_comes(void **state)
+{
+    struct fixture *f = *state;
+    f->setup.host_connections_max = 1;
+    struct probe p[4];
+    for (int i = 0; i < 4; i++) {
+        prepare(f, &p[i], "127.0.0.1", i == 0 ? "/silent" : "/ok", "");
+        if (i == 2)
+            p[i].task.target_config = S("{\"url\": \"http://user@127.0.0.1/\"}");
+        runner_start(runner(f), &p[i].run);
+        assert_int_equal(p[i].done, 0);
+    }
+    runner_abort(f->runner, &p[0].run);
+    finish(f, &p[3]);
+    assert_int_equal(p[1].outcome.kind, OUTCOME_OK);
+    assert_failed(&p[2], FAILURE_REFUSED, false, "url must not hold a user name or password");
+    assert_int_equal(p[3].outcome.kind, OUTCOME_OK);
+    assert_int_equal(f->target.requests, 2);
+}
+
 /* ---- abort ---- */
 
 static void an_aborted_call_ends_at_once(void **state)
@@ -426,7 +447,7 @@ static void the_socket_is_judged_again(void **state)
     struct fixture *f = *state;
     struct probe p;
     call_path(f, &p, "/ok");
-    container_of(runner(f), struct runner_http, base)->policy.allowed_count = 0;
+    container_of(runner(f), struct runner_http, base)->guard.policy.allowed_count = 0;
     prepare(f, &p, "127.0.0.1", "/ok", "");
     p.task.delivery = DELIVER_AT_MOST_ONCE; /* wants a connection of its own */
     call(f, &p);
@@ -547,6 +568,7 @@ int main(void)
         WITH_FIXTURE(a_silent_target_times_out),
         WITH_FIXTURE(a_connection_that_never_comes_times_out_unsent),
         WITH_FIXTURE(waiting_for_a_host_has_an_end),
+        WITH_FIXTURE(what_waits_is_judged_when_its_turn_comes),
         WITH_FIXTURE(an_aborted_call_ends_at_once),
         WITH_FIXTURE(a_waiting_call_is_aborted_unsent),
         WITH_FIXTURE(a_lookup_can_be_abandoned),

@@ -183,7 +183,7 @@ static void what_is_too_late_is_dropped_and_counted(void **state)
     assert_int_equal(node_status(w->node).scheduler.held, 1);
 }
 
-static enum err take_nothing(struct queue *q, const struct take *t, struct arena *a, struct tasks *ret, struct error *e)
+static enum err take_nothing(struct queue *q, const struct take *t, struct arena *a, struct taken *ret, struct error *e)
 {
     (void)q, (void)t, (void)a, (void)ret;
     return error_set(e, ERR_UNAVAILABLE, "the queue is down");

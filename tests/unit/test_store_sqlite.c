@@ -338,15 +338,15 @@ static void a_newer_schema_is_refused(void **state)
     edit_file(f, "INSERT INTO migrations (version, name, applied_ms) VALUES (9000, 'later', 5)");
     struct error e = { 0 };
     assert_int_equal(store_sqlite_open(f->directory, &f->store, &e), ERR_INVALID);
-    assert_says(&e, "has schema version 9000, this belfry knows up to 3: use a newer belfry");
+    assert_says(&e, "has schema version 9000, this belfry knows up to 4: use a newer belfry");
     struct store_migration *v;
     size_t count;
     assert_ok(store_sqlite_migrations(f->directory, &f->arena, &v, &count, &e), &e);
-    assert_int_equal(count, 4);
+    assert_int_equal(count, 5);
     assert_true(v[0].known && v[0].applied);
-    assert_int_equal(v[3].version, 9000);
-    assert_str(v[3].name, "later");
-    assert_true(!v[3].known && v[3].applied && v[3].applied_ms == 5);
+    assert_int_equal(v[4].version, 9000);
+    assert_str(v[4].name, "later");
+    assert_true(!v[4].known && v[4].applied && v[4].applied_ms == 5);
 }
 
 static void a_row_we_did_not_write_fails_only_who_reads_it(void **state)
@@ -400,10 +400,11 @@ static void migrations_go_down_and_up_again(void **state)
     struct store_migration *v;
     size_t count;
     assert_ok(store_sqlite_migrations(f->directory, &f->arena, &v, &count, &e), &e);
-    assert_int_equal(count, 3);
+    assert_int_equal(count, 4);
     assert_str(v[0].name, "spine");
     assert_str(v[1].name, "one_node");
     assert_str(v[2].name, "nodes");
+    assert_str(v[3].name, "fleet");
     assert_true(v[0].known && !v[0].applied);
 
     assert_ok(store_sqlite_migrate(f->directory, STORE_SQLITE_NEWEST, 1234, &e), &e);
@@ -416,10 +417,10 @@ static void migrations_go_down_and_up_again(void **state)
 
     assert_ok(store_sqlite_migrate(f->directory, 0, 5, &e), &e);
     assert_ok(store_sqlite_migrations(f->directory, &f->arena, &v, &count, &e), &e);
-    assert_int_equal(count, 3);
+    assert_int_equal(count, 4);
     assert_false(v[0].applied || v[1].applied);
-    assert_int_equal(store_sqlite_migrate(f->directory, 4, 5, &e), ERR_INVALID);
-    assert_says(&e, "there is no schema version 4: this belfry knows up to 3");
+    assert_int_equal(store_sqlite_migrate(f->directory, 5, 5, &e), ERR_INVALID);
+    assert_says(&e, "there is no schema version 5: this belfry knows up to 4");
 
     open_store(f);
     assert_int_equal(get(f, t.id, &t), ERR_NOT_FOUND);
@@ -427,6 +428,46 @@ static void migrations_go_down_and_up_again(void **state)
     assert_int_equal(claim(f).n, 1);
     assert_ok(store_sqlite_migrations(f->directory, &f->arena, &v, &count, &e), &e);
     assert_true(v[0].applied && v[0].applied_ms == 0);
+}
+
+static struct tasks lease(struct fixture *f)
+{
+    static const struct lease_terms terms = { NOW_MS + 60000, { "w", 1 } };
+    struct op_claim op = claim_op(f, &usual_lane);
+    op.lease = &terms;
+    op.max_suspects = 10;
+    apply(f, &op.op);
+    f->arena = op.op.arena;
+    return op.ret;
+}
+
+static void leases_go_down_and_up_with_data_in_place(void **state)
+{
+    struct fixture *f = *state;
+    struct error e = { 0 };
+    struct task v[4] = { plain_task(f), plain_task(f), plain_task(f), plain_task(f) };
+    v[0].target = v[1].target = v[2].target = TARGET_WORKER;
+    v[1].losses = SUSPECT_LOSSES;
+    v[2].due_ms = NOW_MS - 1;
+    v[2].requires = S("gpu");
+    v[3].target = TARGET_WORKFLOW;
+    open_store(f);
+    insert(f, v, 1);
+    assert_int_equal(lease(f).n, 1);
+    insert(f, v + 1, 3);
+    close_store(f);
+    assert_ok(store_sqlite_migrate(f->directory, 3, 5, &e), &e);
+    assert_ok(store_sqlite_migrate(f->directory, STORE_SQLITE_NEWEST, 5, &e), &e);
+    open_store(f);
+    struct tasks leased = lease(f);
+    assert_int_equal(leased.n, 2); /* not the WORKFLOW task */
+    assert_true(uuid_eq(leased.v[0].id, v[2].id) && uuid_eq(leased.v[1].id, v[1].id));
+    assert_int_equal(leased.v[0].requires.n, 0); /* what only the newer schema could hold is lost */
+    struct op_held held = { .op.kind = OP_HELD, .op.arena = f->arena, .max = 10 };
+    apply(f, &held.op);
+    f->arena = held.op.arena;
+    assert_int_equal(held.ret.n, 1); /* what was leased before is its node's again */
+    assert_true(uuid_eq(held.ret.v[0].id, v[0].id));
 }
 
 static void a_migration_that_fails_changes_nothing(void **state)
@@ -656,6 +697,7 @@ int main(void)
         T(a_row_we_did_not_write_fails_only_who_reads_it),
         T(a_claim_that_meets_such_a_row_fails_alone),
         T(migrations_go_down_and_up_again),
+        T(leases_go_down_and_up_with_data_in_place),
         T(a_migration_that_fails_changes_nothing),
         T(a_claims_row_goes_with_its_last_task),
         T(a_task_put_under_a_claim_is_held_by_it),

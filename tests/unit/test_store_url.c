@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "cli/options.h"
+#include "cli/secret_url.h"
 #include "cli/store_url.h"
 
 static void a_password_is_shown_nowhere(void **state)
@@ -25,7 +26,7 @@ static void a_password_is_shown_nowhere(void **state)
     for (size_t i = 0; i < array_count(rows); i++) {
         struct buf out;
         buf_init(&out, 256);
-        store_url_show(str_from(rows[i].url), &out);
+        secret_url_show(str_from(rows[i].url), &out);
         assert_string_equal(buf_cstr(&out), rows[i].shown);
         buf_release(&out);
     }

@@ -35,7 +35,7 @@ static void everything_but_the_target_has_a_default(void **state)
     assert_int_equal(t.created_ms, NOW_MS);
     assert_int_equal(t.updated_ms, NOW_MS);
     assert_int_equal(t.started_ms + t.completed_ms + t.attempts + t.losses, 0);
-    assert_int_equal(t.schedule.end_ms, INT64_MAX);
+    assert_int_equal(t.schedule.end_ms, 0); /* no schedule at all: nothing of it is stored */
     assert_false(t.deleted);
 }
 
@@ -306,8 +306,11 @@ static const struct {
     { "{'nmae':'x'," H "}", "nmae", "is unknown, did you mean 'name'?" },
     { "{'whatever':1," H "}", "whatever", "is unknown" },
     { "{'depends_on':[]," H "}", "depends_on", "is not supported yet" },
-    { "{'requires':[]," H "}", "requires", "is not supported yet" },
-    { "{'resources':{}," H "}", "resources", "is not supported yet" },
+    { "{'requires':'gpu'," H "}", "requires", "must be an array" },
+    { "{'requires':['a b']," H "}", "requires", "a label is made of letters" },
+    { "{'requires':['a,b']," H "}", "requires", "a label is made of letters" },
+    { "{'resources':{'cpu':-1}," H "}", "resources.cpu", "" },
+    { "{'resources':{'disk':1}," H "}", "resources.disk", "" },
     { "{'id':'x'," H "}", "id", "is set by Belfry and can not be given" },
     { "{'status':'PAUSED'," H "}", "status", "is set by Belfry and can not be given" },
     { "{'version':1," H "}", "version", "is set by Belfry and can not be given" },
@@ -435,9 +438,23 @@ static const struct {
     { "{'target_type':'FAX'}", "target_type", "must be one of HTTP_CALLBACK, QUEUE_MESSAGE, COMMAND, WORKER, WORKFLOW, NOOP, not 'FAX'" },
     { "{'target_type':'HTTP_CALLBACK'}", "target_config", "is required for an HTTP_CALLBACK" },
     { "{'target_type':'HTTP_CALLBACK','payload':{'webhook_url':'http://h'}}", "target_config", "is required for an HTTP_CALLBACK" },
-    { "{'target_type':'QUEUE_MESSAGE','target_config':{}}", "target_type", "QUEUE_MESSAGE is not supported yet; HTTP_CALLBACK and NOOP are" },
+    { "{'target_type':'QUEUE_MESSAGE'}", "target_config", "is required for a QUEUE_MESSAGE" },
+    { "{'target_type':'QUEUE_MESSAGE','target_config':{}}", "target_config.broker", "is required" },
+    { "{'target_type':'QUEUE_MESSAGE','target_config':{'broker':'jobs'}}", "target_config.destination", "is required" },
+    { "{'target_type':'QUEUE_MESSAGE','target_config':{'broker':'a b','destination':'d'}}", "target_config.broker", "must be a name" },
+    { "{'target_type':'QUEUE_MESSAGE','target_config':{'broker':'http://a','destination':'d'}}", "target_config.broker", "must be a name, or begin with redis://" },
+    { "{'target_type':'QUEUE_MESSAGE','target_config':{'broker':'redis://me:pw@a','destination':'d'}}", "target_config.broker", "must not hold a user or password" },
+    { "{'target_type':'QUEUE_MESSAGE','target_config':{'broker':'kafka://a?ssl.ca.location=/etc/passwd','destination':'d'}}", "target_config.broker", "must not hold parameters" },
+    { "{'target_type':'QUEUE_MESSAGE','target_config':{'broker':'redis://','destination':'d'}}", "target_config.broker", "has no host" },
+    { "{'target_type':'QUEUE_MESSAGE','target_config':{'broker':'redis://a,b','destination':'d'}}", "target_config.broker", "has too many hosts" },
+    { "{'target_type':'QUEUE_MESSAGE','target_config':{'broker':'redis://a:0','destination':'d'}}", "target_config.broker", "has a port that is not" },
+    { "{'target_type':'QUEUE_MESSAGE','target_config':{'broker':'kafka://a/b','destination':'d'}}", "target_config.broker", "has a path" },
+    { "{'target_type':'QUEUE_MESSAGE','target_config':{'broker':'j','destination':''}}", "target_config.destination", "" },
+    { "{'target_type':'QUEUE_MESSAGE','target_config':{'broker':'j','destination':'a\\nb'}}", "target_config.destination", "must not hold control characters" },
+    { "{'target_type':'QUEUE_MESSAGE','target_config':{'broker':'j','destination':'d','headers':{'Belfry-Fence':'1'}}}", "target_config.headers.Belfry-Fence", "cannot be set" },
+    { "{'target_type':'QUEUE_MESSAGE','target_config':{'broker':'j','destination':'d','url':'x'}}", "target_config.url", "" },
     { "{'target_type':'COMMAND'}", "target_type", "COMMAND is not supported yet" },
-    { "{'target_type':'WORKER'}", "target_type", "WORKER is not supported yet" },
+    { "{'target_type':'WORKER','target_config':{'url':'x'}}", "target_config.url", "" },
     { "{'target_type':'WORKFLOW'}", "target_type", "WORKFLOW is not supported yet" },
     { "{'target_type':'NOOP','target_config':{'url':'http://h'}}", "target_config.url", "is unknown" },
     { "{'target_type':'NOOP','target_config':[]}", "target_config", "must be an object, not an array" },

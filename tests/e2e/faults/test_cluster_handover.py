@@ -7,11 +7,11 @@ import time
 
 import pytest
 
-from chaos import DEAD_S
+from cluster import LONG
 from load import Load
 from oracle import Beat, judge
 from server import Reply, at, now_ms, until
-from test_cluster_faults import LONG, conclude, new_seed
+from test_cluster_faults import conclude, new_seed
 
 KILLS = 50 if LONG else 5
 LEADERS = 20 if LONG else 4
@@ -96,7 +96,7 @@ def test_a_node_that_leaves_in_peace_hands_over_at_once(make_cluster, postgres, 
     leaving = cluster.nodes[1]
     leaving.signal(signal.SIGTERM)
     assert leaving.ended() == 0, leaving.log()
-    cluster.settled(2, timeout_s=DEAD_S - 0.5)
+    cluster.settled(2, timeout_s=0.8 * cluster.dead_s)
     leaving.start()
     report = load.finish()
     assert not report.wrong and report.duplicated == 0, "\n".join(report.wrong[:20])

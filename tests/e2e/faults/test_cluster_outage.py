@@ -5,10 +5,11 @@ import time
 
 import pytest
 
+from cluster import LONG
 from load import Load
 from postgres import Postgres
 from server import Reply, now_ms, until
-from test_cluster_faults import LONG, conclude, new_seed
+from test_cluster_faults import LATE_MS, conclude, new_seed
 
 OUTAGE_S = 30 if LONG else 5
 FAILOVERS = 6 if LONG else 1
@@ -44,7 +45,7 @@ def test_an_outage_of_the_database_ends_no_node_and_repeats_nothing(make_cluster
     postgres.start()
     fault.to_ms = now_ms()
     flows(load)
-    report = conclude(load, cluster, counts, seed, f"outage ({how})")
+    report = conclude(load, cluster, counts, seed, f"outage ({how})", late_ms=OUTAGE_S * 1000 + LATE_MS)
     assert report.duplicated == 0
     client.wait_for(slow["id"], "COMPLETED")
     assert [x["status"] for x in client.get(f"/v1/tasks/{slow['id']}/executions").json["executions"]] == ["COMPLETED"]

@@ -1,0 +1,230 @@
+/* What becomes of a queue when its broker, or the way to it, fails. */
+#include <time.h>
+
+#include "amqp_world.h"
+
+static void what_waits_survives_a_restart_and_what_ran_lapses_once(void **state)
+{
+    struct world *w = *state;
+    struct task v[] = { some_task(w), some_task(w), some_task(w) };
+    push(w, v, 3);
+    struct tasks ran = take_exactly(w, 0, 1);
+    rabbitmq_do("restart");
+    struct lapses gone = lapse_exactly(w, 1);
+    assert_true(gone.v[0].fired && !gone.v[0].alone);
+    assert_true(uuid_eq(gone.v[0].task.id, ran.v[0].id));
+    struct tasks rest = take_exactly(w, 1, 2);
+    assert_true(uuid_eq(rest.v[0].id, v[1].id) && uuid_eq(rest.v[1].id, v[2].id));
+    take_none(w, 0);
+}
+
+static void what_a_crash_interrupted_is_all_there(void **state)
+{
+    struct world *w = *state;
+    struct task v[] = { some_task(w), some_task(w) };
+    push(w, v, 2);
+    uint64_t epoch = epoch_of(w->queue);
+    take_exactly(w, 0, 1);
+    let_queues_be_written_down();
+    rabbitmq_do("kill");
+    struct error e = { 0 };
+    bool unsure = true;
+    struct task t = some_task(w);
+    int64_t began = rabbit_now_ms();
+    assert_int_equal(try_push(w, &t, &unsure, &e), ERR_UNAVAILABLE);
+    assert_false(unsure);
+    assert_int_equal(try_push(w, &t, &unsure, &e), ERR_UNAVAILABLE);
+    assert_true(rabbit_now_ms() - began < 4000);
+    rabbitmq_do("start");
+    lapse_exactly(w, 1);
+    take_exactly(w, 1, 1);
+    assert_true(epoch_of(w->queue) == epoch);
+}
+
+static void a_closed_connection_is_a_lapse(void **state)
+{
+    struct world *w = *state;
+    struct task v[] = { some_task(w), some_task(w) };
+    push(w, v, 2);
+    struct tasks got = take_exactly(w, 0, 1);
+    rabbitmq_do("close-connections");
+    struct lapses gone = lapse_exactly(w, 1);
+    assert_true(uuid_eq(gone.v[0].task.id, got.v[0].id) && gone.v[0].fired);
+    ack(w, 0, &got.v[0]); /* too late, and fine */
+    take_exactly(w, 0, 1);
+    lapse_none(w);
+}
+
+/* Where the broker does not count deliveries, whoever gets one again does not run it. */
+static void a_classic_queue_lapses_too(void **state)
+{
+    struct world *w = *state;
+    struct task v[] = { some_task(w), some_task(w) };
+    push(w, v, 2);
+    struct tasks got = take_exactly(w, 0, 1);
+    rabbitmq_do("close-connections");
+    struct tasks next = take_exactly(w, 1, 1);
+    assert_true(uuid_eq(next.v[0].id, v[1].id));
+    struct lapses gone = lapse_exactly(w, 1);
+    assert_true(uuid_eq(gone.v[0].task.id, got.v[0].id) && gone.v[0].fired);
+    take_none(w, 1);
+}
+
+static void wait_blocked(struct world *w, bool is)
+{
+    int64_t end = rabbit_now_ms() + ENOUGH_MS;
+    struct error e = { 0 };
+    while ((rabbit_ready_to_publish(&hub_of(w->queue)->push, &e) != ERR_OK) != is && rabbit_now_ms() < end)
+        nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
+}
+
+static void a_broker_short_of_memory_refuses_at_once_and_workers_go_on(void **state)
+{
+    struct world *w = *state;
+    struct task v[] = { some_task(w), some_task(w), some_task(w) };
+    struct error e = { 0 };
+    bool unsure = true;
+    push(w, v, 1);
+    epoch_of(w->queue);
+    rabbitmq_do("alarm-on");
+    wait_blocked(w, true);
+    int64_t began = rabbit_now_ms();
+    assert_int_equal(try_push(w, &v[1], &unsure, &e), ERR_UNAVAILABLE);
+    assert_says(&e, "the broker is short of memory or disk");
+    assert_false(unsure);
+    struct queue *fresh =
+        rabbitmq_queue(w->prefix, "", NULL); /* one that comes only now learns it before it sends anything */
+    assert_int_equal(queue_push(fresh, &v[2], 1, &unsure, &e), ERR_UNAVAILABLE);
+    assert_says(&e, "the broker is short of memory or disk");
+    assert_false(unsure);
+    assert_true(rabbit_now_ms() - began < 4000);
+    queue_free(fresh);
+    ack(w, 0, &take_exactly(w, 0, 1).v[0]);
+    epoch_of(w->workers[0]);
+    rabbitmq_do("alarm-off");
+    wait_blocked(w, false);
+    push(w, v + 1, 1);
+    take_exactly(w, 0, 1);
+    lapse_none(w);
+}
+
+/* More than the network holds, while nobody reads it: the call ends all the same. */
+static void an_alarm_in_the_middle_of_a_push_ends_it(void **state)
+{
+    struct world *w = *state;
+    enum { MANY = 40, BIG = 1 << 20 };
+    struct task first = some_task(w), v[MANY];
+    struct error e = { 0 };
+    bool unsure = false;
+    push(w, &first, 1);
+    char *big = xmalloc(BIG);
+    memset(big, 'x', BIG);
+    big[0] = big[BIG - 1] = '"';
+    for (int i = 0; i < MANY; i++) {
+        v[i] = some_task(w);
+        v[i].payload = (struct str){ big, BIG };
+    }
+    rabbitmq_do("alarm-on");
+    int64_t began = rabbit_now_ms();
+    enum err rc;
+    while ((rc = queue_push(w->queue, v, MANY, &unsure, &e)) == ERR_OK && rabbit_now_ms() - began < ENOUGH_MS)
+        began = rabbit_now_ms();
+    assert_int_equal(rc, ERR_UNAVAILABLE);
+    assert_true(rabbit_now_ms() - began < 6000);
+    rabbitmq_do("alarm-off");
+    wait_blocked(w, false);
+    push(w, &first, 1);
+    free(big);
+}
+
+static void what_nobody_can_read_becomes_a_dead_letter(void **state)
+{
+    struct world *w = *state;
+    struct task t = some_task(w);
+    char dead[128];
+    push(w, &t, 1);
+    publish_text(w, route_name(w), "{\"v\":1,\"what\":\"is this\"}");
+    take_exactly(w, 0, 1);
+    take_none(w, 0);
+    snprintf(dead, sizeof dead, "%s.dead", w->prefix);
+    int64_t end = rabbit_now_ms() + ENOUGH_MS;
+    do
+        lapse_none(w);
+    while (rabbitmq_messages(dead) != 1 && rabbit_now_ms() < end);
+    assert_int_equal(rabbitmq_messages(dead), 1);
+    take_none(w, 1);
+}
+
+static void a_wiped_broker_begins_another_epoch(void **state)
+{
+    struct world *w = *state;
+    struct task v[] = { some_task(w), some_task(w) };
+    struct delivery_id id = { v[0].id, v[0].fence };
+    struct error e = { 0 };
+    bool known = false;
+    push(w, v, 1);
+    uint64_t before = epoch_of(w->queue);
+    assert_ok(queue_known(w->queue, &id, 1, &known, &e), &e);
+    assert_true(known);
+    rabbitmq_do("wipe");
+    assert_true(epoch_of(w->queue) != before);
+    assert_ok(queue_known(w->queue, &id, 1, &known, &e), &e);
+    assert_false(known);
+    assert_true(epoch_of(w->queue) == epoch_of(w->workers[0]));
+    push(w, v + 1, 1);
+    struct tasks got = take_exactly(w, 1, 1);
+    assert_true(uuid_eq(got.v[0].id, v[1].id));
+}
+
+static void of_several_hosts_the_one_that_answers_serves(void **state)
+{
+    struct world *w = *state;
+    const char *server = rabbitmq_server(), *at = strchr(server, '@'), *slash = strchr(at, '/');
+    char url[RABBITMQ_URL];
+    snprintf(url, sizeof url, "%.*s@127.0.0.1:1,%.*s%s?prefix=%s", (int)(at - server), server, (int)(slash - at - 1),
+             at + 1, slash, w->prefix);
+    struct queue *q = NULL;
+    struct error e = { 0 };
+    assert_ok(queue_amqp_open(&(struct amqp_setup){ .url = str_from(url) }, &q, &e), &e);
+    struct task t = some_task(w);
+    bool unsure;
+    assert_ok(queue_push(q, &t, 1, &unsure, &e), &e);
+    take_exactly(w, 0, 1);
+    queue_free(q);
+}
+
+static void tls_is_spoken_with_who_can_prove_it_is_the_one(void **state)
+{
+    struct world *w = *state;
+    char url[RABBITMQ_URL];
+    struct queue *q = NULL;
+    struct error e = { 0 };
+    struct task t = some_task(w);
+    bool unsure;
+    snprintf(url, sizeof url, "%s&prefix=%s", getenv("BELFRY_TEST_RABBITMQ_TLS"), w->prefix);
+    assert_ok(queue_amqp_open(&(struct amqp_setup){ .url = str_from(url) }, &q, &e), &e);
+    assert_ok(queue_push(q, &t, 1, &unsure, &e), &e);
+    queue_free(q);
+    take_exactly(w, 0, 1);
+    /* By those whom the system trusts, nobody vouches for it. */
+    snprintf(strchr(url, '?'), 64, "?prefix=%s", w->prefix);
+    assert_ok(queue_amqp_open(&(struct amqp_setup){ .url = str_from(url) }, &q, &e), &e);
+    assert_int_equal(queue_push(q, &t, 1, &unsure, &e), ERR_UNAVAILABLE);
+    assert_false(unsure);
+    queue_free(q);
+}
+
+#define classic_test(f) cmocka_unit_test_setup_teardown(f, world_open_classic, world_close)
+static const struct CMUnitTest tests[] = {
+    amqp_test(what_waits_survives_a_restart_and_what_ran_lapses_once),
+    amqp_test(what_a_crash_interrupted_is_all_there),
+    amqp_test(a_closed_connection_is_a_lapse),
+    classic_test(a_classic_queue_lapses_too),
+    amqp_test(a_broker_short_of_memory_refuses_at_once_and_workers_go_on),
+    amqp_test(an_alarm_in_the_middle_of_a_push_ends_it),
+    amqp_test(what_nobody_can_read_becomes_a_dead_letter),
+    amqp_test(a_wiped_broker_begins_another_epoch),
+    amqp_test(of_several_hosts_the_one_that_answers_serves),
+    amqp_test(tls_is_spoken_with_who_can_prove_it_is_the_one),
+};
+const struct test_list fault_tests = { tests, array_count(tests) };

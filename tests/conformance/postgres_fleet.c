@@ -1,0 +1,320 @@
+/* What holds of handed claims and of leases when several nodes are at one PostgreSQL; and the step of the schema that they came with. */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "postgres_sessions.h"
+#include "store_fleet.h"
+
+/* ---- leases ---- */
+
+enum { NODES = 3, MANY = 1500, EACH = 41 };
+
+struct lessor {
+    struct store *store;
+    uint8_t number;
+    struct uuid ids[MANY];
+    size_t n;
+    pthread_t thread;
+    bool failed;
+};
+
+static void *lease_all(void *context)
+{
+    static const struct lease_terms terms = { NOW + 60000, { "w", 1 } };
+    struct lessor *c = context;
+    struct uuid_gen ids;
+    uuid_gen_init(&ids, c->number);
+    for (int empty = 0; empty < 3 && !c->failed;) {
+        struct lane_quota lane = { .lane = some_lane(), .max = EACH };
+        struct op_claim op = { .op.kind = OP_CLAIM,
+                               .claim = uuid_next(&ids, NOW),
+                               .node = { { c->number } },
+                               .lease = &terms,
+                               .lanes = &lane,
+                               .lane_count = 1,
+                               .now_ms = NOW,
+                               .until_ms = NOW,
+                               .max = EACH,
+                               .max_bytes = 1 << 20 };
+        struct op *base = &op.op;
+        struct error e;
+        arena_init(&op.op.arena, 1 << 24);
+        c->failed = store_apply(c->store, &base, 1, &e) || op.op.rc;
+        for (size_t i = 0; !c->failed && i < op.ret.n && c->n < MANY; i++)
+            c->ids[c->n++] = op.ret.v[i].id;
+        empty = op.ret.n ? 0 : empty + 1;
+        arena_release(&op.op.arena);
+    }
+    return NULL;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    return uuid_cmp(*(const struct uuid *)a, *(const struct uuid *)b);
+}
+
+static void nodes_that_lease_at_once_give_each_task_once(void **state)
+{
+    struct world *w = *state;
+    struct task *tasks = xcalloc(MANY, sizeof *tasks);
+    for (int i = 0; i < MANY; i++)
+        tasks[i] = some_worker_task(w);
+    for (int i = 0; i < MANY; i += 500)
+        insert(w, tasks + i, 500);
+    struct lessor *nodes = xcalloc(NODES, sizeof *nodes);
+    for (int i = 0; i < NODES; i++) {
+        nodes[i].store = another_node();
+        nodes[i].number = (uint8_t)(i + 1);
+    }
+    for (int i = 0; i < NODES; i++)
+        assert_int_equal(pthread_create(&nodes[i].thread, NULL, lease_all, &nodes[i]), 0);
+    struct uuid *all = xcalloc((size_t)NODES * MANY, sizeof *all);
+    size_t n = 0;
+    for (int i = 0; i < NODES; i++) {
+        assert_int_equal(pthread_join(nodes[i].thread, NULL), 0);
+        assert_false(nodes[i].failed);
+        memcpy(all + n, nodes[i].ids, nodes[i].n * sizeof *all);
+        n += nodes[i].n;
+        store_free(nodes[i].store);
+    }
+    assert_int_equal(n, MANY);
+    qsort(all, n, sizeof *all, by_id);
+    for (size_t i = 1; i < n; i++)
+        assert_true(uuid_cmp(all[i - 1], all[i]) < 0);
+    assert_int_equal(postgres_number(url, "SELECT count(*) FROM task_leases"), MANY);
+    free(all);
+    free(nodes);
+    free(tasks);
+}
+
+/* Somebody settles the task as lost while its worker goes on with it: one of them is first, and both are told the truth. */
+static void who_keeps_a_lease_and_who_ends_it_agree(void **state)
+{
+    struct world *w = *state;
+    struct store *other = another_node();
+    int kept = 0, late = 0;
+    for (int i = 0; i < 60; i++) {
+        struct task t = some_worker_task(w), leased = lease_one(w, &t);
+        struct settlement v = settlement_of(&leased, TASK_COMPLETED);
+        struct op_settle settle = { .op.kind = OP_SETTLE, .v = &v, .n = 1, .now_ms = NOW };
+        struct lease_keep k = { .id = t.id, .fence = leased.fence, .until_ms = NOW + 90000 };
+        struct op_keep keep_op = { .op.kind = OP_KEEP, .tenant = TENANT, .v = &k, .n = 1, .now_ms = NOW };
+        struct call a, b;
+        start(&a, w->store, i % 2 ? &settle.op : &keep_op.op);
+        start(&b, other, i % 2 ? &keep_op.op : &settle.op);
+        assert_int_equal(finish(&a), ERR_OK);
+        assert_int_equal(finish(&b), ERR_OK);
+        arena_release(&settle.op.arena);
+        arena_release(&keep_op.op.arena);
+        assert_false(v.stale);
+        k.ret_kept ? kept++ : late++;
+        assert_false(is_leased(w, TENANT, t.id, &(struct lease_row){ 0 }));
+        for (size_t j = 0; j < w->arena_count; j++)
+            arena_release(&w->arenas[j]);
+        w->arena_count = 0;
+    }
+    printf("# %d kept, %d late\n", kept, late);
+    assert_int_equal(postgres_number(url, "SELECT count(*) FROM task_leases"), 0); /* no row outlives its task */
+    store_free(other);
+}
+
+static void keeping_does_not_wait_for_who_only_reads_the_task(void **state)
+{
+    struct world *w = *state;
+    struct task t = some_worker_task(w), leased = lease_one(w, &t);
+    PGconn *other = postgres_session(url);
+    postgres_say(other, "BEGIN; SELECT FROM tasks FOR UPDATE");
+    assert_true(keep(w, &leased, NOW + 1).ret_kept);
+    postgres_say(other, "ROLLBACK");
+    PQfinish(other);
+}
+
+/* ---- handing ---- */
+
+static bool dead_hand(struct world *w, struct uuid node, struct uuid claim)
+{
+    struct op_hand op = { .op.kind = OP_HAND, .node = node, .claims = &claim, .n = 1 };
+    enum err rc = world_apply(w, &op.op);
+    assert_true(rc == ERR_OK || (rc == ERR_CONFLICT && strcmp(op.op.error.field, "node") == 0));
+    return rc != ERR_OK;
+}
+
+/* A node that is buried at that moment has handed a claim, or others find it: never both, never neither. */
+static void what_is_handed_while_its_node_is_buried_is_one_or_the_other(void **state)
+{
+    struct world *w = *state;
+    struct store *other = another_node();
+    struct uuid looks = fresh_id(w);
+    int handed_first = 0, buried_first = 0;
+    for (int i = 0; i < 40; i++) {
+        struct uuid node = fresh_id(w);
+        beat(w, node);
+        struct task t = some_task(w), claimed = claim_one(w, &t, node);
+        struct op_hand op = { .op.kind = OP_HAND, .node = node, .claims = &claimed.claim, .n = 1 };
+        struct op_bury bury_op = { .op.kind = OP_BURY, .node = node, .beats = 1, .now_ms = NOW };
+        struct call a, b;
+        start(&a, other, &op.op);
+        start(&b, w->store, &bury_op.op);
+        enum err rc = finish(&a);
+        assert_int_equal(finish(&b), ERR_OK);
+        arena_release(&op.op.arena);
+        arena_release(&bury_op.op.arena);
+        if (!bury_op.ret_buried)
+            assert_true(bury(w, node, 1));
+        bool found = left_behind(w, looks).n == 1;
+        assert_int_equal(found, rc != ERR_OK);
+        assert_int_equal(handed(w).n, found ? 0 : 1);
+        assert_true(dead_hand(w, node, claimed.claim));
+        rc ? buried_first++ : handed_first++;
+        struct settlement v = settlement_of(&claimed, TASK_COMPLETED);
+        assert_true(settle_with(w, &v));
+        for (size_t j = 0; j < w->arena_count; j++)
+            arena_release(&w->arenas[j]);
+        w->arena_count = 0;
+    }
+    printf("# %d handed first, %d buried first\n", handed_first, buried_first);
+    store_free(other);
+}
+
+static void who_hands_and_who_settles_go_on_together(void **state)
+{
+    struct world *w = *state;
+    struct store *other = another_node();
+    struct uuid node = fresh_id(w);
+    beat(w, node);
+    for (int i = 0; i < 40; i++) {
+        struct task v[] = { some_task(w), some_task(w) };
+        struct task x = claim_one(w, &v[0], node), y = claim_one(w, &v[1], node);
+        struct uuid claims[] = { y.claim, x.claim };
+        struct settlement done[] = { settlement_of(&x, TASK_COMPLETED), settlement_of(&y, TASK_COMPLETED) };
+        struct op_hand op = { .op.kind = OP_HAND, .node = node, .claims = claims, .n = 2 };
+        struct op_settle settle = { .op.kind = OP_SETTLE, .v = done, .n = 2, .now_ms = NOW };
+        struct call a, b;
+        start(&a, other, &op.op);
+        start(&b, w->store, &settle.op);
+        assert_int_equal(finish(&a), ERR_OK);
+        assert_int_equal(finish(&b), ERR_OK);
+        arena_release(&op.op.arena);
+        arena_release(&settle.op.arena);
+        assert_false(done[0].stale || done[1].stale);
+        for (size_t j = 0; j < w->arena_count; j++)
+            arena_release(&w->arenas[j]);
+        w->arena_count = 0;
+    }
+    assert_int_equal(postgres_number(url, "SELECT count(*) FROM claims"), 0);
+    store_free(other);
+}
+
+/* ---- what was settled for others ---- */
+
+struct ear {
+    struct store_watch watch;
+    pthread_mutex_t lock;
+    pthread_cond_t told;
+    struct delivery_name *v;
+    size_t n;
+    int calls;
+    bool ready;
+};
+
+static void hear(struct store_watch *watch, const struct store_news *news)
+{
+    struct ear *ear = container_of(watch, struct ear, watch);
+    pthread_mutex_lock(&ear->lock);
+    ear->ready = ear->ready || news->all;
+    ear->calls += news->settled_count > 0;
+    if (news->settled_count) {
+        ear->v = xrealloc(ear->v, (ear->n + news->settled_count) * sizeof *ear->v);
+        memcpy(ear->v + ear->n, news->settled, news->settled_count * sizeof *ear->v);
+        ear->n += news->settled_count;
+    }
+    pthread_cond_signal(&ear->told);
+    pthread_mutex_unlock(&ear->lock);
+}
+
+static void wait_for(struct ear *ear, size_t n)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 30;
+    pthread_mutex_lock(&ear->lock);
+    while (!ear->ready || ear->n < n)
+        assert_int_equal(pthread_cond_timedwait(&ear->told, &ear->lock, &until), 0);
+    pthread_mutex_unlock(&ear->lock);
+}
+
+static void others_hear_which_tasks_were_settled_and_one_does_not_hear_itself(void **state)
+{
+    struct world *w = *state;
+    enum { COUNT = 5000 };
+    struct store *other = another_node();
+    struct ear ear = { .watch.heard = hear, .lock = PTHREAD_MUTEX_INITIALIZER, .told = PTHREAD_COND_INITIALIZER };
+    struct ear own = { .watch.heard = hear, .lock = PTHREAD_MUTEX_INITIALIZER, .told = PTHREAD_COND_INITIALIZER };
+    store_watch(other, &ear.watch);
+    store_watch(w->store, &own.watch);
+    wait_for(&ear, 0);
+    wait_for(&own, 0);
+    struct delivery_name *v = xcalloc(COUNT, sizeof *v);
+    for (int i = 0; i < COUNT; i++)
+        v[i] = (struct delivery_name){ fresh_id(w), i % 3 ? i + 1 : INT64_MAX - i };
+    store_tell(w->store, v, COUNT);
+    wait_for(&ear, COUNT);
+    store_tell(other, v, 1); /* back: what it hears then is all that it hears */
+    wait_for(&own, 1);
+    assert_int_equal(own.n, 1);
+    assert_int_equal(ear.n, COUNT);
+    for (int i = 0; i < COUNT; i++)
+        assert_true(uuid_eq(ear.v[i].id, v[i].id) && ear.v[i].fence == v[i].fence);
+    store_watch(other, NULL);
+    store_watch(w->store, NULL);
+    store_free(other);
+    free(ear.v);
+    free(own.v);
+    free(v);
+}
+
+/* ---- the step ---- */
+
+static void the_step_goes_down_and_up_with_data_in_place(void **state)
+{
+    struct world *w = *state;
+    struct error e = { 0 };
+    struct task v[] = { some_worker_task(w), some_worker_task(w), some_worker_task(w), some_task(w) };
+    v[1].losses = SUSPECT_LOSSES;
+    v[2].due_ms = NOW + 1;
+    v[3].target = TARGET_WORKFLOW;
+    struct task leased = lease_one(w, &v[0]), queued = some_task(w);
+    insert(w, v + 1, 3);
+    queued = claim_one(w, &queued, fresh_id(w));
+    store_free(w->store);
+    reader_free(w->reader);
+    assert_ok(store_postgres_migrate(url, clock_system(), 1, &e), &e);
+    assert_int_equal(postgres_number(url, "SELECT count(*) FROM tasks JOIN lanes USING (lane) WHERE pool = 1"), 4);
+    assert_ok(store_postgres_migrate(url, clock_system(), STORE_POSTGRES_NEWEST, &e), &e);
+    assert_ok(postgres_open(url, &w->store, &e), &e);
+    assert_ok(store_reader(w->store, &w->reader, &e), &e);
+    assert_int_equal(left_behind(w, fresh_id(w)).n, 2); /* what was leased is its node's again */
+    struct lane_quota lane = { some_lane(), 10 };
+    struct op_claim op = lease_from(w, &lane, 1);
+    op.now_ms = op.until_ms = NOW + 1;
+    op.max_suspects = 10;
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    assert_tasks(&op.ret, &v[2].id, &v[1].id);
+    assert_true(runs(w, leased.id, leased.fence) && runs(w, queued.id, queued.fence));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        store_test(nodes_that_lease_at_once_give_each_task_once),
+        store_test(who_keeps_a_lease_and_who_ends_it_agree),
+        store_test(keeping_does_not_wait_for_who_only_reads_the_task),
+        store_test(what_is_handed_while_its_node_is_buried_is_one_or_the_other),
+        store_test(who_hands_and_who_settles_go_on_together),
+        store_test(others_hear_which_tasks_were_settled_and_one_does_not_hear_itself),
+        store_test(the_step_goes_down_and_up_with_data_in_place),
+    };
+    adapter_under_test = &here;
+    return cmocka_run_group_tests_name("postgres_fleet", tests, NULL, NULL);
+}

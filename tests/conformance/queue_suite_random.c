@@ -1,0 +1,147 @@
+/* Whatever is pushed, taken, renewed, recalled, acknowledged or left to lapse, in any order: a model that counts along. */
+#include "queue_world.h"
+
+enum { COUNT = 3000, COUNT_FAR = 400 };
+
+struct piece {
+    struct task task;
+    enum { WAITS, TAKEN, GONE, DONE } is;
+    int worker; /* who has it */
+};
+
+struct model {
+    struct world *w;
+    struct prng r;
+    struct piece *v;
+    size_t count, pushed, done, lapses;
+    size_t last[CLASS_HIGH + 1]; /* delivered of each class: nothing comes out of its order */
+};
+
+static struct piece *piece_of(struct model *m, const struct task *t)
+{
+    assert_in_range(t->timeout_ms, 0, m->count - 1);
+    return &m->v[t->timeout_ms];
+}
+
+static void finish(struct model *m, struct piece *p)
+{
+    p->is = DONE;
+    m->done++;
+}
+
+static void push_some(struct model *m)
+{
+    if (m->w->queue->ops->push_again && m->pushed && prng_below(&m->r, 10) == 0) {
+        struct piece *again = &m->v[prng_below(&m->r, m->pushed)];
+        if (again->is == WAITS || again->is == TAKEN || again->is == GONE)
+            push(m->w, &again->task, 1);
+    }
+    struct task fresh[3];
+    size_t n = 0;
+    for (size_t want = prng_below(&m->r, 4); n < want && m->pushed < m->count; n++) {
+        struct piece *p = &m->v[m->pushed];
+        p->task = some_task(m->w);
+        p->task.timeout_ms = (int64_t)m->pushed++; /* its place */
+        p->task.priority = (int)prng_below(&m->r, PRIORITY_MAX + 1);
+        fresh[n] = p->task;
+    }
+    push(m->w, fresh, n);
+}
+
+static void take_some(struct model *m)
+{
+    int worker = (int)prng_below(&m->r, WORKERS);
+    struct take t = take_of(m->w, worker, 1 + prng_below(&m->r, 3));
+    t.wait_ms = m->pushed == m->count ? 20 : 0;
+    struct tasks got = take_with(m->w, worker, &t).tasks;
+    assert_true(got.n <= t.max);
+    for (size_t i = 0; i < got.n; i++) {
+        struct piece *p = piece_of(m, &got.v[i]);
+        assert_int_equal(p->is, WAITS);
+        assert_same_delivery(&got.v[i], &p->task);
+        size_t *last = &m->last[priority_class_of(p->task.priority)];
+        assert_true(!adapter_under_test->orders || (size_t)p->task.timeout_ms + 1 > *last);
+        *last = (size_t)p->task.timeout_ms + 1;
+        p->is = TAKEN;
+        p->worker = worker;
+    }
+}
+
+static void lapse_some(struct model *m)
+{
+    struct lapses gone = lapse_now(m->w);
+    for (size_t i = 0; i < gone.n; i++) {
+        struct piece *p = piece_of(m, &gone.v[i].task);
+        assert_true(p->is == TAKEN || p->is == GONE);
+        m->lapses += p->is == TAKEN;
+        p->is = GONE;
+    }
+}
+
+/* One in seven is left to lapse, where that is a matter of time. */
+static void treat(struct model *m, struct piece *p)
+{
+    bool left = adapter_under_test->timeouts && p->task.timeout_ms % 7 == 0;
+    switch (p->is) {
+    case WAITS:
+        if (adapter_under_test->recalls && prng_below(&m->r, 4) == 0) {
+            assert_true(recall(m->w, &p->task));
+            finish(m, p);
+        }
+        break;
+    case TAKEN:
+        assert_false(recall(m->w, &p->task));
+        if (!left && prng_below(&m->r, 3) == 0)
+            renew(m->w, p->worker, &p->task);
+        else if (!left) {
+            ack(m->w, p->worker, &p->task);
+            finish(m, p);
+        }
+        break;
+    case GONE:
+        ack_lapse(m->w, &p->task);
+        finish(m, p);
+        break;
+    case DONE: ack(m->w, p->worker, &p->task); break;
+    }
+    if (adapter_under_test->knows)
+        assert_true(is_known(m->w, &p->task) == (p->is != DONE));
+}
+
+/* Towards the end most are done, and the rest is wanted. */
+static struct piece *some_piece(struct model *m)
+{
+    struct piece *p = &m->v[prng_below(&m->r, m->pushed)];
+    for (size_t i = 0; i < m->count && p->is == DONE && m->pushed == m->count; i++)
+        p = p + 1 < m->v + m->count ? p + 1 : m->v;
+    return p;
+}
+
+static void random_steps_lose_and_repeat_nothing(void **state)
+{
+    struct world *w = *state;
+    struct model m = { .w = w, .r = seeded_prng("queue") };
+    m.count = adapter_under_test->own_clock ? COUNT_FAR : COUNT;
+    m.v = xcalloc(m.count, sizeof *m.v);
+    for (int step = 0; m.done < m.count; step++) {
+        if (step > 100000)
+            fail_msg("%zu of %zu came to an end", m.done, m.count);
+        push_some(&m);
+        take_some(&m);
+        lapse_some(&m);
+        for (int i = 0; i < 3 && m.pushed; i++)
+            treat(&m, some_piece(&m));
+        pass(w, 1);
+        arena_reset(&w->arena);
+    }
+    assert_true(!adapter_under_test->timeouts || m.lapses > 10);
+    take_none(w, 0);
+    assert_int_equal(lapse_now(w).n, 0);
+    assert_true(!adapter_under_test->counts || queue_depth(w->queue) == 0);
+    free(m.v);
+}
+
+static const struct CMUnitTest tests[] = {
+    queue_test(random_steps_lose_and_repeat_nothing),
+};
+const struct test_list random_tests = { tests, array_count(tests) };

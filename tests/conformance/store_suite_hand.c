@@ -1,0 +1,345 @@
+/* OP_HAND, OP_HANDED and OP_RUNNING: what a queue has, whatever becomes of who put it there. */
+#include "store_fleet.h"
+
+static struct task claimed_by(struct world *w, struct uuid node)
+{
+    struct task t = some_task(w);
+    return claim_one(w, &t, node);
+}
+
+static struct uuid some_node(struct world *w)
+{
+    struct uuid node = fresh_id(w);
+    beat(w, node);
+    return node;
+}
+
+/* ---- OP_HAND ---- */
+
+static void what_was_handed_is_not_left_behind(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = some_node(w), other = some_node(w);
+    struct task stays = claimed_by(w, node), goes = claimed_by(w, node);
+    hand(w, node, goes.claim);
+    assert_true(bury(w, node, 1));
+    assert_true(beat(w, other).ret_held_by_dead);
+    struct tasks left = left_behind(w, other);
+    assert_tasks(&left, &stays.id);
+    struct settlement v = settlement_of(&stays, TASK_COMPLETED);
+    assert_true(settle_with(w, &v));
+    assert_false(beat(w, other).ret_held_by_dead);
+    v = settlement_of(&goes, TASK_COMPLETED);
+    assert_true(settle_with(w, &v)); /* by whoever hears of its outcome */
+}
+
+static void a_task_that_was_handed_and_is_claimed_again_is_held_again(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = some_node(w), other = some_node(w);
+    struct task t = claimed_by(w, node);
+    hand(w, node, t.claim);
+    struct settlement v = settlement_of(&t, TASK_SCHEDULED);
+    v.verdict.due_ms = NOW;
+    assert_true(settle_with(w, &v));
+    struct lane_quota lane = { some_lane(), 1 };
+    struct op_claim op = claim_of(w, &lane, 1);
+    op.node = node;
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    assert_true(bury(w, node, 1));
+    struct tasks left = left_behind(w, other);
+    assert_tasks(&left, &t.id);
+}
+
+static void claims_that_hold_nothing_or_are_others_are_passed_over(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = some_node(w), other = some_node(w);
+    struct task done = claimed_by(w, node), theirs = claimed_by(w, other), mine = claimed_by(w, node);
+    struct settlement v = settlement_of(&done, TASK_COMPLETED);
+    assert_true(settle_with(w, &v));
+    struct uuid claims[] = { done.claim, theirs.claim, fresh_id(w), mine.claim, mine.claim };
+    assert_int_equal(hand_all(w, node, claims, array_count(claims)), ERR_OK);
+    assert_int_equal(hand_all(w, node, NULL, 0), ERR_OK);
+    struct tasks t = handed(w);
+    assert_tasks(&t, &mine.id);
+    assert_true(bury(w, other, 1));
+    struct tasks left = left_behind(w, node);
+    assert_tasks(&left, &theirs.id);
+}
+
+static void a_node_that_is_dead_hands_nothing(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = some_node(w), other = some_node(w);
+    struct task t = claimed_by(w, node);
+    assert_true(bury(w, node, 1));
+    struct op_hand op = { .op.kind = OP_HAND, .node = node, .claims = &t.claim, .n = 1 };
+    assert_int_equal(world_apply(w, &op.op), ERR_CONFLICT);
+    assert_string_equal(op.op.error.field, "node");
+    assert_int_equal(handed(w).n, 0);
+    assert_int_equal(left_behind(w, other).n, 1);
+}
+
+static void what_was_handed_is_wished_back_of_who_claimed_it(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = some_node(w);
+    struct task t = claimed_by(w, node);
+    hand(w, node, t.claim);
+    struct op_wish wish = { .id = t.id, .fence = t.fence, .abort = true };
+    assert_ok(wish_with(w, &wish), &wish.op.error);
+    assert_true(uuid_eq(wish.ret_owner, node));
+    assert_true(beat(w, node).ret_wished);
+    assert_int_equal(wishes_of(w, node, 10).ret_count, 1);
+}
+
+/* ---- OP_HANDED ---- */
+
+static void what_was_handed_comes_by_id_in_pages(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = some_node(w);
+    struct task v[] = { some_task(w), some_task(w), some_task(w), some_task(w) };
+    insert(w, v, 4);
+    for (int i = 0; i < 2; i++) { /* of two claims, neither of which has all */
+        struct lane_quota lane = { some_lane(), 2 };
+        struct op_claim op = claim_of(w, &lane, 1);
+        op.node = node;
+        assert_ok(world_apply(w, &op.op), &op.op.error);
+        hand(w, node, op.claim);
+    }
+    struct op_handed first = handed_behind(w, INT64_MAX, (struct uuid){ 0 }, 3);
+    assert_tasks(&first.ret, &v[0].id, &v[1].id, &v[2].id);
+    assert_true(first.ret_more);
+    struct task now = get(w, v[0].id);
+    assert_same_task(&now, &first.ret.v[0]);
+    struct op_handed second = handed_behind(w, INT64_MAX, v[2].id, 3);
+    assert_tasks(&second.ret, &v[3].id);
+    assert_false(second.ret_more);
+    struct op_handed exact = handed_behind(w, INT64_MAX, v[1].id, 2);
+    assert_true(exact.ret.n == 2 && !exact.ret_more);
+    assert_int_equal(handed_behind(w, INT64_MAX, v[3].id, 3).ret.n, 0);
+}
+
+static void only_claims_from_before_that_time_are_told(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = some_node(w);
+    struct task t = claimed_by(w, node); /* its claim's id is from NOW */
+    hand(w, node, t.claim);
+    assert_int_equal(handed_behind(w, NOW, (struct uuid){ 0 }, 3).ret.n, 0);
+    assert_int_equal(handed_behind(w, NOW + 1, (struct uuid){ 0 }, 3).ret.n, 1);
+    assert_int_equal(handed_behind(w, 0, (struct uuid){ 0 }, 3).ret.n, 0);
+}
+
+static void what_is_held_leased_or_over_was_not_handed(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = some_node(w);
+    struct task held = claimed_by(w, node), worker = some_worker_task(w), over = claimed_by(w, node);
+    lease_one(w, &worker);
+    hand(w, node, over.claim);
+    struct settlement v = settlement_of(&over, TASK_COMPLETED);
+    assert_int_equal(handed(w).n, 1);
+    assert_true(settle_with(w, &v));
+    assert_int_equal(handed(w).n, 0);
+    assert_true(runs(w, held.id, held.fence));
+}
+
+static void of_a_claim_only_what_still_runs_is_told(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = some_node(w);
+    struct task v[] = { some_task(w), some_task(w) };
+    insert(w, v, 2);
+    struct lane_quota lane = { some_lane(), 2 };
+    struct op_claim op = claim_of(w, &lane, 1);
+    op.node = node;
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    hand(w, node, op.claim);
+    struct settlement done = settlement_of(&op.ret.v[0], TASK_COMPLETED);
+    assert_true(settle_with(w, &done));
+    struct tasks t = handed(w);
+    assert_tasks(&t, &op.ret.v[1].id);
+}
+
+static void an_answer_that_does_not_fit_leaves_no_trace(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = some_node(w);
+    struct task t = claimed_by(w, node);
+    hand(w, node, t.claim);
+    struct op_handed op = { .op.kind = OP_HANDED, .before_ms = INT64_MAX, .max = 10 };
+    arena_init(&op.op.arena, 64);
+    assert_int_equal(world_apply(w, &op.op), ERR_LIMIT);
+    assert_int_equal(handed(w).n, 1);
+}
+
+/* ---- OP_RUNNING ---- */
+
+static void a_task_runs_under_its_fence_alone(void **state)
+{
+    struct world *w = *state;
+    struct task t = claimed_by(w, some_node(w)), waits = some_task(w);
+    insert(w, &waits, 1);
+    struct delivery_name v[] = {
+        { t.id, t.fence }, { t.id, t.fence + 1 }, { fresh_id(w), 1 }, { waits.id, 1 }, { t.id, t.fence }
+    };
+    bool ret[array_count(v)] = { false, true, true, true, false };
+    struct op_running op = { .op.kind = OP_RUNNING, .v = v, .n = array_count(v), .ret = ret };
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    assert_true(ret[0] && !ret[1] && !ret[2] && !ret[3] && ret[4]);
+    struct settlement done = settlement_of(&t, TASK_COMPLETED);
+    assert_true(settle_with(w, &done));
+    assert_false(runs(w, t.id, t.fence));
+}
+
+static void what_is_settled_in_the_same_batch_runs_no_more(void **state)
+{
+    struct world *w = *state;
+    struct task t = claimed_by(w, some_node(w));
+    bool before = false, after = true;
+    struct delivery_name name = { t.id, t.fence };
+    struct settlement v = settlement_of(&t, TASK_COMPLETED);
+    struct op_running first = { .op.kind = OP_RUNNING, .v = &name, .n = 1, .ret = &before };
+    struct op_settle settle = { .op.kind = OP_SETTLE, .v = &v, .n = 1, .now_ms = NOW };
+    struct op_running second = { .op.kind = OP_RUNNING, .v = &name, .n = 1, .ret = &after };
+    world_apply_all(w, (struct op *[]){ &first.op, &settle.op, &second.op }, 3);
+    assert_true(before && !after);
+}
+
+/* ---- what runs without its node counts (OP_SHARE) ---- */
+
+static int64_t places(struct world *w, struct uuid node, struct str key, int64_t want)
+{
+    struct share share = { .key = key, .concurrency = 3, .want_places = want };
+    struct op_share op = { .op.kind = OP_SHARE, .node = node, .v = &share, .n = 1, .now_ms = NOW };
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    return share.ret_places;
+}
+
+static void gone(struct world *w, struct uuid node, bool left)
+{
+    struct op_beat op = { .node.id = node, .leave = true };
+    if (left)
+        assert_ok(beat_with(w, &op), &op.op.error);
+    else
+        assert_true(bury(w, node, 1));
+}
+
+static void a_limit_holds(struct world *w, struct str key, bool left)
+{
+    struct uuid dies = some_node(w), lives = some_node(w);
+    struct task one = claimed_by(w, dies), two = claimed_by(w, dies), elsewhere = some_task(w), held = some_task(w);
+    elsewhere.tenant = OTHER_TENANT;
+    elsewhere = claim_one(w, &elsewhere, dies);
+    held = claim_one(w, &held, dies);
+    hand(w, dies, one.claim);
+    hand(w, dies, two.claim);
+    hand(w, dies, elsewhere.claim);
+    assert_int_equal(places(w, dies, key, 3), 3);
+    assert_int_equal(places(w, lives, key, 3), 0);
+    gone(w, dies, left);
+    assert_int_equal(places(w, lives, key, 3), 1); /* the third of `dies` was for what it held, or for nothing */
+    struct settlement v = settlement_of(&one, TASK_COMPLETED);
+    assert_true(settle_with(w, &v));
+    assert_int_equal(places(w, lives, key, 3), 2);
+    v = settlement_of(&two, TASK_SCHEDULED);
+    assert_true(settle_with(w, &v));
+    assert_int_equal(places(w, lives, key, 3), 3);
+}
+
+static void places_of_who_died_stay_taken_for_what_it_has_handed(void **state)
+{
+    a_limit_holds(*state, S("q:1:default"), false);
+}
+
+static void places_of_who_left_stay_taken_for_what_it_has_handed(void **state)
+{
+    a_limit_holds(*state, S("q:1:default"), true);
+}
+
+static void places_of_a_tenant_too_stay_taken_for_what_was_handed(void **state)
+{
+    a_limit_holds(*state, S("t:1"), false);
+}
+
+static void of_who_had_no_places_nothing_counts(void **state)
+{
+    struct world *w = *state;
+    struct uuid dies = some_node(w), lives = some_node(w);
+    struct task t = claimed_by(w, dies);
+    hand(w, dies, t.claim);
+    assert_true(bury(w, dies, 1));
+    assert_int_equal(places(w, lives, S("q:1:default"), 3), 3);
+}
+
+static void keys_that_say_nothing_of_tasks_are_free_at_once(void **state)
+{
+    struct world *w = *state;
+    static const char *const keys[] = { "q:1:other", "q:2:default", "t:2", "q:x:default", "q:1", "t:1:default", "z" };
+    struct uuid dies = some_node(w), lives = some_node(w);
+    struct task t = claimed_by(w, dies);
+    hand(w, dies, t.claim);
+    for (size_t i = 0; i < array_count(keys); i++)
+        assert_int_equal(places(w, dies, str_from(keys[i]), 3), 3);
+    assert_true(bury(w, dies, 1));
+    for (size_t i = 0; i < array_count(keys); i++)
+        assert_int_equal(places(w, lives, str_from(keys[i]), 3), 3);
+}
+
+static void what_is_leased_takes_a_place(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = some_node(w);
+    struct task t = some_worker_task(w), leased = lease_one(w, &t);
+    assert_int_equal(places(w, node, S("q:1:default"), 3), 2);
+    assert_int_equal(places(w, node, S("t:1"), 3), 2);
+    assert_int_equal(places(w, node, S("q:1:other"), 3), 3);
+    struct settlement v = settlement_of(&leased, TASK_COMPLETED);
+    assert_true(settle_with(w, &v));
+    assert_int_equal(places(w, node, S("q:1:default"), 3), 3);
+    assert_int_equal(places(w, node, S("t:1"), 3), 3);
+}
+
+static void a_limit_is_forgotten_once_nothing_handed_is_left_of_who_died(void **state)
+{
+    struct world *w = *state;
+    struct uuid dies = some_node(w);
+    struct task t = claimed_by(w, dies);
+    assert_int_equal(places(w, dies, S("q:1:default"), 3), 3);
+    hand(w, dies, t.claim);
+    assert_true(bury(w, dies, 1));
+    struct op_forget op = { .op.kind = OP_FORGET, .now_ms = NOW + 2 * NODE_KEPT_MS, .max = 100 };
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    assert_int_equal(op.ret_forgotten, 0);
+    struct settlement v = settlement_of(&t, TASK_COMPLETED);
+    assert_true(settle_with(w, &v));
+    op = (struct op_forget){ .op.kind = OP_FORGET, .now_ms = NOW + 2 * NODE_KEPT_MS, .max = 100 };
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    assert_int_equal(op.ret_forgotten, 2); /* the limit and the node */
+}
+
+static const struct CMUnitTest tests[] = {
+    store_test(what_was_handed_is_not_left_behind),
+    store_test(a_task_that_was_handed_and_is_claimed_again_is_held_again),
+    store_test(claims_that_hold_nothing_or_are_others_are_passed_over),
+    store_test(a_node_that_is_dead_hands_nothing),
+    store_test(what_was_handed_is_wished_back_of_who_claimed_it),
+    store_test(what_was_handed_comes_by_id_in_pages),
+    store_test(only_claims_from_before_that_time_are_told),
+    store_test(what_is_held_leased_or_over_was_not_handed),
+    store_test(of_a_claim_only_what_still_runs_is_told),
+    store_test(an_answer_that_does_not_fit_leaves_no_trace),
+    store_test(a_task_runs_under_its_fence_alone),
+    store_test(what_is_settled_in_the_same_batch_runs_no_more),
+    store_test(places_of_who_died_stay_taken_for_what_it_has_handed),
+    store_test(places_of_who_left_stay_taken_for_what_it_has_handed),
+    store_test(places_of_a_tenant_too_stay_taken_for_what_was_handed),
+    store_test(of_who_had_no_places_nothing_counts),
+    store_test(keys_that_say_nothing_of_tasks_are_free_at_once),
+    store_test(what_is_leased_takes_a_place),
+    store_test(a_limit_is_forgotten_once_nothing_handed_is_left_of_who_died),
+};
+const struct test_list hand_tests = { tests, array_count(tests) };

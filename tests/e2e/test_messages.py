@@ -1,0 +1,86 @@
+"""Tasks that put messages on brokers (docs/MESSAGES.md), from the API to a real Redis. What each kind of broker gets is the runner's own suite,
+tests/conformance/message_runner.c."""
+
+import json
+
+import pytest
+
+from redis import Redis
+from server import until
+from test_api import assert_problem
+
+pytestmark = pytest.mark.standalone("whoever runs a task puts the message there, and a node does")
+
+
+@pytest.fixture
+def redis():
+    with Redis() as server:
+        yield server
+
+
+@pytest.fixture
+def client(make_server, redis):
+    return make_server("--broker", f"orders={redis.url()}").client()
+
+
+def message(broker="orders", destination="reminders", **more):
+    return {"target_type": "QUEUE_MESSAGE", "target_config": {"broker": broker, "destination": destination, **more}}
+
+
+def executions(client, task):
+    return client.get(f"/v1/tasks/{task['id']}/executions").json["executions"]
+
+
+def test_a_message_is_on_the_stream_when_its_task_is_completed(client, redis):
+    task = client.create(delay="0s", payload={"order": 42}, **message(key="k", headers={"X-Team": "shop"}))
+    client.wait_for(task["id"], "COMPLETED")
+    words = redis.ask("XRANGE", "reminders", "-", "+").splitlines()
+    fields = dict(zip(words[1::2], words[2::2]))
+    assert json.loads(fields["body"]) == {"order": 42}
+    assert fields["key"] == "k" and fields["X-Team"] == "shop" and fields["webhook-id"] == task["id"] and fields["Belfry-Attempt"] == "1"
+    assert executions(client, task)[0]["output"] == words[0]
+
+
+def test_a_broker_that_is_away_is_tried_again(client, redis):
+    redis.stop()
+    task = client.create(delay="0s", retry={"base_delay_ms": 100, "max_delay_ms": 100, "jitter": "NONE", "max_attempts": 100},
+                         **message(destination="list:later", body="hello"))
+    until(lambda: client.task(task["id"])["attempts"] >= 2)
+    failed = executions(client, task)[-1]
+    assert failed["status"] == "FAILED" and "Redis at 127.0.0.1" in failed["error_message"]
+    redis.start()
+    client.wait_for(task["id"], "COMPLETED")
+    elements = redis.ask("LRANGE", "later", "0", "-1").splitlines()
+    assert len(elements) == 1 and json.loads(elements[0])["body"] == "hello"
+
+
+def test_a_broker_that_nobody_set_up_fails_for_good(client):
+    task = client.create(delay="0s", **message(broker="nowhere"))
+    assert "brokers.nowhere" in client.wait_for(task["id"], "FAILED")["last_error"]
+    assert client.task(task["id"])["attempts"] == 1
+
+
+@pytest.mark.parametrize("config, field", [
+    ({"broker": "orders"}, "target_config.destination"),
+    ({"broker": "redis://u:p@host", "destination": "d"}, "target_config.broker"),
+    ({"broker": "kafka://host/?ssl.ca.location=/etc/shadow", "destination": "d"}, "target_config.broker"),
+    ({"broker": "orders", "destination": "d", "headers": {"Belfry-Fence": "1"}}, "target_config.headers.Belfry-Fence"),
+    ({"broker": "orders", "destination": "d", "queue": "x"}, "target_config.queue"),
+])
+def test_a_bad_config_is_refused_by_field(client, config, field):
+    answer = client.post("/v1/tasks", {"delay": "1h", "target_type": "QUEUE_MESSAGE", "target_config": config})
+    assert assert_problem(answer, 400)["errors"][0]["field"] == field
+
+
+def test_the_command_line_makes_one(belfry, make_server, redis):
+    server = make_server("--broker", f"orders={redis.url()}")
+    env = {"BELFRY_SERVER": server.url, "BELFRY_KEY": server.key}
+    done = belfry("add", "-q", "--message", "orders", "--destination", "list:cli", "--message-key", "k", "-H", "X-A: b", "-d", '{"n": 1}', env=env)
+    assert done.code == 0, done.err
+    server.client().wait_for(done.out.strip(), "COMPLETED")
+    assert json.loads(redis.ask("LINDEX", "cli", "0"))["key"] == "k"
+    assert "message to orders list:cli" in belfry("list", "--status", "COMPLETED", env=env).out
+    for words, says in ((("--message", "orders"), "--destination"), (("--message-key", "k", "http://x"), "--message"),
+                        (("--message", "o", "--destination", "d", "http://x"), "there is no URL")):
+        done = belfry("add", *words, env=env)
+        assert done.code == 2 and says in done.err, done.err

@@ -1,0 +1,239 @@
+"""A RabbitMQ server of one's own: on free ports of this machine, with a name, a cookie and its data in a temporary directory, ended by the
+pids that were started. Started by root, it runs as the user that Debian's package has made for it. No plugins.
+
+    with RabbitMQ() as rabbit:
+        url = rabbit.url(prefix="mine")
+
+A start takes some seconds: one server for as many tests as possible, which keep apart by the prefix of their names. What a test does to a
+server that another process has started (a suite in C) it does by the command line:
+
+    rabbitmq.py FOLDER stop|kill|start|restart|alarm-on|alarm-off|close-connections|wipe|messages NAME
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+TIMEOUT_S = 90
+POLL_S = 0.02
+PROGRAMS = pathlib.Path("/usr/lib/rabbitmq/bin")  # the ones in /usr/sbin insist on Debian's own directories
+
+
+def installed():
+    return (PROGRAMS / "rabbitmq-server").exists()
+
+
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for s in sockets:
+        s.bind(("127.0.0.1", 0))
+    ports = [s.getsockname()[1] for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports
+
+
+def unprivileged(*command):
+    """Not as root: Debian's user owns what the server writes."""
+    who = ["setpriv", "--reuid=rabbitmq", "--regid=rabbitmq", "--init-groups"] if os.geteuid() == 0 else []
+    return [*who, *map(str, command)]
+
+
+class RabbitMQ:
+    """One server, which speaks TLS on another port, by a certificate for `localhost` that vouches for itself (tls.pem). folder: of one that
+    another process has started."""
+
+    def __init__(self, folder=None, settings=None):
+        assert installed(), "RabbitMQ is missing: install Debian's package rabbitmq-server"
+        if folder:
+            self.folder = pathlib.Path(folder)
+            self.ports = json.loads((self.folder / "ports").read_text())
+            return
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="belfry-rabbitmq-"))
+        names = ("amqp", "dist", "epmd", "amqps")
+        self.ports = dict(zip(names, free_ports(len(names))))
+        (self.folder / "ports").write_text(json.dumps(self.ports))
+        lines = {"listeners.tcp.1": f"127.0.0.1:{self.ports['amqp']}", "loopback_users": "none", "vm_memory_high_watermark.absolute": "2GB",
+                 "disk_free_limit.absolute": "1MB", "log.console": "true", "log.console.level": "info", **(settings or {})}
+        tls = self.folder / "tls"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30",
+                        "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", f"{tls}.key", "-out", f"{tls}.pem"],
+                       stdin=subprocess.DEVNULL, capture_output=True, check=True)
+        lines |= {"listeners.ssl.1": f"127.0.0.1:{self.ports['amqps']}", "ssl_options.cacertfile": f"{tls}.pem",
+                  "ssl_options.certfile": f"{tls}.pem", "ssl_options.keyfile": f"{tls}.key"}
+        (self.folder / "rabbitmq.conf").write_text("".join(f"{k} = {v}\n" for k, v in lines.items()))
+        (self.folder / "enabled_plugins").write_text("[].\n")
+        # After a crash, what was on its way from one queue to another is sent again; by itself after 3 minutes.
+        (self.folder / "advanced.config").write_text("[{rabbit, [{dead_letter_worker_publisher_confirm_timeout, 1000}]}].\n")
+        if os.geteuid() == 0:
+            for path in (self.folder, *self.folder.iterdir()):
+                shutil.chown(path, "rabbitmq", "rabbitmq")
+
+    def __enter__(self):
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(self, *_):
+        self.close()
+
+    # ---- its life ----
+
+    def _environment(self):
+        at = self.folder
+        return {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": f"{at}", "LANG": "C.UTF-8", "ERL_EPMD_PORT": f"{self.ports['epmd']}",
+                "ERL_EPMD_ADDRESS": "127.0.0.1", "RABBITMQ_NODENAME": f"belfry{self.ports['amqp']}@localhost",
+                "RABBITMQ_DIST_PORT": f"{self.ports['dist']}", "RABBITMQ_BASE": f"{at}", "RABBITMQ_MNESIA_BASE": f"{at}/mnesia",
+                "RABBITMQ_LOG_BASE": f"{at}/log", "RABBITMQ_LOGS": "-", "RABBITMQ_CONF_ENV_FILE": "/dev/null",
+                "RABBITMQ_CONFIG_FILE": f"{at}/rabbitmq", "RABBITMQ_ADVANCED_CONFIG_FILE": f"{at}/advanced.config",
+                "RABBITMQ_ENABLED_PLUGINS_FILE": f"{at}/enabled_plugins", "RABBITMQ_PID_FILE": f"{at}/server.pid",
+                "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "+sbwt none +sbwtdcpu none +sbwtdio none"}
+
+    def _spawn(self, name, *command):
+        with open(self.folder / f"{name}.log", "ab") as log:
+            process = subprocess.Popen(unprivileged(*command), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder,
+                                       env=self._environment(), start_new_session=True)
+        (self.folder / f"{name}.started").write_text(str(process.pid))
+
+    def _pid(self, name):
+        try:
+            return int((self.folder / f"{name}.started").read_text())
+        except FileNotFoundError:
+            return None
+
+    @staticmethod
+    def _runs(pid):
+        try:
+            return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+        except FileNotFoundError:
+            return False
+
+    def _end(self, name, how):
+        """The whole session that was started under that name: a shell, and what it became or started."""
+        pid = self._pid(name)
+        if pid is None:
+            return
+        try:
+            os.killpg(pid, how)
+        except ProcessLookupError:
+            pass
+        end = time.monotonic() + TIMEOUT_S
+        while self._group_runs(pid):
+            if time.monotonic() > end:
+                os.killpg(pid, signal.SIGKILL)
+            time.sleep(POLL_S)
+        try:
+            os.waitpid(pid, 0)
+        except ChildProcessError:
+            pass  # another process started it
+        (self.folder / f"{name}.started").unlink()
+
+    def _group_runs(self, group):
+        for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = stat.read_text().rsplit(")", 1)[1].split()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if int(fields[2]) == group and fields[0] != "Z":
+                return True
+        return False
+
+    def start(self):
+        """Returns once it takes connections."""
+        if self._pid("epmd") is None:
+            self._spawn("epmd", "epmd", "-port", self.ports["epmd"], "-address", "127.0.0.1")
+        if self._pid("server") is None:
+            self._spawn("server", PROGRAMS / "rabbitmq-server")
+        end = time.monotonic() + TIMEOUT_S
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.ports["amqp"]), timeout=1).close()
+                return self
+            except OSError:
+                assert self._runs(self._pid("server")) and time.monotonic() < end, f"RabbitMQ did not start:\n{self.log()}"
+                time.sleep(POLL_S)
+
+    def stop(self):
+        """As an administrator would: all is written."""
+        self._end("server", signal.SIGTERM)
+
+    def kill(self):
+        """As if it had crashed."""
+        self._end("server", signal.SIGKILL)
+
+    def restart(self):
+        self.stop()
+        return self.start()
+
+    def close(self):
+        """For the end, however it went."""
+        self.kill()
+        self._end("epmd", signal.SIGKILL)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def log(self):
+        try:
+            return (self.folder / "server.log").read_text(errors="replace")[-5000:]
+        except FileNotFoundError:
+            return ""
+
+    # ---- what tests do to it ----
+
+    def url(self, *ports, vhost="%2F", **parameters):
+        """ports: to reach it by, of several servers or of proxies before it; default: its own."""
+        where = ",".join(f"127.0.0.1:{port}" for port in ports or (self.ports["amqp"],))
+        more = "&".join(f"{k}={v}" for k, v in parameters.items())
+        return f"amqp://guest:guest@{where}/{vhost}" + (f"?{more}" if more else "")
+
+    def tls_url(self, **parameters):
+        more = "&".join(f"{k}={v}" for k, v in {"cacert": self.folder / "tls.pem", **parameters}.items())
+        return f"amqps://guest:guest@localhost:{self.ports['amqps']}/%2F?{more}"
+
+    def control(self, *words):
+        """rabbitmqctl; returns what it prints."""
+        done = subprocess.run(unprivileged(PROGRAMS / "rabbitmqctl", "-q", *words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, env=self._environment(), cwd=self.folder, timeout=TIMEOUT_S, check=False)
+        assert done.returncode == 0, f"rabbitmqctl {' '.join(words)}: {done.stdout.decode('utf-8', 'replace')}"
+        return done.stdout.decode()
+
+    def alarm(self, on):
+        """Short of memory: who publishes is blocked."""
+        self.control("set_vm_memory_high_watermark", *(["0"] if on else ["absolute", "2GB"]))
+
+    def close_connections(self):
+        self.control("close_all_connections", "a test")
+
+    def messages(self, name):
+        """How many are ready in a queue of exactly that name; None: there is no such queue."""
+        for line in self.control("list_queues", "name", "messages_ready").splitlines():
+            words = line.split("\t")
+            if words[0] == name:
+                return int(words[1])
+        return None
+
+    def wipe(self):
+        """All that it had is gone, and it runs again."""
+        self.stop()
+        shutil.rmtree(self.folder / "mnesia")
+        return self.start()
+
+
+def main():
+    rabbit = RabbitMQ(folder=sys.argv[1])
+    verbs = {"stop": rabbit.stop, "kill": rabbit.kill, "start": rabbit.start, "restart": rabbit.restart, "wipe": rabbit.wipe,
+             "alarm-on": lambda: rabbit.alarm(True), "alarm-off": lambda: rabbit.alarm(False),
+             "close-connections": rabbit.close_connections, "messages": lambda: print(rabbit.messages(sys.argv[3]))}
+    verbs[sys.argv[2]]()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+#pragma once
+/* tests/support/redis_fixture.h - handles on the Redis server that BELFRY_TEST_REDIS names: see with-redis. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "adapter/clock_system.h"
+#include "adapter/redis.h"
+#include "check.h"
+
+enum { REDIS_URL = 512 };
+
+static inline const char *redis_server(void)
+{
+    const char *url = getenv("BELFRY_TEST_REDIS");
+    if (!url) {
+        fprintf(stderr, "BELFRY_TEST_REDIS names no server: run this by tests/support/with-redis\n");
+        exit(2);
+    }
+    (void)signal(SIGPIPE, SIG_IGN);
+    return url;
+}
+
+/* The server's address, with keys of one's own. */
+static inline void redis_url(const char *prefix, char out[REDIS_URL])
+{
+    snprintf(out, REDIS_URL, "%s?prefix=%s", redis_server(), prefix);
+}
+
+static inline struct queue *redis_queue(const char *url, const struct queue_names *names)
+{
+    struct queue *q = NULL;
+    struct error e = { 0 };
+    struct redis_setup setup = { .url = str_from(url), .clock = clock_system(), .names = names };
+    assert_ok(queue_redis_open(&setup, &q, &e), &e);
+    return q;
+}
+
+static inline struct events *redis_events(const char *url)
+{
+    struct events *ev = NULL;
+    struct error e = { 0 };
+    struct redis_setup setup = { .url = str_from(url), .clock = clock_system() };
+    assert_ok(events_redis_open(&setup, &ev, &e), &e);
+    return ev;
+}
+
+static inline struct lease *redis_lease(const char *url)
+{
+    struct lease *l = NULL;
+    struct error e = { 0 };
+    struct redis_setup setup = { .url = str_from(url), .clock = clock_system() };
+    assert_ok(lease_redis_open(&setup, &l, &e), &e);
+    return l;
+}

@@ -1,0 +1,438 @@
+/* A node whose queue and events are others' too: what it hands over, gets back, finds lost, and does while they are down. */
+#include "hand_courier.h"
+#include "node_world.h"
+#include "role/holding.h"
+
+static struct hand_courier hand;
+static struct delivery_name told[16];
+static size_t told_count;
+
+static void tell(void *context, const struct delivery_name *settled, size_t n)
+{
+    (void)context;
+    for (size_t i = 0; i < n; i++)
+        told[told_count++ % array_count(told)] = settled[i];
+}
+
+static void in_a_fleet(struct node_setup *setup)
+{
+    setup->fleet = true;
+    setup->own = setup->courier;
+    setup->courier = &hand.base;
+    setup->fallback = true;
+    setup->roles = NODE_SCHEDULER | NODE_UPDATER;
+    setup->tell = tell;
+}
+
+/* All that is asked of the store and the courier is answered, but what waits for something. */
+static void rest(struct world *w)
+{
+    bool some = true;
+    hand.now_ms = w->now_ms;
+    for (int i = 0; i < 500 && some; i++) {
+        step_at(w, w->now_ms);
+        some = carry_all(&hand);
+        if (find_errand(&hand, ERRAND_POLL) && events_depth(hand.events))
+            carry(&hand, ERRAND_POLL), some = true;
+        if (list_empty(&w->pending))
+            continue;
+        struct op *op = container_of(list_pop(&w->pending), struct op, link);
+        apply_op(w, op);
+        op->done(op);
+        some = true;
+    }
+}
+
+static void rest_at(struct world *w, int64_t now_ms)
+{
+    w->now_ms = now_ms;
+    rest(w);
+}
+
+static int setup_fleet(void **state)
+{
+    hand_courier_init(&hand);
+    told_count = 0;
+    change_setup = in_a_fleet;
+    int rc = setup(state);
+    rest(*state);
+    return rc;
+}
+
+static int teardown_fleet(void **state)
+{
+    struct world *w = *state;
+    node_drain(w->node);
+    for (int i = 0; i < 30 && !node_is_idle(w->node); i++) {
+        if (find_errand(&hand, ERRAND_POLL))
+            carry(&hand, ERRAND_POLL);
+        rest_at(w, w->now_ms + 500);
+    }
+    assert_true(node_is_idle(w->node));
+    free_world(w);
+    hand_courier_release(&hand);
+    change_setup = NULL;
+    return 0;
+}
+
+static struct taken take_all(struct world *w, struct arena *a)
+{
+    struct take ask = { .max = 100,
+                        .now_ms = w->now_ms,
+                        .visibility_ms = 4000,
+                        .worker = { { 9 } },
+                        .alone = true,
+                        .cpu_milli = -1,
+                        .memory_mb = -1 };
+    struct taken taken;
+    struct error e;
+    assert_ok(queue_take(hand.queue, &ask, a, &taken, &e), &e);
+    return taken;
+}
+
+static void publish_outcome(const struct task *t, enum outcome_kind kind)
+{
+    struct outcome o = {
+        .kind = kind, .retry_after_ms = -1, .started_us = NOW * 1000, .completed_us = NOW * 1000, .sent = true
+    };
+    struct event ev = { .task = settle_facts_of(t, &o, NULL), .outcome = o };
+    struct error e;
+    assert_ok(events_publish(hand.events, &ev, 1, &e), &e);
+}
+
+static void ack(const struct task *t)
+{
+    struct delivery_id id = { t->id, t->fence };
+    struct error e;
+    assert_ok(queue_ack(hand.queue, &id, 1, &e), &e);
+}
+
+static size_t held_by_the_dead(struct world *w)
+{
+    struct op_held op = { .op = { .kind = OP_HELD }, .max = 100 };
+    arena_init(&op.op.arena, 1 << 20);
+    apply_op(w, &op.op);
+    size_t n = op.ret.n;
+    arena_release(&op.op.arena);
+    return n;
+}
+
+/* As others see it: this node is one that nobody has heard of. */
+static size_t handed(struct world *w)
+{
+    struct op_handed op = { .op = { .kind = OP_HANDED }, .before_ms = INT64_MAX, .max = 100 };
+    arena_init(&op.op.arena, 1 << 20);
+    apply_op(w, &op.op);
+    size_t n = op.ret.n;
+    arena_release(&op.op.arena);
+    return n;
+}
+
+static void a_claim_is_handed_over_when_the_queue_has_all_of_it(void **state)
+{
+    struct world *w = *state;
+    task_due(w, 1, NOW);
+    task_due(w, 2, NOW + 40);
+    rest(w);
+    assert_int_equal(queue_depth(hand.queue), 1);
+    assert_int_equal(handed(w), 0);
+    rest_at(w, NOW + 40);
+    assert_int_equal(queue_depth(hand.queue), 2);
+    assert_int_equal(handed(w), 2);
+    assert_int_equal(node_status(w->node).scheduler.held, 2);
+    assert_int_equal(w->run_count, 0);
+}
+
+static void an_outcome_that_a_worker_published_is_settled(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task t = task_due(w, 1, NOW);
+    rest(w);
+    struct taken taken = take_all(w, &a);
+    assert_int_equal(taken.tasks.n, 1);
+    publish_outcome(&taken.tasks.v[0], OUTCOME_OK);
+    ack(&taken.tasks.v[0]);
+    rest(w);
+    assert_int_equal(row_of(w, &t, &a).state, TASK_COMPLETED);
+    assert_int_equal(node_status(w->node).scheduler.held, 0);
+    assert_int_equal(events_depth(hand.events), 0);
+    assert_int_equal(told_count, 0);
+}
+
+static void others_are_told_of_what_they_hold(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task t = task_due(w, 1, NOW);
+    rest(w);
+    struct taken taken = take_all(w, &a);
+    struct delivery_name name = { t.id, 1 };
+    node_heard_settled(w->node, &name, 1); /* as if it were another's */
+    assert_int_equal(node_status(w->node).scheduler.held, 0);
+    publish_outcome(&taken.tasks.v[0], OUTCOME_OK);
+    ack(&taken.tasks.v[0]);
+    rest(w);
+    assert_int_equal(told_count, 1);
+    assert_true(uuid_eq(told[0].id, t.id));
+}
+
+static void what_others_settled_and_did_not_tell_is_let_go_of_after_a_while(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    task_due(w, 1, NOW);
+    rest(w);
+    struct taken taken = take_all(w, &a);
+    struct settlement v = { .id = taken.tasks.v[0].id,
+                            .fence = 1,
+                            .verdict = { .next = TASK_COMPLETED, .attempts = 1 } };
+    struct op_settle op = { .op = { .kind = OP_SETTLE }, .v = &v, .n = 1, .now_ms = NOW };
+    arena_init(&op.op.arena, 4096);
+    apply_op(w, &op.op);
+    arena_release(&op.op.arena);
+    ack(&taken.tasks.v[0]);
+    rest_at(w, NOW + 1000);
+    assert_int_equal(node_status(w->node).scheduler.held, 1);
+    rest_at(w, NOW + HOLDING_ASK_MS + 1100);
+    assert_int_equal(node_status(w->node).scheduler.held, 0);
+}
+
+static void what_lapses_is_lost_and_claimed_anew(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task t = task_due(w, 1, NOW);
+    rest(w);
+    take_all(w, &a);
+    rest_at(w, NOW + 3900);
+    assert_int_equal(row_of(w, &t, &a).fence, 1);
+    rest_at(w, NOW + 4600);
+    rest_at(w, NOW + 4700);
+    struct task row = row_of(w, &t, &a);
+    assert_int_equal(row.losses, 1);
+    assert_int_equal(row.fence, 2);
+    assert_int_equal(queue_depth(hand.queue), 1);
+    struct delivery_id id = { t.id, 1 };
+    struct error e;
+    bool known;
+    assert_ok(queue_known(hand.queue, &id, 1, &known, &e), &e);
+    assert_false(known); /* acknowledged after the commit */
+}
+
+static void what_the_queue_has_forgotten_is_returned_once_the_events_before_have_passed(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task t = task_due(w, 1, NOW), done = task_due(w, 2, NOW);
+    rest(w);
+    struct taken taken = take_all(w, &a);
+    publish_outcome(&taken.tasks.v[uuid_eq(taken.tasks.v[0].id, done.id) ? 0 : 1], OUTCOME_OK);
+    queue_free(hand.queue);
+    hand.queue = queue_memory_new();
+    hand.epoch++;
+    w->now_ms = hand.now_ms = NOW + 1000;
+    step_at(w, w->now_ms);
+    for (int i = 0; i < 20; i++) { /* everything but what was published */
+        carry_all(&hand);
+        while (!list_empty(&w->pending)) {
+            struct op *op = container_of(list_pop(&w->pending), struct op, link);
+            apply_op(w, op);
+            op->done(op);
+        }
+        step_at(w, w->now_ms += 200);
+        hand.now_ms = w->now_ms;
+    }
+    assert_int_equal(row_of(w, &t, &a).fence, 1); /* an event has not been applied */
+    rest_at(w, w->now_ms + 100);
+    rest_at(w, w->now_ms + 100);
+    assert_int_equal(row_of(w, &done, &a).state, TASK_COMPLETED);
+    assert_int_equal(row_of(w, &t, &a).fence, 2);
+    assert_int_equal(row_of(w, &t, &a).losses, 0);
+    assert_int_equal(queue_depth(hand.queue), 1);
+}
+
+static void what_may_be_in_the_queue_and_must_not_run_twice_is_lost(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task once = plain_task(1, NOW);
+    once.delivery = DELIVER_AT_MOST_ONCE;
+    add_task(w, once);
+    step_at(w, NOW);
+    answer(w, OP_CLAIM);
+    step_at(w, NOW);
+    refuse(&hand, ERRAND_PUSH, true);
+    rest(w);
+    assert_int_equal(row_of(w, &once, &a).state, TASK_FAILED);
+    assert_int_equal(queue_depth(hand.queue), 0);
+}
+
+static void what_may_be_in_a_queue_that_counts_it_once_is_pushed_again(void **state)
+{
+    struct world *w = *state;
+    task_due(w, 1, NOW);
+    step_at(w, NOW);
+    answer(w, OP_CLAIM);
+    step_at(w, NOW);
+    refuse(&hand, ERRAND_PUSH, true);
+    rest_at(w, NOW + 300);
+    assert_int_equal(queue_depth(hand.queue), 1);
+    assert_int_equal(handed(w), 1);
+}
+
+static void what_may_be_in_a_queue_that_would_count_it_twice_is_claimed_anew(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    hand.base.push_again = false;
+    struct task t = task_due(w, 1, NOW);
+    step_at(w, NOW);
+    answer(w, OP_CLAIM);
+    step_at(w, NOW);
+    refuse(&hand, ERRAND_PUSH, true);
+    rest(w);
+    rest_at(w, NOW + 10);
+    assert_int_equal(row_of(w, &t, &a).fence, 2);
+    assert_int_equal(row_of(w, &t, &a).losses, 0);
+    assert_int_equal(queue_depth(hand.queue), 1);
+}
+
+static void while_the_queue_is_down_the_node_runs_what_is_due_itself(void **state)
+{
+    struct world *w = *state;
+    struct task t = task_due(w, 1, NOW);
+    step_at(w, NOW);
+    answer(w, OP_CLAIM);
+    step_at(w, NOW);
+    for (int ms = 0; ms <= 1200; ms += 200) {
+        if (find_errand(&hand, ERRAND_PUSH))
+            refuse(&hand, ERRAND_PUSH, false);
+        if (find_errand(&hand, ERRAND_LOOK))
+            refuse(&hand, ERRAND_LOOK, false);
+        step_at(w, NOW + ms + 200);
+    }
+    assert_int_equal(w->run_count, 1);
+    assert_true(is_running(w, &t));
+    assert_true(node_status(w->node).scheduler.falls_back);
+    assert_int_equal(handed(w), 0);
+    end_run(w, OUTCOME_OK);
+    rest_at(w, NOW + 2000);
+    task_due(w, 2, NOW + 2000);
+    rest_at(w, NOW + 2600); /* a look was answered: the next goes there again */
+    assert_int_equal(queue_depth(hand.queue), 1);
+    assert_false(node_status(w->node).scheduler.falls_back);
+}
+
+static enum recall_result recall_result_of;
+static int recalls_done;
+
+static void recall_done(struct recall *r)
+{
+    recall_result_of = r->result;
+    recalls_done++;
+}
+
+static void a_task_that_waits_in_the_queue_is_recalled_from_there(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task t = task_due(w, 1, NOW);
+    rest(w);
+    struct task running = row_of(w, &t, &a), replace = running;
+    replace.state = TASK_CANCELLED;
+    replace.version++;
+    struct recall r = { .running = &running, .replace = &replace, .done = recall_done };
+    recalls_done = 0;
+    node_recall(w->node, &r);
+    assert_int_equal(recalls_done, 0);
+    rest(w);
+    assert_int_equal(recalls_done, 1);
+    assert_int_equal(recall_result_of, RECALL_DONE);
+    assert_int_equal(row_of(w, &t, &a).state, TASK_CANCELLED);
+    assert_int_equal(queue_depth(hand.queue), 0);
+    assert_int_equal(node_status(w->node).scheduler.held, 0);
+}
+
+static void one_that_runs_on_a_worker_is_asked_to_end(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task t = task_due(w, 1, NOW);
+    rest(w);
+    take_all(w, &a);
+    struct task running = row_of(w, &t, &a), replace = running;
+    replace.state = TASK_CANCELLED;
+    struct recall r = { .running = &running, .replace = &replace, .abort = true, .done = recall_done };
+    recalls_done = 0;
+    node_recall(w->node, &r);
+    rest(w);
+    assert_int_equal(recalls_done, 1);
+    assert_int_equal(recall_result_of, RECALL_ABORTING);
+    struct taken taken = take_all(w, &a);
+    assert_int_equal(taken.abort_count, 1);
+}
+
+static void a_node_that_goes_leaves_what_the_queue_has(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task there = task_due(w, 1, NOW), armed = task_due(w, 2, NOW + 1000);
+    rest(w);
+    rest_at(w, NOW + 960);
+    node_drain(w->node);
+    rest(w);
+    assert_int_equal(row_of(w, &there, &a).state, TASK_RUNNING);
+    assert_int_equal(row_of(w, &armed, &a).state, TASK_SCHEDULED);
+    assert_int_equal(queue_depth(hand.queue), 1);
+    assert_int_equal(held_by_the_dead(w), 0);
+}
+
+static void what_workers_say_of_themselves_is_kept_and_gives_room(void **state)
+{
+    struct world *w = *state;
+    struct event ev = { .kind = EVENT_WORKER,
+                        .worker = { .id = { { 3 } }, .name = S("w"), .version = S("1"), .slots = 50, .doc = S("{}") } };
+    struct error e;
+    for (int i = 1; i <= 140; i++)
+        add_task(w, plain_task(i, NOW));
+    rest(w);
+    assert_int_equal(node_status(w->node).scheduler.held, 100); /* no worker is known: so many may wait */
+    assert_ok(events_publish(hand.events, &ev, 1, &e), &e);
+    rest(w);
+    rest_at(w, NOW + 600);
+    rest_at(w, NOW + 1200);
+    assert_int_equal(node_status(w->node).scheduler.held, 140);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup_fleet, teardown_fleet)
+    const struct CMUnitTest tests[] = {
+        T(a_claim_is_handed_over_when_the_queue_has_all_of_it),
+        T(an_outcome_that_a_worker_published_is_settled),
+        T(others_are_told_of_what_they_hold),
+        T(what_others_settled_and_did_not_tell_is_let_go_of_after_a_while),
+        T(what_lapses_is_lost_and_claimed_anew),
+        T(what_the_queue_has_forgotten_is_returned_once_the_events_before_have_passed),
+        T(what_may_be_in_the_queue_and_must_not_run_twice_is_lost),
+        T(what_may_be_in_a_queue_that_counts_it_once_is_pushed_again),
+        T(what_may_be_in_a_queue_that_would_count_it_twice_is_claimed_anew),
+        T(while_the_queue_is_down_the_node_runs_what_is_due_itself),
+        T(a_task_that_waits_in_the_queue_is_recalled_from_there),
+        T(one_that_runs_on_a_worker_is_asked_to_end),
+        T(a_node_that_goes_leaves_what_the_queue_has),
+        T(what_workers_say_of_themselves_is_kept_and_gives_room),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
