@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "postgres_sessions.h"
+#include "postgres_claimers.h"
 
 static void text_of(struct uuid id, char out[UUID_TEXT + 1])
 {
@@ -41,49 +41,7 @@ static void what_another_node_has_locked_is_left_to_it_and_counted(void **state)
     assert_true(lane.ret_next_due_ms == INT64_MAX);
 }
 
-enum { NODES = 3, MANY = 2000, EACH = 37 };
-
-struct claimer {
-    struct store *store;
-    struct uuid node;
-    struct uuid ids[MANY];
-    size_t n;
-    pthread_t thread;
-    bool failed;
-};
-
-static void *claim_all(void *context)
-{
-    struct claimer *c = context;
-    struct uuid_gen ids;
-    uuid_gen_init(&ids, c->node.b[0]);
-    for (int empty = 0; empty < 3 && !c->failed;) {
-        struct lane_quota lane = { .lane = some_lane(), .max = EACH };
-        struct op_claim op = { .op.kind = OP_CLAIM,
-                               .claim = uuid_next(&ids, NOW),
-                               .node = c->node,
-                               .lanes = &lane,
-                               .lane_count = 1,
-                               .now_ms = NOW,
-                               .until_ms = NOW,
-                               .max = EACH,
-                               .max_bytes = 1 << 20 };
-        struct op *base = &op.op;
-        struct error e;
-        arena_init(&op.op.arena, 1 << 24);
-        c->failed = store_apply(c->store, &base, 1, &e) || op.op.rc;
-        for (size_t i = 0; !c->failed && i < op.ret.n && c->n < MANY; i++)
-            c->ids[c->n++] = op.ret.v[i].id;
-        empty = op.ret.n ? 0 : empty + 1;
-        arena_release(&op.op.arena);
-    }
-    return NULL;
-}
-
-static int by_id(const void *a, const void *b)
-{
-    return uuid_cmp(*(const struct uuid *)a, *(const struct uuid *)b);
-}
+enum { MANY = 2000, EACH = 37 };
 
 static void nodes_that_claim_at_once_take_each_task_once(void **state)
 {
@@ -91,32 +49,9 @@ static void nodes_that_claim_at_once_take_each_task_once(void **state)
     struct task *tasks = xcalloc(MANY, sizeof *tasks);
     for (int i = 0; i < MANY; i++)
         tasks[i] = some_task(w);
-    for (int i = 0; i < MANY; i += 500)
-        insert(w, tasks + i, 500);
-    struct claimer *nodes = xcalloc(NODES, sizeof *nodes);
-    for (int i = 0; i < NODES; i++) {
-        nodes[i].store = another_node();
-        nodes[i].node = (struct uuid){ { (uint8_t)(i + 1) } };
-    }
-    for (int i = 0; i < NODES; i++)
-        assert_int_equal(pthread_create(&nodes[i].thread, NULL, claim_all, &nodes[i]), 0);
-    struct uuid *all = xcalloc((size_t)NODES * MANY, sizeof *all);
-    size_t n = 0;
-    for (int i = 0; i < NODES; i++) {
-        assert_int_equal(pthread_join(nodes[i].thread, NULL), 0);
-        assert_false(nodes[i].failed);
-        memcpy(all + n, nodes[i].ids, nodes[i].n * sizeof *all);
-        n += nodes[i].n;
-        store_free(nodes[i].store);
-    }
-    assert_int_equal(n, MANY);
-    qsort(all, n, sizeof *all, by_id);
-    for (size_t i = 1; i < n; i++)
-        assert_false(uuid_eq(all[i - 1], all[i]));
+    assert_each_is_taken_once(w, tasks, MANY, EACH, NULL);
     assert_int_equal(postgres_number(url, "SELECT count(*) FROM tasks WHERE state = 3 AND fence = 1"), MANY);
     assert_int_equal(postgres_number(url, "SELECT sum(held) FROM claims"), MANY);
-    free(all);
-    free(nodes);
     free(tasks);
 }
 
