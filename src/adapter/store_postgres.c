@@ -132,14 +132,8 @@ enum err pg_send_ended(struct store_postgres *s, struct error *e)
     if (n == 0)
         return ERR_OK;
     pg_params_reset(p);
-    pg_array(p, PG_I64);
-    for (size_t i = 0; i < n; i++)
-        pg_element_i64(p, all->v[i].completed_ms);
-    pg_array_end(p);
-    pg_array(p, PG_UUID);
-    for (size_t i = 0; i < n; i++)
-        pg_element_uuid(p, all->v[i].id);
-    pg_array_end(p);
+    pg_add_members(p, all->v, n, completed_ms);
+    pg_add_members(p, all->v, n, id);
     pg_add_i64(p, NOTE_MAX);
     return pg_queue(&s->conn, &add_ended, p, e);
 }

@@ -192,10 +192,7 @@ static enum err send_gated(struct store_postgres *s, const struct claiming *c, s
 {
     struct pg_params *p = &s->params;
     pg_params_reset(p);
-    pg_array(p, PG_UUID);
-    for (size_t i = 0; i < c->gate.gated_count; i++)
-        pg_element_uuid(p, c->gate.gated[i].id);
-    pg_array_end(p);
+    pg_add_members(p, c->gate.gated, c->gate.gated_count, id);
     return pg_send(&s->conn, &read_gated, p, e);
 }
 

@@ -65,14 +65,8 @@ enum err postgres_running(struct store_postgres *s, struct op *base)
     struct pg_params *p = &s->params;
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     pg_params_reset(p);
-    pg_array(p, PG_UUID);
-    for (size_t i = 0; i < op->n; i++)
-        pg_element_uuid(p, op->v[i].id);
-    pg_array_end(p);
-    pg_array(p, PG_I64);
-    for (size_t i = 0; i < op->n; i++)
-        pg_element_i64(p, op->v[i].fence);
-    pg_array_end(p);
+    pg_add_members(p, op->v, op->n, id);
+    pg_add_members(p, op->v, op->n, fence);
     if (pg_run(&s->conn, &which_run, p, &r, &base->error))
         return base->error.code;
     for (size_t i = 0; i < op->n; i++)

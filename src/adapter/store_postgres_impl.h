@@ -62,6 +62,14 @@ void pg_element_text(struct pg_params *p, struct str v);  /* and PG_BYTES */
 void pg_element_text_or_null(struct pg_params *p, struct str v);
 void pg_element_null(struct pg_params *p);
 void pg_array_end(struct pg_params *p);
+/* The same of one member of many rows: a struct uuid or an int64_t. */
+#define pg_add_members(p, rows, n, member)                                                                             \
+    pg_add_column((p),                                                                                                 \
+                  _Generic((rows)->member, struct uuid                                                                 \
+                           : PG_UUID, int64_t                                                                          \
+                           : PG_I64),                                                                                  \
+                  (rows), (n), sizeof *(rows), offsetof(__typeof__(*(rows)), member))
+void pg_add_column(struct pg_params *p, enum pg_type type, const void *rows, size_t n, size_t size, size_t offset);
 
 /* The columns of n rows, an array each, in the table's order; rows[i] points at a struct. Of COL_LANE the lane's number, which is
  * lanes[i] (NULL where the table has none). Numbers are int[] for COL_INT, bigint[] else: an

@@ -71,18 +71,9 @@ static void add_keeps(struct pg_params *p, const struct op_keep *op)
 {
     pg_params_reset(p);
     pg_add_i32(p, op->tenant);
-    pg_array(p, PG_UUID);
-    for (size_t i = 0; i < op->n; i++)
-        pg_element_uuid(p, op->v[i].id);
-    pg_array_end(p);
-    pg_array(p, PG_I64);
-    for (size_t i = 0; i < op->n; i++)
-        pg_element_i64(p, op->v[i].fence);
-    pg_array_end(p);
-    pg_array(p, PG_I64);
-    for (size_t i = 0; i < op->n; i++)
-        pg_element_i64(p, op->v[i].until_ms);
-    pg_array_end(p);
+    pg_add_members(p, op->v, op->n, id);
+    pg_add_members(p, op->v, op->n, fence);
+    pg_add_members(p, op->v, op->n, until_ms);
     pg_array(p, PG_TEXT);
     for (size_t i = 0; i < op->n; i++)
         pg_element_text_or_null(p, op->v[i].progress);

@@ -253,6 +253,19 @@ void pg_array_end(struct pg_params *p)
     end(p);
 }
 
+void pg_add_column(struct pg_params *p, enum pg_type type, const void *rows, size_t n, size_t size, size_t offset)
+{
+    pg_array(p, type);
+    for (size_t i = 0; i < n; i++) {
+        const void *member = (const char *)rows + i * size + offset;
+        if (type == PG_UUID)
+            pg_element_uuid(p, *(const struct uuid *)member);
+        else
+            pg_element_i64(p, *(const int64_t *)member);
+    }
+    pg_array_end(p);
+}
+
 /* ---- rows ---- */
 
 static enum pg_type type_of(enum column_kind kind)

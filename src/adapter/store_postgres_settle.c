@@ -184,14 +184,8 @@ static enum err send_parents(struct store_postgres *s, const struct settling *t,
     }
     n = group(v, n, false);
     pg_params_reset(p);
-    pg_array(p, PG_UUID);
-    for (size_t i = 0; i < n; i++)
-        pg_element_uuid(p, v[i].id);
-    pg_array_end(p);
-    pg_array(p, PG_I64);
-    for (size_t i = 0; i < n; i++)
-        pg_element_i64(p, v[i].n);
-    pg_array_end(p);
+    pg_add_members(p, v, n, id);
+    pg_add_members(p, v, n, n);
     return n ? pg_queue(&s->conn, &set_last_run, p, e) : ERR_OK;
 }
 

@@ -71,14 +71,8 @@ void claim_add_lanes(struct pg_params *p, const struct lane_walk *v, size_t n)
 
 void claim_add_places(struct pg_params *p, const struct place *v, size_t n)
 {
-    pg_array(p, PG_I64);
-    for (size_t i = 0; i < n; i++)
-        pg_element_i64(p, v[i].due_ms);
-    pg_array_end(p);
-    pg_array(p, PG_UUID);
-    for (size_t i = 0; i < n; i++)
-        pg_element_uuid(p, v[i].id);
-    pg_array_end(p);
+    pg_add_members(p, v, n, due_ms);
+    pg_add_members(p, v, n, id);
 }
 
 /* $1 to $4. */
