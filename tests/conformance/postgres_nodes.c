@@ -192,6 +192,7 @@ struct ear {
     pthread_mutex_t lock;
     pthread_cond_t told;
     int count, given_back;
+    int64_t due_ms; /* the earliest that was told */
 };
 
 static void count_news(struct store_watch *watch, const struct store_news *news)
@@ -200,6 +201,8 @@ static void count_news(struct store_watch *watch, const struct store_news *news)
     pthread_mutex_lock(&ear->lock);
     ear->count += news->all || news->due;
     ear->given_back += news->given_back;
+    if (news->due)
+        ear->due_ms = min_of(ear->due_ms, news->due_ms);
     pthread_cond_signal(&ear->told);
     pthread_mutex_unlock(&ear->lock);
 }
@@ -208,6 +211,14 @@ static void wait_for_news(struct ear *ear, int count)
 {
     pthread_mutex_lock(&ear->lock);
     while (ear->count < count)
+        pthread_cond_wait(&ear->told, &ear->lock);
+    pthread_mutex_unlock(&ear->lock);
+}
+
+static void wait_until_told_of(struct ear *ear, int64_t due_ms)
+{
+    pthread_mutex_lock(&ear->lock);
+    while (ear->due_ms != due_ms)
         pthread_cond_wait(&ear->told, &ear->lock);
     pthread_mutex_unlock(&ear->lock);
 }
@@ -243,8 +254,9 @@ static void who_wished_for_a_task_hears_when_it_is_given_back(void **state)
     struct store *holder = w->store, *node = another_node();
     struct ear ear = { .watch = { .heard = count_news, .node = { { 1 } } },
                        .lock = PTHREAD_MUTEX_INITIALIZER,
-                       .told = PTHREAD_COND_INITIALIZER };
-    struct task t = some_task(w), plain = some_task(w);
+                       .told = PTHREAD_COND_INITIALIZER,
+                       .due_ms = INT64_MAX };
+    struct task t = some_task(w), plain = some_task(w), last = long_overdue(w);
     t = claim_one(w, &t, (struct uuid){ { 9 } });
     plain = claim_one(w, &plain, (struct uuid){ { 9 } });
     store_watch(node, &ear.watch);
@@ -254,12 +266,18 @@ static void who_wished_for_a_task_hears_when_it_is_given_back(void **state)
     assert_ok(world_apply(w, &wish.op), &wish.op.error);
     w->store = holder;
     struct settlement v = settlement_of(&plain, TASK_SCHEDULED); /* nobody's wish */
+    v.verdict.due_ms = NOW;
     assert_true(settle_with(w, &v));
-    wait_for_news(&ear, 2);
+    insert(w, &last, 1); /* told of after all that went before, whose news may be late */
+    wait_until_told_of(&ear, last.due_ms);
     assert_int_equal(ear.given_back, 0);
+    last.id = uuid_next(&w->ids, NOW);
+    last.due_ms--;
     v = settlement_of(&t, TASK_SCHEDULED);
+    v.verdict.due_ms = NOW;
     assert_true(settle_with(w, &v));
-    wait_for_news(&ear, 3);
+    insert(w, &last, 1);
+    wait_until_told_of(&ear, last.due_ms);
     assert_int_equal(ear.given_back, 1);
     store_watch(node, NULL);
     store_free(node);
