@@ -17,7 +17,6 @@
 enum {
     TRIES_MAX = 8,       /* of a transaction that others are in the way of */
     PAUSE_MAX_US = 4000, /* before the second; more before each further one */
-    NOTE_MAX = 256,      /* tasks of one row of `ended` */
     SLOT_LOCKS = 2048,
     SHARDS = 256,            /* of counts */
     ARENA_MAX = 64 << 20,    /* of what is looked at and not given away */
@@ -25,24 +24,18 @@ enum {
 };
 
 static const struct pg_statement begin = { "begin", "BEGIN ISOLATION LEVEL READ COMMITTED" };
-#define BOUND_IDLE "idle_in_transaction_session_timeout = '3s'"
-static const struct pg_statement bound_idle = { "bound_idle", "SET LOCAL " BOUND_IDLE };
+/* How a session is, or a transaction where sessions are a pooler's. All that a writer does begins at a few rows that it names and goes to
+ * others by an index; the planner, who may remember an empty table, is not to think of another way. */
+#define SET_UP(local)                                                                                                  \
+    "SELECT set_config('idle_in_transaction_session_timeout', '3s', " local "), "                                      \
+    "set_config('enable_seqscan', 'off', " local "), set_config('enable_hashjoin', 'off', " local "), "                \
+    "set_config('enable_mergejoin', 'off', " local "), set_config('jit', 'off', " local ")"
+static const struct pg_statement set_up = { "set_up", SET_UP("true") };
 static const struct pg_statement commit = { "commit", "COMMIT" };
 static const struct pg_statement savepoint = { "savepoint", "SAVEPOINT op" };
 static const struct pg_statement release = { "release", "RELEASE SAVEPOINT op" };
 static const struct pg_statement rollback_to = { "rollback_to", "ROLLBACK TO SAVEPOINT op" };
 
-/* In the order of the key: two processes may share a shard. */
-static const struct pg_statement add_counts = {
-    "add_counts",
-    "INSERT INTO counts (tenant_id, state, shard, n) SELECT tenant, state, $1, n FROM unnest($2, $3, $4) "
-    "AS x(tenant, state, n) ON CONFLICT (tenant_id, state, shard) DO UPDATE SET n = counts.n + excluded.n",
-};
-static const struct pg_statement add_ended = {
-    "add_ended",
-    "INSERT INTO ended (completed_ms, tasks) SELECT at, array_agg(id) FROM unnest($1, $2) WITH ORDINALITY "
-    "AS x(at, id, place) GROUP BY at, (place - 1) / $3",
-};
 static const struct pg_statement lock = {
     "lock",
     "SELECT pg_advisory_xact_lock(k) FROM unnest($1) AS k",
@@ -51,91 +44,6 @@ static const struct pg_statement lock = {
 static struct store_postgres *self(struct store *s)
 {
     return container_of(s, struct store_postgres, base);
-}
-
-/* ---- counts, notes and news ---- */
-
-void pg_tally_move(struct store_postgres *s, int32_t tenant, bool deleted, enum task_state from, enum task_state to)
-{
-    tally_move(&s->of_op, tenant, deleted, from, to);
-}
-
-void pg_tally_new(struct store_postgres *s, int32_t tenant, bool deleted, enum task_state state, int64_t n)
-{
-    if (!deleted)
-        tally_add(&s->of_op, tenant, state, n);
-}
-
-void pg_note_ended(struct store_postgres *s, struct uuid id, enum task_state state, int64_t completed_ms)
-{
-    struct ended *n = &s->ended;
-    if (!task_is_final(state) || state == TASK_FAILED || completed_ms <= 0)
-        return;
-    if (n->n == n->cap) {
-        n->cap = n->cap * 2 + NOTE_MAX;
-        n->v = xrealloc(n->v, n->cap * sizeof *n->v);
-    }
-    n->v[n->n++] = (struct ended_task){ completed_ms, id };
-}
-
-void pg_note_due(struct store_postgres *s, int64_t due_ms)
-{
-    s->news.due_ms = s->news.due ? min_of(s->news.due_ms, due_ms) : due_ms;
-    s->news.due = true;
-}
-
-static int by_tenant(const void *a, const void *b)
-{
-    int32_t x = ((const struct tally *)a)->tenant, y = ((const struct tally *)b)->tenant;
-    return (x > y) - (x < y);
-}
-
-/* One of the three arrays of add_counts. */
-enum part { OF_TENANT, OF_STATE, OF_COUNT };
-
-static void add_tallies(struct pg_params *p, const struct tallies *t, enum part which)
-{
-    static const enum pg_type types[] = { PG_I32, PG_I16, PG_I64 };
-    pg_array(p, types[which]);
-    for (size_t i = 0; i < t->n; i++)
-        for (int state = 0; state <= TASK_EXPIRED; state++)
-            if (t->v[i].n[state])
-                pg_element_i64(p, which == OF_TENANT ? t->v[i].tenant : which == OF_STATE ? state : t->v[i].n[state]);
-    pg_array_end(p);
-}
-
-static enum err send_tallies(struct store_postgres *s, struct error *e)
-{
-    struct tallies *t = &s->of_transaction;
-    struct pg_params *p = &s->params;
-    bool any = false;
-    for (size_t i = 0; i < t->n && !any; i++)
-        for (int state = 0; state <= TASK_EXPIRED; state++)
-            any = any || t->v[i].n[state];
-    if (!any)
-        return ERR_OK;
-    qsort(t->v, t->n, sizeof *t->v, by_tenant);
-    pg_params_reset(p);
-    pg_add_i32(p, s->shard);
-    add_tallies(p, t, OF_TENANT);
-    add_tallies(p, t, OF_STATE);
-    add_tallies(p, t, OF_COUNT);
-    return pg_queue(&s->conn, &add_counts, p, e);
-}
-
-enum err pg_send_ended(struct store_postgres *s, struct error *e)
-{
-    struct ended *all = &s->ended;
-    struct pg_params *p = &s->params;
-    size_t n = all->kept;
-    all->n = all->kept = 0;
-    if (n == 0)
-        return ERR_OK;
-    pg_params_reset(p);
-    pg_add_members(p, all->v, n, completed_ms);
-    pg_add_members(p, all->v, n, id);
-    pg_add_i64(p, NOTE_MAX);
-    return pg_queue(&s->conn, &add_ended, p, e);
 }
 
 /* ---- locks ---- */
@@ -188,7 +96,7 @@ enum err pg_in_savepoint(struct store_postgres *s, struct op *op, enum err (*fn)
     struct pg_conn *c = &s->conn;
     struct error ignored;
     cleanup_with(tallies_release) struct tallies before = { 0 };
-    size_t ended = s->ended.n;
+    size_t ended = s->ended.n, claims = s->claims.n;
     tallies_copy(&before, &s->of_op);
     if (pg_queue(c, &savepoint, NULL, &op->error))
         return op->error.code;
@@ -198,6 +106,7 @@ enum err pg_in_savepoint(struct store_postgres *s, struct op *op, enum err (*fn)
     if (rc) {
         tallies_copy(&s->of_op, &before);
         s->ended.n = ended;
+        s->claims.n = claims;
         forget_lanes(s);
         pg_slots_forget(s); /* locks that it took are gone too */
         if (pg_queue(c, &rollback_to, NULL, &ignored))
@@ -237,6 +146,13 @@ static enum err run_op(struct store_postgres *s, struct op *op)
     abort();
 }
 
+/* At whether there are any, or who has them: what was noted of them is written before. */
+static bool looks_at_claims(enum op_kind kind)
+{
+    return kind == OP_BEAT || kind == OP_BURY || kind == OP_FORGET || kind == OP_HANDED || kind == OP_HELD ||
+           kind == OP_SHARE;
+}
+
 /* Runs the first of them, or as many inserts or spawns as go together; how many. */
 static size_t run_some(struct store_postgres *s, struct op *const *ops, size_t n)
 {
@@ -253,7 +169,8 @@ static size_t run_some(struct store_postgres *s, struct op *const *ops, size_t n
     if (ops[0]->kind == OP_SPAWN)
         return postgres_spawn_many(s, ops, n);
     ops[0]->error = (struct error){ 0 };
-    ops[0]->rc = run_op(s, ops[0]);
+    ops[0]->rc = looks_at_claims(ops[0]->kind) ? pg_send_claims(s, &ops[0]->error) : ERR_OK;
+    ops[0]->rc = ops[0]->rc ? ops[0]->rc : run_op(s, ops[0]);
     return 1;
 }
 
@@ -271,12 +188,12 @@ static enum err send_commit(struct store_postgres *s, struct error *e)
 static enum err send_begin(struct store_postgres *s, struct error *e)
 {
     struct pg_conn *c = &s->conn;
-    if (c->prepare && s->set_up != c->generation && pg_exec(c, "SET " BOUND_IDLE, e))
+    if (c->prepare && s->set_up != c->generation && pg_exec(c, SET_UP("false"), e))
         return e->code;
     s->set_up = c->generation;
     if (pg_queue(c, &begin, NULL, e))
         return e->code;
-    return c->prepare ? ERR_OK : pg_queue(c, &bound_idle, NULL, e);
+    return c->prepare ? ERR_OK : pg_queue(c, &set_up, NULL, e);
 }
 
 static enum err run_all(struct store_postgres *s, struct op *const *ops, size_t n, struct error *e)
@@ -286,6 +203,7 @@ static enum err run_all(struct store_postgres *s, struct op *const *ops, size_t 
     for (size_t i = 0; i < n;) {
         s->of_op.n = 0;
         s->ended.n = s->ended.kept;
+        s->claims.n = s->claims.kept;
         arena_reset(&s->arena);
         size_t done = run_some(s, ops + i, n - i);
         if (s->conn.failed) {
@@ -295,10 +213,11 @@ static enum err run_all(struct store_postgres *s, struct op *const *ops, size_t 
         if (done > 1 || ops[i]->rc == ERR_OK) { /* of many, each that failed has taken back its own */
             tallies_keep(&s->of_transaction, &s->of_op);
             s->ended.kept = s->ended.n;
+            s->claims.kept = s->claims.n;
         }
         i += done;
     }
-    if (send_tallies(s, e) || pg_send_ended(s, e))
+    if (pg_send_tallies(s, e) || pg_send_ended(s, e) || pg_send_claims(s, e))
         return e->code;
     s->committing = true;
     return send_commit(s, e);
@@ -311,7 +230,7 @@ static enum err transact(struct store_postgres *s, struct op *const *ops, size_t
     struct error ignored;
     *ret_again = false;
     s->committing = false;
-    s->of_transaction.n = s->ended.kept = 0;
+    s->of_transaction.n = s->ended.kept = s->claims.kept = 0;
     s->made_lanes = false;
     s->news = (struct store_news){ 0 };
     s->floors.noted_count = 0;
@@ -481,6 +400,7 @@ static void free_store(struct store *base)
     tallies_release(&s->of_transaction);
     arena_release(&s->arena);
     free(s->ended.v);
+    free(s->claims.v);
     free(s->scratch);
     free(s->marks);
     for (size_t i = 0; i < array_count(s->texts); i++)

@@ -5,11 +5,6 @@
 #include "adapter/store_postgres_impl.h"
 
 static const struct pg_statement hold_node = { "hand_node", "SELECT dead FROM nodes WHERE id = $1 FOR KEY SHARE" };
-static const struct pg_statement hand = {
-    "hand",
-    "UPDATE claims SET hold = 1 WHERE id IN (SELECT id FROM claims WHERE id = ANY ($2) AND node = $1 AND hold = 0 "
-    "ORDER BY id FOR UPDATE) AND NOT EXISTS (SELECT 1 FROM nodes WHERE nodes.id = $1 AND dead)",
-};
 /* One task after the other in the order of their ids, until there are enough. */
 static const struct pg_statement list_handed = {
     "handed",
@@ -32,12 +27,13 @@ enum err postgres_hand(struct store_postgres *s, struct op *base)
     cleanup_with(pg_result_release) struct pg_result node = { 0 };
     pg_params_reset(p);
     pg_add_uuid(p, op->node);
-    if (pg_send(&s->conn, &hold_node, p, e))
+    if (pg_run(&s->conn, &hold_node, p, &node, e))
         return e->code;
-    pg_add_ids(p, op->claims, op->n);
-    if (pg_send(&s->conn, &hand, p, e) || pg_get(&s->conn, &node, e) || pg_get(&s->conn, NULL, e))
-        return e->code;
-    return node.rows && pg_bool(&node, 0, 0) ? node_is_dead(e) : ERR_OK;
+    if (node.rows && pg_bool(&node, 0, 0))
+        return node_is_dead(e);
+    for (size_t i = 0; i < op->n; i++)
+        pg_note_handed(s, op->claims[i], op->node);
+    return ERR_OK;
 }
 
 enum err postgres_handed(struct store_postgres *s, struct op *base)

@@ -193,6 +193,18 @@ struct ended {
     size_t kept; /* of operations that were done: what is behind goes with the one that noted it, if that fails */
 };
 
+/* Claims that tasks have left in an operation, or that their node has handed. */
+struct claim_note {
+    struct uuid id;
+    int64_t left;          /* tasks */
+    struct uuid handed_by; /* nil: it is not */
+};
+
+struct claim_notes {
+    struct claim_note *v;
+    size_t n, cap, kept; /* as above */
+};
+
 /* ---- where claims begin to look (store_postgres_floors.c) ---- */
 
 struct pg_floor {
@@ -251,6 +263,7 @@ struct store_postgres {
     int shard;           /* which rows of counts are this process's */
     struct tallies of_op, of_transaction;
     struct ended ended;
+    struct claim_notes claims;
     struct task *scratch; /* results being gathered */
     size_t scratch_cap;
     struct arena arena;     /* for what is looked at and not given away; emptied with each operation */
@@ -270,14 +283,18 @@ struct store_postgres {
     bool has_met_slots;               /* ever */
 };
 
-/* Rows change hands within an operation or a transaction; see the SQLite store, whose words these are. */
+/* Rows change hands within an operation or a transaction (store_postgres_notes.c); see the SQLite store, whose words these are. */
 void pg_tally_move(struct store_postgres *s, int32_t tenant, bool deleted, enum task_state from, enum task_state to);
 void pg_tally_new(struct store_postgres *s, int32_t tenant, bool deleted, enum task_state state,
                   int64_t n); /* n < 0: gone */
 void pg_note_ended(struct store_postgres *s, struct uuid id, enum task_state state, int64_t completed_ms);
+void pg_note_left(struct store_postgres *s, struct uuid claim);
+void pg_note_handed(struct store_postgres *s, struct uuid claim, struct uuid node);
 
-/* Writes the notes of operations that are done, before somebody reads them. */
+/* Write the notes of operations that are done: at the end of the transaction, or before somebody in it reads them. */
+enum err pg_send_tallies(struct store_postgres *s, struct error *e) must_use;
 enum err pg_send_ended(struct store_postgres *s, struct error *e) must_use;
+enum err pg_send_claims(struct store_postgres *s, struct error *e) must_use;
 
 /* Something is SCHEDULED at that time: other nodes hear of it after the commit if it is near. */
 void pg_note_due(struct store_postgres *s, int64_t due_ms);
@@ -299,7 +316,7 @@ enum err pg_lock(struct store_postgres *s, enum pg_lock what, const struct str *
 
 int64_t pg_lock_number(enum pg_lock what, struct str key);
 
-/* Runs fn in a savepoint: what a failed operation wrote goes with it, and what it noted in s->of_op and s->ended. */
+/* Runs fn in a savepoint: what a failed operation wrote goes with it, and what it noted in s->of_op, s->ended and s->claims. */
 enum err pg_in_savepoint(struct store_postgres *s, struct op *op,
                          enum err (*fn)(struct store_postgres *, struct op *)) must_use;
 
@@ -330,9 +347,7 @@ enum err pg_replace_row(struct store_postgres *s, const struct guards *old, cons
 enum err pg_delete_rows(struct store_postgres *s, const struct uuid *ids, size_t n,
                         struct error *e) must_use; /* counts are the caller's */
 
-/* A claim's row counts the tasks that hold it and lists their ids. */
-enum err pg_claim_leave(struct store_postgres *s, const struct uuid *claims, const int64_t *counts, size_t n,
-                        struct error *e) must_use;
+/* A claim's row counts the tasks that hold it and lists their ids. They leave it by pg_note_left. */
 enum err pg_claim_join(struct store_postgres *s, struct uuid claim, struct uuid task, struct error *e) must_use;
 
 /* The record of an idempotency key, if there is to be one: ERR_CONFLICT, field "idempotency-key", if it is there. */
@@ -373,7 +388,7 @@ enum err pg_calendar_unused(struct store_postgres *s, const struct catalog_entry
 /* One function an operation; what it returns is the operation's result. */
 enum err postgres_insert(struct store_postgres *s, struct op *base);
 /* As many of the operations from ops[0] on as are inserts that can go together, at least one: their results are set. Of more than one,
- * those that failed have left nothing in s->of_op and s->ended. */
+ * those that failed have left nothing in s->of_op, s->ended and s->claims. */
 size_t postgres_insert_many(struct store_postgres *s, struct op *const *ops, size_t n, enum err *ret, struct error *e);
 enum err postgres_claim(struct store_postgres *s, struct op *base);
 enum err postgres_claimed(struct store_postgres *s, struct op *base);

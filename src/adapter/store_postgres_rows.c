@@ -28,14 +28,6 @@ static const struct pg_statement insert_lane = {
     "INSERT INTO lanes (tenant_id, queue, class, pool) VALUES ($1, $2, $3, $4) "
     "ON CONFLICT (tenant_id, queue, class, pool) DO NOTHING RETURNING lane",
 };
-/* Two statements: in one, a row that somebody else has just changed would be judged by what it was. */
-static const struct pg_statement claim_leave = {
-    "claim_leave",
-    "UPDATE claims SET held = held - x.n FROM (SELECT id, sum(n)::bigint AS n FROM unnest($1, $2) AS x(id, n) "
-    "GROUP BY id) AS x WHERE claims.id = x.id",
-};
-static const struct pg_statement claim_delete = { "claim_delete",
-                                                  "DELETE FROM claims WHERE id = ANY ($1) AND held <= 0" };
 static const struct pg_statement claim_join = {
     "claim_join",
     "UPDATE claims SET held = held + 1, tasks = array_append(tasks, $2) WHERE id = $1",
@@ -241,7 +233,9 @@ enum err pg_replace_row(struct store_postgres *s, const struct guards *old, cons
         return ERR_OK;
     if (holds && pg_claim_join(s, t->claim, t->id, e))
         return e->code;
-    return held ? pg_claim_leave(s, &old->claim, &(int64_t){ 1 }, 1, e) : ERR_OK;
+    if (held)
+        pg_note_left(s, old->claim);
+    return ERR_OK;
 }
 
 enum err pg_delete_rows(struct store_postgres *s, const struct uuid *ids, size_t n, struct error *e)
@@ -254,25 +248,6 @@ enum err pg_delete_rows(struct store_postgres *s, const struct uuid *ids, size_t
 }
 
 /* ---- claims ---- */
-
-enum err pg_claim_leave(struct store_postgres *s, const struct uuid *claims, const int64_t *counts, size_t n,
-                        struct error *e)
-{
-    struct pg_params *p = &s->params;
-    if (n == 0)
-        return ERR_OK;
-    pg_params_reset(p);
-    pg_add_ids(p, claims, n);
-    pg_array(p, PG_I64);
-    for (size_t i = 0; i < n; i++)
-        pg_element_i64(p, counts[i]);
-    pg_array_end(p);
-    if (pg_queue(&s->conn, &claim_leave, p, e))
-        return e->code;
-    pg_params_reset(p);
-    pg_add_ids(p, claims, n);
-    return pg_queue(&s->conn, &claim_delete, p, e);
-}
 
 enum err pg_claim_join(struct store_postgres *s, struct uuid claim, struct uuid task, struct error *e)
 {

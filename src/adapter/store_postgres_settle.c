@@ -1,5 +1,5 @@
 /* OP_SETTLE: one round trip reads and locks all the tasks, in the order of their ids; what follows is sent without waiting for it, one
- * statement for all verdicts, one for their executions, one for the parents, two for the claims they leave. Only what touches slots, or
+ * statement for all verdicts, one for their executions, one for the parents. Only what touches slots, or
  * replaces a row, goes one by one.
  *
  * Two nodes may settle the same task, a late result and a release: who locks the row second sees what the first made of it, and the fence
@@ -148,62 +148,46 @@ static enum err send_executions(struct store_postgres *s, const struct settling 
     return n ? pg_queue(&s->conn, &insert_executions, &s->params, e) : ERR_OK;
 }
 
-/* An id, and what all that name it come to. */
-struct grouped {
+struct parent {
     struct uuid id;
-    int64_t n;
+    int64_t last_run_ms;
 };
 
 static int by_id(const void *a, const void *b)
 {
-    return uuid_cmp(((const struct grouped *)a)->id, ((const struct grouped *)b)->id);
+    return uuid_cmp(((const struct parent *)a)->id, ((const struct parent *)b)->id);
 }
 
-/* Each id once, sorted: of its numbers the sum, or the largest. Returns how many there are. */
-static size_t group(struct grouped *v, size_t n, bool sum)
+/* Each once, with its latest run; how many there are. */
+static size_t latest_of_each(struct parent *v, size_t n)
 {
     size_t kept = 0;
     qsort(v, n, sizeof *v, by_id);
     for (size_t i = 0; i < n; i++) {
-        if (kept == 0 || !uuid_eq(v[kept - 1].id, v[i].id))
-            v[kept++] = v[i];
+        if (kept && uuid_eq(v[kept - 1].id, v[i].id))
+            v[kept - 1].last_run_ms = max_of(v[kept - 1].last_run_ms, v[i].last_run_ms);
         else
-            v[kept - 1].n = sum ? v[kept - 1].n + v[i].n : max_of(v[kept - 1].n, v[i].n);
+            v[kept++] = v[i];
     }
     return kept;
 }
 
-static enum err send_parents(struct store_postgres *s, const struct settling *t, struct grouped *v, struct error *e)
+static enum err send_parents(struct store_postgres *s, const struct settling *t, struct error *e)
 {
     struct pg_params *p = &s->params;
+    struct parent *v = xcalloc(t->n, sizeof *v);
     size_t n = 0;
     for (size_t i = 0; i < t->n; i++) {
         const struct settlement *x = t->v[i].settlement;
         if (x->verdict.has_execution && !uuid_is_nil(x->parent))
-            v[n++] = (struct grouped){ x->parent, x->verdict.execution.started_us / 1000 };
+            v[n++] = (struct parent){ x->parent, x->verdict.execution.started_us / 1000 };
     }
-    n = group(v, n, false);
+    n = latest_of_each(v, n);
     pg_params_reset(p);
     pg_add_members(p, v, n, id);
-    pg_add_members(p, v, n, n);
+    pg_add_members(p, v, n, last_run_ms);
+    free(v);
     return n ? pg_queue(&s->conn, &set_last_run, p, e) : ERR_OK;
-}
-
-static enum err leave_claims(struct store_postgres *s, const struct settling *t, struct grouped *v, struct error *e)
-{
-    for (size_t i = 0; i < t->n; i++)
-        v[i] = (struct grouped){ t->v[i].was->claim, 1 };
-    size_t n = group(v, t->n, true);
-    struct uuid *claims = xcalloc(n + 1, sizeof *claims);
-    int64_t *counts = xcalloc(n + 1, sizeof *counts);
-    for (size_t i = 0; i < n; i++) {
-        claims[i] = v[i].id;
-        counts[i] = v[i].n;
-    }
-    enum err rc = pg_claim_leave(s, claims, counts, n, e);
-    free(claims);
-    free(counts);
-    return rc;
 }
 
 /* ---- what goes one by one ---- */
@@ -326,13 +310,11 @@ static enum err settle_all(struct store_postgres *s, struct settling *t, struct 
             return e->code;
         if (!t->v[i].settlement->replace)
             count_verdict(s, &t->v[i], t->op->now_ms);
+        pg_note_left(s, t->v[i].was->claim);
     }
-    struct grouped *room = xcalloc(t->n, sizeof *room);
     enum err rc = send_verdicts(s, t, e);
     rc = rc ? rc : send_executions(s, t, e);
-    rc = rc ? rc : send_parents(s, t, room, e);
-    rc = rc ? rc : leave_claims(s, t, room, e);
-    free(room);
+    rc = rc ? rc : send_parents(s, t, e);
     rc = rc ? rc : send_terms_dropped(s, t, e);
     rc = rc ? rc : send_skipped(s, t, e);
     rc = rc ? rc : settle_the_rest(s, t, e);

@@ -101,7 +101,7 @@ static enum err restart_and_drain(struct bench *b, const struct bodies *w, struc
     if (clock_wall_ms(b->cli->clock) >= w->soon_ms)
         return error_set(e, ERR_UNAVAILABLE, "filling took longer than thought; try again, or fewer --tasks");
     sleep_until(b, w->soon_ms + SOON_SPREAD_MS);
-    if (start_again(b, "ready after a stop", e) || expect_all(b, n, e))
+    if (start_again(b, "ready after a stop", e) || expect_all(b, n, 0, e))
         return e->code;
     add_figure(b, "drain of random ones", "tasks/s", samples_rate(b, n));
     return ERR_OK;

@@ -108,9 +108,10 @@ int64_t lead_for(size_t n)
 
 /* ---- what became of them ---- */
 
-enum err expect_all(struct bench *b, size_t n, struct error *e)
+enum err expect_all(struct bench *b, size_t n, int64_t due_ms, struct error *e)
 {
-    size_t seen = bench_server_wait(&b->server, n, IDLE_MS);
+    int64_t until_due_ms = max_of(due_ms - clock_wall_ms(b->cli->clock), (int64_t)0);
+    size_t seen = bench_server_wait(&b->server, n, until_due_ms + IDLE_MS);
     return seen == n ? ERR_OK : error_set(e, ERR_CORRUPT, "%zu of %zu tasks were settled", seen, n);
 }
 
@@ -141,7 +142,7 @@ enum err run_burst(struct bench *b, size_t n, struct burst *ret, struct error *e
     if (create_tasks(b, &w, BATCH_CONNECTIONS, &rate, e))
         return e->code;
     int64_t before_us = bench_server_cpu_us(&b->server);
-    if (expect_all(b, n, e))
+    if (expect_all(b, n, w.due_ms, e))
         return e->code;
     *ret = (struct burst){ .rate = burst_rate(b, n, w.due_ms),
                            .cpu_us = (double)(bench_server_cpu_us(&b->server) - before_us) / (double)n };
@@ -154,7 +155,7 @@ enum err run_spread(struct bench *b, size_t n, struct error *e)
         .tasks = n, .per_request = BENCH_BATCH, .due_ms = soon(b, lead_for(n)), .spread_ms = (int64_t)n
     };
     double rate;
-    return create_tasks(b, &w, BATCH_CONNECTIONS, &rate, e) || expect_all(b, n, e) ? e->code : ERR_OK;
+    return create_tasks(b, &w, BATCH_CONNECTIONS, &rate, e) || expect_all(b, n, w.due_ms, e) ? e->code : ERR_OK;
 }
 
 /* ---- figures ---- */

@@ -47,7 +47,7 @@ enum err create_tasks(struct bench *b, struct bodies *w, size_t connections, dou
                       struct error *e) must_use;
 
 /* Waits until n samples are there. */
-enum err expect_all(struct bench *b, size_t n, struct error *e) must_use;
+enum err expect_all(struct bench *b, size_t n, int64_t due_ms, struct error *e) must_use;
 
 /* n tasks due all at one instant, and created before it: claimed, run and settled. */
 struct burst {
