@@ -92,12 +92,14 @@ has_suite() { grep -qE "\"[a-z]+:$1\"" "$2/meson-info/intro-tests.json"; }
 
 none_yet() { echo "  none yet: $1"; }
 
+beside=() # programs that start a server for all tests of a suite
+
 # run_suite FOLDER SUITE [NAME…] - meson's tests of a suite, each test inside a program counted.
 run_suite() {
     local folder=$1 suite=$2 found=$results/found
     shift 2
     rm -f "$folder"/meson-logs/testlog*
-    TMPDIR=$scratch meson test -C "$folder" --no-rebuild --print-errorlogs --num-processes "$at_once" --suite "$suite" "$@" 2>&1 |
+    TMPDIR=$scratch "${beside[@]}" meson test -C "$folder" --no-rebuild --print-errorlogs --num-processes "$at_once" --suite "$suite" "$@" 2>&1 |
         grep -vE "^(ninja: .*|(Ok|Expected Fail|Fail|Unexpected Pass|Skipped|Timeout): .*|Full log written to .*|)$"
     local status=${PIPESTATUS[0]}
     if [[ ! -f $folder/meson-logs/testlog.junit.xml ]]; then
@@ -191,6 +193,11 @@ part_unit() {
 part_conformance() {
     needs "build with sanitizers" build_tests || return
     has_suite conformance build-test || { none_yet "no port has a suite in tests/conformance" && return; }
+    local -a beside=()
+    if [[ $# -eq 0 ]]; then
+        beside=(tests/support/with-postgres tests/support/with-rabbitmq tests/support/with-kafka)
+        export BELFRY_TEST_KAFKA_STAND_IN=$root/build-test/tests/support/kafka_mock
+    fi
     run_suite build-test conformance "$@"
 }
 
