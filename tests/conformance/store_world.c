@@ -2,8 +2,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 const struct store_adapter *adapter_under_test;
 
@@ -20,18 +18,6 @@ int world_open(void **state)
     return 0;
 }
 
-static void remove_folder(const char *directory)
-{
-    pid_t child = fork();
-    if (child == 0) {
-        execlp("rm", "rm", "-rf", "--", directory, (char *)NULL);
-        _exit(127);
-    }
-    int status = -1;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
-}
-
 int world_close(void **state)
 {
     struct world *w = *state;
@@ -40,7 +26,7 @@ int world_close(void **state)
     for (size_t i = 0; i < w->arena_count; i++)
         arena_release(&w->arenas[i]);
     arena_release(&w->arena);
-    remove_folder(w->directory);
+    assert_true(scratch_remove(w->directory));
     free(w);
     return 0;
 }

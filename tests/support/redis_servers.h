@@ -1,7 +1,6 @@
 #pragma once
 /* tests/support/redis_servers.h - Redis servers that a test starts, stops and asks itself, each with a folder and a port of its own. */
 #include <fcntl.h>
-#include <ftw.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <spawn.h>
@@ -16,6 +15,7 @@
 #include <hiredis/hiredis.h>
 
 #include "check.h"
+#include "scratch.h"
 
 enum { SERVER_WORDS = 32, SERVER_URL = 512, SERVER_WAIT_MS = 20000 };
 
@@ -166,19 +166,11 @@ static inline void server_stop(struct redis_process *s, int how)
     s->pid = 0;
 }
 
-static inline int remove_one(const char *path, const struct stat *s, int kind, struct FTW *at)
-{
-    (void)s;
-    (void)kind;
-    (void)at;
-    return remove(path);
-}
-
 static inline void server_close(struct redis_process *s)
 {
     server_stop(s, SIGKILL);
     if (s->folder[0])
-        (void)nftw(s->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+        (void)scratch_remove(s->folder);
 }
 
 static inline void server_url(const struct redis_process *s, const char *prefix, char out[SERVER_URL])

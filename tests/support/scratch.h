@@ -1,5 +1,6 @@
 #pragma once
 /* tests/support/scratch.h - folders for what a test leaves behind, in $TMPDIR, which ./test sets to where writing is cheap; else /tmp. */
+#include <ftw.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,4 +13,18 @@ static inline bool scratch_make(const char *name, char out[SCRATCH_PATH])
     const char *where = getenv("TMPDIR");
     int n = snprintf(out, SCRATCH_PATH, "%s/%s-XXXXXX", where && where[0] ? where : "/tmp", name);
     return n < SCRATCH_PATH && mkdtemp(out);
+}
+
+static inline int scratch_remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st;
+    (void)type;
+    (void)ftw;
+    return remove(path);
+}
+
+/* It and all that is in it, by this process itself: one that is watched for its memory is slow to fork. */
+static inline bool scratch_remove(const char *path)
+{
+    return nftw(path, scratch_remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0;
 }

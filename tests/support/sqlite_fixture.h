@@ -3,7 +3,6 @@
  * with. */
 #include "check.h"
 
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -35,20 +34,12 @@ static inline int set_up(void **state)
     return 0;
 }
 
-static inline int remove_one(const char *path, const struct stat *st, int kind, struct FTW *ftw)
-{
-    (void)st;
-    (void)kind;
-    (void)ftw;
-    return remove(path);
-}
-
 static inline int tear_down(void **state)
 {
     struct fixture *f = *state;
     store_free(f->store);
     *strrchr(f->directory, '/') = '\0';
-    nftw(f->directory, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    (void)scratch_remove(f->directory);
     arena_release(&f->arena);
     free(f);
     return 0;

@@ -1,13 +1,13 @@
 /* What a worker believes of its machine, read from files as Linux writes them. */
 #include "adapter/machine.h"
 
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "check.h"
+#include "scratch.h"
 
 struct world {
     char root[64];
@@ -37,17 +37,9 @@ static void world_init(struct world *w)
     write_file(w, "/proc/self/cgroup", "3:memory:/old\n0::/app.slice/belfry\n");
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st;
-    (void)type;
-    (void)ftw;
-    return remove(path);
-}
-
 static void world_release(struct world *w)
 {
-    assert_int_equal(nftw(w->root, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
+    assert_true(scratch_remove(w->root));
 }
 
 static void without_a_group_the_machine_itself_counts(void **state)

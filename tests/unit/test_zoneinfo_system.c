@@ -1,7 +1,6 @@
 #include "check.h"
 
 #include <fcntl.h>
-#include <ftw.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 
 #include "adapter/zoneinfo_system.h"
 #include "base/date.h"
+#include "scratch.h"
 #include "tzif.h"
 
 /* ---- a directory of zones ---- */
@@ -83,17 +83,11 @@ static int folder_of_zones(void **state)
     return 0;
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st, (void)type, (void)ftw;
-    return remove(path);
-}
-
 static int remove_folder(void **state)
 {
     struct folder *f = *state;
     zoneinfo_free(f->zones);
-    nftw(f->path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    (void)scratch_remove(f->path);
     free(f);
     return 0;
 }
