@@ -117,19 +117,28 @@ COMBINED = 0.25  # of them come together with the next
 OFTEN = {"kill": 3, "reset": 2, "answer lost": 3, "answer to a commit lost": 3, "pg_terminate_backend, one": 2}
 
 
-def plan(chance, count, kinds, often):
-    """All kinds come if there are enough of them; returns lists of names, those of two that come at once together."""
+def draw(chance, count, kinds, often):
+    """All kinds come if there are enough of them."""
     deck = [name for name in kinds for _ in range(often.get(name, 1))]
     names = []
     while len(names) < count:
         chance.shuffle(deck)
         names += deck
-    names = names[:count]
+    return names[:count]
+
+
+def are_apart(kinds, names):
+    """No two of them strike one server."""
+    servers = [kinds[name].of for name in names if kinds[name].of not in PROCESSES]
+    return len(set(servers)) == len(servers)
+
+
+def plan(chance, count, kinds, often):
+    """Returns lists of names, those of two that come at once together."""
+    names = draw(chance, count, kinds, often)
     planned = []
     while names:
-        servers = [kinds[name].of for name in names[:2] if kinds[name].of not in PROCESSES]
-        apart = len(set(servers)) == len(servers)
-        together = names[:2] if apart and chance.random() < COMBINED else names[:1]
+        together = names[:2] if are_apart(kinds, names[:2]) and chance.random() < COMBINED else names[:1]
         names = names[len(together):]
         planned.append(together)
     return planned
@@ -189,7 +198,10 @@ class Chaos:
         until(lambda: len(self.load.receiver.calls) >= seen + PROGRESS, PROGRESS_TIMEOUT_S,
               why=lambda: f"after {self.told[-3:]} nothing runs:\n{self.cluster.log()[-6000:]}")
 
+    def plan(self, count):
+        return plan(self.chance, count, self.kinds, self.often)
+
     def run(self, count):
-        for names in plan(self.chance, count, self.kinds, self.often):
+        for names in self.plan(count):
             self.strike(names)
             self.progress()

@@ -8,14 +8,15 @@ run nothing may run twice, whatever becomes of the events and for however long.
 
 import signal
 
-from chaos import MOMENT, PAST_THE_LEASE, Chaos, Kind, kill, stop
+from chaos import MOMENT, PAST_THE_LEASE, Chaos, Kind, are_apart, draw, kill, stop
+from cluster import LONG
 from fleet import Fleet
 
 VISIBILITY_S = 4  # of a delivery; on RabbitMQ it is over when the broker misses two beats of the connection's heart
 HEARTBEAT_S = 1
 PAST_THE_VISIBILITY = (1.1, 1.3)
 PAST_THE_BUFFERS = (1, 1.5)
-BUFFERS_S = 2.5  # CONCURRENCY outcomes come sooner than that, and then a worker takes no more
+BUFFERS_S = 4 if LONG else 2  # CONCURRENCY outcomes come sooner than that, and then a worker takes no more
 CONCURRENCY = 20
 
 
@@ -165,6 +166,7 @@ ON_RABBITMQ = {
     "RabbitMQ cut off past the buffers": Kind(refuse_queue, PAST_THE_BUFFERS, excuses=True, of="queue", unit="buffers_s"),
     "RabbitMQ silent past the buffers": Kind(drop_queue, PAST_THE_BUFFERS, excuses=True, of="queue", unit="buffers_s"),
 }
+START_S = {"Kafka killed": 5, "Kafka restarted": 5, "RabbitMQ killed": 5, "RabbitMQ restarted": 5}  # at least
 OFTEN = {"worker killed": 2, "node killed": 2, "answer to a worker lost": 2, "answer to a node lost": 2, "Redis flushed": 2}
 
 
@@ -211,6 +213,22 @@ class FleetChaos(Chaos):
         self.kinds = siege.kinds()
         self.visibility_s = 2 * HEARTBEAT_S + 1 if siege.rabbit else VISIBILITY_S
         self.buffers_s = BUFFERS_S
+
+    def plan(self, count):
+        """In ./test all come in pairs, of which both last about as long: there is no time for one after the other."""
+        if LONG:
+            return super().plan(count)
+        lasts_s = lambda name: max(self.kinds[name].lasts[1] * getattr(self, self.kinds[name].unit), START_S.get(name, 0))
+        names = sorted(draw(self.chance, count, self.kinds, {}), key=lasts_s)
+        planned = []
+        while names:
+            first = names.pop(0)
+            other = next((name for name in names if are_apart(self.kinds, (first, name))), None)
+            if other:
+                names.remove(other)
+            planned.append([first, other] if other else [first])
+        self.chance.shuffle(planned)
+        return planned
 
     def silence_s(self, kind):
         return self.visibility_s if kind.of == "worker" else super().silence_s(kind)
