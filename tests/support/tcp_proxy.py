@@ -158,7 +158,8 @@ class Wire:
         self.needle, self.delay_ms = None, command.get("ms", 0)
         self.mode = what
         if what == "refuse":
-            self.listener.close()
+            if self.listener:  # it may refuse already
+                self.listener.close()
             self.listener = None
         else:
             await self.listen()
