@@ -167,6 +167,7 @@ ON_RABBITMQ = {
     "RabbitMQ silent past the buffers": Kind(drop_queue, PAST_THE_BUFFERS, excuses=True, of="queue", unit="buffers_s"),
 }
 START_S = {"Kafka killed": 5, "Kafka restarted": 5, "RabbitMQ killed": 5, "RabbitMQ restarted": 5}  # at least
+LONG_ONLY = ("Kafka restarted", "RabbitMQ killed")  # they take the longest, and each has one like it
 OFTEN = {"worker killed": 2, "node killed": 2, "answer to a worker lost": 2, "answer to a node lost": 2, "Redis flushed": 2}
 
 
@@ -193,9 +194,8 @@ class Siege:
         return {"BELFRY_QUEUE": self.queue.url(prefix=prefix).replace(f":{self.queue.port}/", f":{port}/"), "BELFRY_EVENTS": events}
 
     def kinds(self):
-        if self.rabbit:
-            return {**PROCESSES, **ON_RABBITMQ}
-        return {**PROCESSES, **ON_REDIS, **(ON_A_MOCK if self.events.is_mock else ON_KAFKA)}
+        carriers = ON_RABBITMQ if self.rabbit else {**ON_REDIS, **(ON_A_MOCK if self.events.is_mock else ON_KAFKA)}
+        return {name: kind for name, kind in {**PROCESSES, **carriers}.items() if LONG or name not in LONG_ONLY}
 
     def heal(self):
         """For whoever uses the servers next."""
