@@ -8,6 +8,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 
+#define SILENT_MS "3000"
+
 /* What no address may change: an outcome would be lost, or come to two. */
 static const char *const kept[] = {
     "bootstrap.servers",
@@ -190,10 +192,17 @@ static enum err set_all(rd_kafka_conf_t *conf, const struct kafka_setting *v, si
 
 enum err kafka_conf(const struct kafka_url *u, const struct kafka_settings *s, rd_kafka_conf_t **ret, struct error *e)
 {
+    /* A connection may go silent without a word (a firewall, a host that lost power), and only a request that is not answered tells. By itself
+     * librdkafka waits a minute for that answer, and all that goes by this connection waits with it. */
     const struct kafka_setting always[] = {
-        { "bootstrap.servers", u->brokers },    { "client.id", "belfry" },
-        { "socket.keepalive.enable", "true" },  { "reconnect.backoff.ms", "50" },
+        { "bootstrap.servers", u->brokers },
+        { "client.id", "belfry" },
+        { "socket.keepalive.enable", "true" },
+        { "reconnect.backoff.ms", "50" },
         { "reconnect.backoff.max.ms", "2000" },
+        { "socket.timeout.ms", SILENT_MS },
+        { "socket.connection.setup.timeout.ms", SILENT_MS },
+        { "api.version.request.timeout.ms", SILENT_MS },
     };
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
     rd_kafka_conf_set_log_cb(conf, on_log);

@@ -26,6 +26,7 @@ local CLASS_US = 30000000
 local DATA_TTL = 7 * 86400000
 local GROUP_GONE, CHANNEL_IDLE, TOKEN_TTL, ABORT_TTL = 60000, 3600000, 5000, 3600000
 local NUMBERS = 4096 -- milliseconds since 1970 and these fit into a score's 53 bits
+local RENEW_US = 2000000 -- in which a worker renews what it runs (reconcile.h)
 local LOOKS, BATCH, BYTES, HEADER, WAITERS = 64, 64, 4194304, 4096, 16
 
 -- ---- small things ----
@@ -62,6 +63,11 @@ local function read_channel(c)
     return { suspect = string.sub(flags, 1, 1) == 's', once = string.sub(flags, 2, 2) == 'm', priority = priority,
              ahead = (priority >= 7 and 2 or priority >= 4 and 1 or 0) * CLASS_US, cpu = tonumber(cpu),
              memory = tonumber(memory), tenant = tenant, queue = queue, requires = requires }
+end
+
+-- It was pushed before the queue came back.
+local function is_doubtful(urgency, c)
+    return tonumber(urgency) + c.ahead < since
 end
 
 local function among(list, text)
@@ -254,22 +260,25 @@ local function take_aborts(worker)
     return told
 end
 
--- Those that waited when a queue came back may have been delivered before, by the queue as it was then.
-local function set_aside_doubtful(channel, c)
-    local bound = string.format('(%.0f', since - c.ahead)
-    local old = call('ZRANGE', P .. 'c:' .. channel, '-inf', bound, 'BYSCORE', 'LIMIT', 0, BATCH)
+-- What waited when a queue came back may have been delivered before, by the queue as it was then, and have run: only the store knows. It is
+-- left alone until whoever runs it has renewed it, and lapses then. Returns the urgency from which on things are as they seem.
+local function certain_from(channel, c, first)
+    if not is_doubtful(first, c) then return '-inf' end
+    local bound = string.format('%.0f', since - c.ahead)
+    if now_us < since + RENEW_US then return bound end
+    local old = call('ZRANGE', P .. 'c:' .. channel, '-inf', '(' .. bound, 'BYSCORE', 'LIMIT', 0, BATCH)
     if #old > 0 then
         call('ZREM', P .. 'c:' .. channel, unpack(old))
-        lapse(old, true)
+        lapse(old, c.once) -- what may run only once counts as run
         count_waiting(-#old)
     end
-    return #old > 0
+    return bound
 end
 
 -- Up to n of those that are as urgent as the next channel's first may be. Appends id, urgency, data of each; returns how many, their bytes.
-local function take_from(channel, n, bound, score, out)
+local function take_from(channel, n, from, bound, score, out)
     local key = P .. 'c:' .. channel
-    local found = call('ZRANGE', key, '-inf', bound, 'BYSCORE', 'LIMIT', 0, n, 'WITHSCORES')
+    local found = call('ZRANGE', key, from, bound, 'BYSCORE', 'LIMIT', 0, n, 'WITHSCORES')
     if #found == 0 then return 0, 0 end
     local members, ends, lost, bytes = {}, {}, {}, 0
     for i = 1, #found, 2 do members[#members + 1] = found[i] end
@@ -314,12 +323,14 @@ function verbs.take()
         if c.suspect then n = (alone and taken == 0) and 1 or 0 end
         if c.cpu > 0 and cpu >= 0 then n = math.min(n, math.floor(cpu / c.cpu)) end
         if c.memory > 0 and memory >= 0 then n = math.min(n, math.floor(memory / c.memory)) end
+        local from = n > 0 and certain_from(channel, c, tonumber(next[2]))
         if n <= 0 then
             at = at + 1
-        elseif not (c.once and set_aside_doubtful(channel, c)) then
-            local bound = next[4] or '+inf'
-            local got, size = take_from(channel, n, bound, score, out)
+        else
+            local bound = from == '-inf' and next[4] or '+inf'
+            local got, size = take_from(channel, n, from, bound, score, out)
             local head = call('ZRANGE', P .. 'c:' .. channel, 0, 0, 'WITHSCORES')
+            if got == 0 and #head > 0 and now_us < since + RENEW_US then at = at + 1 end
             if #head == 0 then call('ZREM', g, channel) else call('ZADD', g, head[2], channel) end
             taken, bytes = taken + got, bytes + size
             if cpu >= 0 then cpu = cpu - got * c.cpu end
@@ -381,7 +392,7 @@ function verbs.renew()
                 lost[#lost + 1] = i - 6
             elseif not urgency then
                 call('ZADD', P .. 'delivered', score, member)
-            elseif tonumber(urgency) + read_channel(channel).ahead < since then -- it waits as of a time before it was taken
+            elseif is_doubtful(urgency, read_channel(channel)) then -- it waits as of a time before it was taken
                 call('ZREM', P .. 'c:' .. channel, member)
                 count_waiting(-1)
                 call('ZADD', P .. 'delivered', score, member)
@@ -451,7 +462,9 @@ end
 
 function verbs.recall()
     local member, channel = ARGV[4], header(ARGV[4])
-    if not channel or call('ZREM', P .. 'c:' .. channel, member) == 0 then return 0 end
+    local urgency = channel and call('ZSCORE', P .. 'c:' .. channel, member)
+    if not urgency or is_doubtful(urgency, read_channel(channel)) then return 0 end
+    call('ZREM', P .. 'c:' .. channel, member)
     call('DEL', P .. 'd:' .. member)
     count_waiting(-1)
     return 1

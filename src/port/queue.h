@@ -103,7 +103,8 @@ struct queue_ops {
     enum err (*look)(struct queue *, struct queue_state *ret, struct error *);
     size_t (*depth)(struct queue *); /* waiting, not yet delivered, as far as it is known here without asking anybody */
     void (*free)(struct queue *);
-    bool push_again; /* what may be there already can be pushed again: it counts once */
+    bool
+        push_again; /* what may be there already can be asked about, and pushed again: while it is known it counts once */
 };
 
 enum err queue_push(struct queue *q, const struct task *tasks, size_t n, bool *ret_unsure, struct error *e) must_use;

@@ -1,8 +1,9 @@
 /* What is due goes to the queue in batches. While one is on its way its tasks are on no wheel and in no index: whoever wants one of them
  * back asks the queue, which got it before the question. The claim's memory stays until the queue has answered.
  *
- * A push that failed is made again. Where that may bring a task there twice, what may be there already ends its claim instead: the fence
- * rises, or it is lost if it must not run twice. In a fleet whose queue stays down, what is due runs in this process. */
+ * A push that failed is made again. What may be there all the same is asked about first, where the queue can tell. What it does not know may
+ * have run meanwhile, and would run again under the same fence: so its claim ends, and the fence rises, or it is lost if it must not run
+ * twice. So it is, too, where the queue can not tell. In a fleet whose queue stays down, what is due runs in this process. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -20,14 +21,18 @@ enum {
 
 struct pushing {
     struct errand_push errand;
+    struct errand_known known; /* instead: which of them are there already */
     struct scheduler *scheduler;
     struct list link; /* while it is on its way */
     int64_t begun_ms;
     bool own;      /* to the queue of this process */
+    bool asks;     /* they are not pushed but asked about */
     bool disowned; /* the tasks are others' now */
     size_t n;
     struct armed *armed[PUSH_BATCH];
     struct task tasks[PUSH_BATCH];
+    struct delivery_id ids[PUSH_BATCH];
+    bool answer[PUSH_BATCH];
 };
 
 /* ---- the end of being armed ---- */
@@ -116,21 +121,29 @@ static void is_there(struct scheduler *s, struct armed *a, bool own)
     leave_claim(s, a->claim);
 }
 
-/* Pushed again, it counts once while the queue knows it; had it run meanwhile, it would run once more. */
 static void failed(struct scheduler *s, struct armed *a, bool unsure)
 {
-    bool again = s->setup.courier->push_again && a->task->delivery != DELIVER_AT_MOST_ONCE;
     a->unsure = a->unsure || unsure;
-    a->ends = unsure && !again;
+    a->ends = unsure && !s->setup.courier->push_again;
     rearm(s, a, a->ends ? 0 : s->setup.fleet ? FLEET_RETRY_MS : PUSH_RETRY_MS);
 }
 
-static void note_state(struct scheduler *s, const struct pushing *p)
+static void was_asked(struct scheduler *s, struct armed *a, bool known)
+{
+    if (known) {
+        is_there(s, a, false);
+        return;
+    }
+    a->ends = true;
+    rearm(s, a, 0);
+}
+
+static void note_state(struct scheduler *s, const struct pushing *p, const struct errand *e)
 {
     bool was_down = s->down_ms != 0;
-    if (p->errand.errand.rc) {
+    if (e->rc) {
         if (!was_down)
-            log_warn("push_failed", kv_err(&p->errand.errand.error), kv_i64("tasks", (int64_t)p->n));
+            log_warn("push_failed", kv_err(&e->error), kv_i64("tasks", (int64_t)p->n));
         s->down_ms = was_down ? s->down_ms : p->begun_ms;
         return;
     }
@@ -147,24 +160,35 @@ static void recycle(struct scheduler *s, struct pushing *p)
         s->free_push = p;
 }
 
-static void pushed(struct errand *e)
+static void answered(struct pushing *p, const struct errand *e)
 {
-    struct pushing *p = container_of(e, struct pushing, errand.errand);
     struct scheduler *s = p->scheduler;
     list_remove(&p->link);
     if (!p->own)
-        note_state(s, p);
+        note_state(s, p, e);
     for (size_t i = 0; i < p->n; i++) {
         if (p->disowned)
             claim_unref(p->armed[i]->claim);
         else if (!p->armed[i]->held)
             leave_claim(s, p->armed[i]->claim);
         else if (e->rc)
-            failed(s, p->armed[i], p->errand.ret_unsure);
+            failed(s, p->armed[i], p->asks || p->errand.ret_unsure);
+        else if (p->asks)
+            was_asked(s, p->armed[i], p->answer[i]);
         else
             is_there(s, p->armed[i], p->own);
     }
     recycle(s, p);
+}
+
+static void pushed(struct errand *e)
+{
+    answered(container_of(e, struct pushing, errand.errand), e);
+}
+
+static void known(struct errand *e)
+{
+    answered(container_of(e, struct pushing, known.errand), e);
 }
 
 void scheduler_forget_pushes(struct scheduler *s)
@@ -223,11 +247,12 @@ bool scheduler_may_fire(const struct scheduler *s)
     return !line_is_long(s) && (!s->setup.may_fire || s->setup.may_fire(s->setup.context));
 }
 
-static struct pushing *new_push(struct scheduler *s, bool own)
+static struct pushing *new_push(struct scheduler *s, bool own, bool asks)
 {
     struct pushing *p = s->free_push ? take(s->free_push) : xmalloc(sizeof *p);
     p->scheduler = s;
     p->own = own;
+    p->asks = asks;
     p->disowned = false;
     p->n = 0;
     return p;
@@ -238,20 +263,24 @@ static void submit(struct scheduler *s, struct pushing *p)
     failpoint("before_fire");
     p->begun_ms = s->now_ms;
     p->errand = (struct errand_push){ .errand = { .kind = ERRAND_PUSH, .done = pushed }, .tasks = p->tasks, .n = p->n };
+    p->known = (struct errand_known){
+        .errand = { .kind = ERRAND_KNOWN, .done = known }, .v = p->ids, .n = p->n, .ret = p->answer
+    };
     if (!p->own)
         s->probe = false;
     list_push(&s->pushing, &p->link);
-    courier_submit(p->own ? s->setup.own : s->setup.courier, &p->errand.errand);
+    courier_submit(p->own ? s->setup.own : s->setup.courier, p->asks ? &p->known.errand : &p->errand.errand);
 }
 
 static void add(struct scheduler *s, struct pushing **at, struct armed *a, bool own)
 {
     if (!*at)
-        *at = new_push(s, own);
+        *at = new_push(s, own, a->unsure);
     struct pushing *p = *at;
     map_remove(&s->index, uuid_bytes(&a->task->id));
     a->held->where = HELD_PUSHING;
     p->tasks[p->n] = *a->task;
+    p->ids[p->n] = (struct delivery_id){ a->task->id, a->task->fence };
     p->armed[p->n++] = a;
     if (p->n == PUSH_BATCH)
         submit(s, take(*at));
@@ -263,14 +292,16 @@ void scheduler_fire(struct scheduler *s)
 {
     if (wheel_next(&s->wheel) <= s->now_ms && !scheduler_may_fire(s))
         return;
-    struct pushing *there = NULL, *here = NULL;
+    struct pushing *there = NULL, *here = NULL, *asked = NULL;
     struct wheel_entry *e;
     while ((e = wheel_expire(&s->wheel, s->now_ms))) {
         struct armed *a = container_of(e, struct armed, entry);
         bool own = goes_own(s, a);
         if (goes(s, a))
-            add(s, own ? &here : &there, a, own);
+            add(s, own ? &here : a->unsure ? &asked : &there, a, own);
     }
+    if (asked)
+        submit(s, asked);
     if (there)
         submit(s, there);
     if (here)

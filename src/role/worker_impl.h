@@ -44,6 +44,8 @@ struct worker {
     size_t sent;         /* of the spare one, from the front: published */
     struct errand_publish publish;
     bool publishing;
+    int64_t events_down_ms;        /* since when nothing could be published; 0: it can */
+    bool acks_down, renewals_down; /* the last one failed, and that was said */
     struct acking *free_ack; /* for the next one */
     size_t acking;           /* in flight, or waiting to be sent again */
     struct list unacked;     /* the latter */

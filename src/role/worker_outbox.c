@@ -82,8 +82,9 @@ static void acknowledged(struct errand *e)
 {
     struct acking *a = container_of(e, struct acking, ids.errand);
     struct worker *w = a->worker;
-    if (e->rc)
+    if (e->rc && !w->acks_down)
         log_warn("ack_failed", kv_err(&e->error), kv_i64("deliveries", (int64_t)a->ids.n));
+    w->acks_down = e->rc != ERR_OK;
     if (e->rc && !w->giving_up && !w->setup.courier->at_once) {
         a->retry_at_ms = w->now_ms + WORKER_RETRY_MS;
         list_push(&w->unacked, &a->link);
@@ -138,12 +139,25 @@ static void keep_rest(struct worker *w)
     w->retry_at_ms = w->now_ms + WORKER_RETRY_MS;
 }
 
+/* Said when it begins and when it ends, not each time. */
+static void note_events(struct worker *w, const struct errand *e)
+{
+    if (e->rc && !w->events_down_ms) {
+        log_warn("publish_failed", kv_err(&e->error), kv_i64("outcomes", (int64_t)worker_unpublished(w)));
+        w->events_down_ms = w->now_ms;
+    } else if (!e->rc && w->events_down_ms) {
+        log_info("publish_back", kv_i64("outcomes", (int64_t)worker_unpublished(w)),
+                 kv_i64("down_ms", w->now_ms - w->events_down_ms));
+        w->events_down_ms = 0;
+    }
+}
+
 static void published(struct errand *e)
 {
     struct worker *w = e->context;
     w->publishing = false;
+    note_events(w, e);
     if (e->rc) {
-        log_warn("publish_failed", kv_err(&e->error), kv_i64("outcomes", (int64_t)w->publish.n));
         keep_rest(w);
         return;
     }
@@ -187,8 +201,10 @@ static void renewed(struct errand *e)
 {
     struct renewing *r = container_of(e, struct renewing, errand.errand);
     r->worker->renewing = NULL;
-    if (e->rc) { /* soon, before it is too late */
+    if (e->rc && !r->worker->renewals_down)
         log_warn("renew_failed", kv_err(&e->error), kv_i64("deliveries", (int64_t)r->n));
+    r->worker->renewals_down = e->rc != ERR_OK;
+    if (e->rc) { /* soon, before it is too late */
         r->worker->renew_at_ms = min_of(r->worker->renew_at_ms, r->worker->now_ms + WORKER_RETRY_MS);
     }
     for (size_t i = 0; i < r->n; i++)

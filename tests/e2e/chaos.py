@@ -15,17 +15,19 @@ import typing
 from server import now_ms, until
 
 CUT_OFF = 0.8  # of the time after which a node is buried: it may be, if its last beat was a while ago
+PROCESSES = ("node", "worker")  # of which there are several: two faults at once strike two of them
 PROGRESS = 5  # calls between two faults
 PROGRESS_TIMEOUT_S = 30
 
 
 @dataclasses.dataclass
 class Kind:
-    begin: typing.Callable  # (chaos, node) → what ends it, or None
-    lasts: tuple = (0, 0)  # in beats
+    begin: typing.Callable  # (chaos, whom it strikes) → what ends it, or None
+    lasts: tuple = (0, 0)  # in `unit`: beats of a node, or another span that the chaos knows
     excuses: bool = False
     cuts_off: bool = False  # excuses, too, if it lasts too long
-    of_database: bool = False  # not of one node: then one at a time, and over before a node is started again
+    of: str = "node"  # whom it strikes, see Chaos.victims; of a server: one at a time, and over before a node is started again
+    unit: str = "beat_s"
 
 
 def kill(chaos, node):
@@ -102,11 +104,11 @@ KINDS = {
     "delayed": Kind(delay, (0.4, 1.6)),
     "answer lost": Kind(lose, (0.2, 0.8)),
     "answer to a commit lost": Kind(lose_commit, (0.2, 0.8)),
-    "PostgreSQL restarted (fast)": Kind(restart_fast, (0, 1), of_database=True),
-    "PostgreSQL restarted (immediate)": Kind(restart_immediate, (0, 1), of_database=True),
-    "pg_terminate_backend, one": Kind(terminate_one, of_database=True),
-    "pg_terminate_backend, all": Kind(terminate_all, of_database=True),
-    "connections exhausted": Kind(exhaust, (0.4, 2), cuts_off=True, of_database=True),
+    "PostgreSQL restarted (fast)": Kind(restart_fast, (0, 1), of="database"),
+    "PostgreSQL restarted (immediate)": Kind(restart_immediate, (0, 1), of="database"),
+    "pg_terminate_backend, one": Kind(terminate_one, of="database"),
+    "pg_terminate_backend, all": Kind(terminate_all, of="database"),
+    "connections exhausted": Kind(exhaust, (0.4, 2), cuts_off=True, of="database"),
     "clock jumped": Kind(skew),
 }
 
@@ -115,18 +117,28 @@ COMBINED = 0.25  # of them come together with the next
 OFTEN = {"kill": 3, "reset": 2, "answer lost": 3, "answer to a commit lost": 3, "pg_terminate_backend, one": 2}
 
 
-def plan(chance, count):
-    """All kinds come if there are enough of them; returns lists of names, those of two that come at once together."""
-    deck = [name for name in KINDS for _ in range(OFTEN.get(name, 1))]
+def draw(chance, count, kinds, often):
+    """All kinds come if there are enough of them."""
+    deck = [name for name in kinds for _ in range(often.get(name, 1))]
     names = []
     while len(names) < count:
         chance.shuffle(deck)
         names += deck
-    names = names[:count]
+    return names[:count]
+
+
+def are_apart(kinds, names):
+    """No two of them strike one server."""
+    servers = [kinds[name].of for name in names if kinds[name].of not in PROCESSES]
+    return len(set(servers)) == len(servers)
+
+
+def plan(chance, count, kinds, often):
+    """Returns lists of names, those of two that come at once together."""
+    names = draw(chance, count, kinds, often)
     planned = []
     while names:
-        apart = sum(KINDS[name].of_database for name in names[:2]) < 2
-        together = names[:2] if apart and chance.random() < COMBINED else names[:1]
+        together = names[:2] if are_apart(kinds, names[:2]) and chance.random() < COMBINED else names[:1]
         names = names[len(together):]
         planned.append(together)
     return planned
@@ -135,6 +147,8 @@ def plan(chance, count):
 class Chaos:
     """wires: for each node its wires to the database."""
 
+    kinds, often = KINDS, OFTEN
+
     def __init__(self, cluster, postgres, database, wires, clocks, load, chance):
         self.cluster, self.postgres, self.database = cluster, postgres, database
         self.wires, self.clocks, self.load, self.chance = wires, clocks, load, chance
@@ -142,27 +156,41 @@ class Chaos:
         self.told = []
 
     def on_wires(self, node, verb, *arguments):
-        wires = self.wires[self.cluster.nodes.index(node)]
+        return self.on(self.wires[self.cluster.nodes.index(node)], verb, *arguments)
+
+    @staticmethod
+    def on(wires, verb, *arguments):
         for wire in wires:
             getattr(wire, verb)(*arguments)
         return lambda: [wire.heal() for wire in wires]
 
+    def victims(self, names):
+        """For each of these faults one of those whom it strikes, and no two the same; None: a server."""
+        crowds = {"node": self.cluster.nodes, "worker": getattr(self.cluster, "workers", ())}
+        drawn = {of: iter(self.chance.sample(crowd, min(len(names), len(crowd)))) for of, crowd in crowds.items()}
+        return [next(drawn[self.kinds[name].of], None) if self.kinds[name].of in drawn else None for name in names]
+
+    def silence_s(self, kind):
+        """How long whom it strikes may be silent."""
+        return self.cluster.dead_s
+
     def strike(self, names):
         """These at once, on different nodes; returns when they are over."""
-        nodes = self.chance.sample(self.cluster.nodes, len(names))
         begun = []
-        for name, node in zip(names, nodes):
-            kind = KINDS[name]
-            self.told.append(f"{name} (node {self.cluster.nodes.index(node)})")
+        for name, victim in zip(names, self.victims(names)):
+            kind = self.kinds[name]
+            self.told.append(f"{name} ({self.cluster.name_of(victim)})" if victim else name)
             fault = self.load.fault(name, kind.excuses)
-            begun.append((fault, kind.begin(self, node)))
-        threading.Event().wait(max(self.chance.uniform(*KINDS[name].lasts) for name in names) * self.beat_s)  # the faults themselves
-        for fault, end in sorted(begun, key=lambda b: not KINDS[b[0].kind].of_database):
+            begun.append((fault, kind.begin(self, victim)))
+        lasts = max(self.chance.uniform(*self.kinds[name].lasts) * getattr(self, self.kinds[name].unit) for name in names)
+        threading.Event().wait(lasts)  # the faults themselves
+        for fault, end in sorted(begun, key=lambda b: self.kinds[b[0].kind].of in PROCESSES):
+            kind = self.kinds[fault.kind]
             if end:
                 end()
             fault.to_ms = now_ms()
-            too_long = fault.to_ms - fault.from_ms > CUT_OFF * self.cluster.dead_s * 1000
-            fault.excuses = fault.excuses or (KINDS[fault.kind].cuts_off and too_long)
+            too_long = fault.to_ms - fault.from_ms > CUT_OFF * self.silence_s(kind) * 1000
+            fault.excuses = fault.excuses or (kind.cuts_off and too_long)
 
     def progress(self):
         """The cluster goes on by itself: calls come again."""
@@ -170,7 +198,10 @@ class Chaos:
         until(lambda: len(self.load.receiver.calls) >= seen + PROGRESS, PROGRESS_TIMEOUT_S,
               why=lambda: f"after {self.told[-3:]} nothing runs:\n{self.cluster.log()[-6000:]}")
 
+    def plan(self, count):
+        return plan(self.chance, count, self.kinds, self.often)
+
     def run(self, count):
-        for names in plan(self.chance, count):
+        for names in self.plan(count):
             self.strike(names)
             self.progress()

@@ -98,6 +98,10 @@ class Cluster:
 
     # ---- as a cluster ----
 
+    def name_of(self, node):
+        """As its log calls it."""
+        return f"node {self.nodes.index(node)}"
+
     def status(self, node=None):
         """What a node says of the cluster, by default whose turn it is; None while it says nothing."""
         client = self.client()

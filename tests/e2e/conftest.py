@@ -294,7 +294,7 @@ def make_fleet(fleet, make_carriers, postgres, build, tmp_path):
         databases.append(postgres.new_database())
         carriers = make_carriers(fleet, wires)
         one = Fleet(tmp_path / f"fleet{len(made)}", postgres.url(databases[-1]), carriers.arguments, *arguments, **more)
-        one.wire = carriers.wire
+        one.wire, one.database = carriers.wire, databases[-1]
         made.append(one)
         return one.start() if start else one
 

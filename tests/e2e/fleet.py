@@ -28,8 +28,9 @@ def for_workers(arguments):
 class Fleet(Cluster):
     """carriers: its --queue and --events; worker_arguments, worker_envs: more for each worker, in their order."""
 
-    def __init__(self, folder, urls, carriers, *arguments, env=None, nodes=NODES, workers=WORKERS, worker_arguments=None, worker_envs=None):
-        super().__init__(folder, urls, *carriers, *arguments, env=env, nodes=nodes)
+    def __init__(self, folder, urls, carriers, *arguments, env=None, nodes=NODES, workers=WORKERS, worker_arguments=None, worker_envs=None,
+                 **more_of_cluster):
+        super().__init__(folder, urls, *carriers, *arguments, env=env, nodes=nodes, **more_of_cluster)
         more, envs = worker_arguments or [], worker_envs or []
         self.carriers = carriers
         self.base = for_workers(arguments)
@@ -86,6 +87,9 @@ class Fleet(Cluster):
         super().close()
         for worker in self.workers:
             worker.close()
+
+    def name_of(self, process):
+        return f"worker {self.workers.index(process)}" if process in self.workers else super().name_of(process)
 
     @property
     def lines(self):

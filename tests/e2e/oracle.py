@@ -3,7 +3,8 @@ invariants that hold under every fault. It knows nothing of Belfry's insides. te
 
 Only of what was in flight at a fault may anything run twice: a repeat of a call needs a fault between the two that came
 within IN_FLIGHT_MS of the first, a higher fence and the same webhook-id. The receiver's threads may write a call down a little
-after it came: then the orphan of a fault may stand behind it, and even behind its own repeat.
+after it came: then the orphan of a fault may stand behind it, and even behind its own repeat. So may what was in a queue that was away when its
+push was not answered, and is delivered when that is back: that fault lies before the repeat, not before the orphan.
 
 A fault is a moment or lasts for a while. Not every one excuses a repeat: while a node is cut off for longer than it may be silent its work
 is others', but when the database is away for all of them, or for a moment, nothing may run twice.
@@ -113,6 +114,8 @@ def check_order(report, calls, faults, finals_seen):
             continue  # a retry that we asked for by our reply
         report.duplicated += 1
         in_flight = (before.received_ms - LAG_MS, min(call.received_ms, before.received_ms + IN_FLIGHT_MS))
+        if call.received_ms < before.received_ms - LAG_MS:  # a queue that came back still had what another had replaced meanwhile
+            in_flight = (call.scheduled_ms - LAG_MS, call.received_ms)
         if not any(f.met(*in_flight) for f in faults):
             report.blame(f"repeated without a fault in between: {what}")
     seen_ms = finals_seen.get(first.id)

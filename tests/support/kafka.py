@@ -83,7 +83,8 @@ def url(brokers, **parameters):
 
 
 class Kafka:
-    """One broker. What was committed is there again after a restart."""
+    """One broker. What was committed is there again after a restart. Who asks for it by `wire_port` is told to go on by that port: there a
+    test may put a wire to `wired_port`, which it can cut."""
 
     is_mock = False
 
@@ -91,16 +92,17 @@ class Kafka:
         self.classpath = classpath()
         assert self.classpath, "Kafka needs java, and mvn to fetch it"
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="belfry-kafka-"))
-        self.port, controller = free_ports(2)
+        self.port, controller, self.wired_port, self.wire_port = free_ports(4)
         self.process = None
         (self.folder / "server.properties").write_text(
             f"""process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{self.port}
+listeners=PLAINTEXT://127.0.0.1:{self.port},WIRED://127.0.0.1:{self.wired_port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{self.port},WIRED://127.0.0.1:{self.wire_port}
 controller.listener.names=CONTROLLER
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+inter.broker.listener.name=PLAINTEXT
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,WIRED:PLAINTEXT
 log.dirs={self.folder}/data
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=1
@@ -149,8 +151,15 @@ num.io.threads=2
         if not self.process:
             return
         self.process.send_signal(how)
+        self.process.send_signal(signal.SIGCONT)
         self.process.wait(TIMEOUT_S)
         self.process = None
+
+    def pause(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def go_on(self):
+        self.process.send_signal(signal.SIGCONT)
 
     def close(self):
         """For the end, however it went."""
@@ -160,8 +169,8 @@ num.io.threads=2
     def log(self):
         return (self.folder / "log").read_text(errors="replace")[-5000:]
 
-    def url(self, **parameters):
-        return url(f"127.0.0.1:{self.port}", **parameters)
+    def url(self, port=None, **parameters):
+        return url(f"127.0.0.1:{port or self.port}", **parameters)
 
 
 class MockKafka:
@@ -185,6 +194,12 @@ class MockKafka:
 
     def start(self):
         return self
+
+    def pause(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def go_on(self):
+        self.process.send_signal(signal.SIGCONT)
 
     def stop(self, how=None):
         raise AssertionError(f"a mock cluster cannot be stopped ({how}) and keep what it has")

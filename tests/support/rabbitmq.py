@@ -154,21 +154,33 @@ class RabbitMQ:
         if self._pid("server") is None:
             self._spawn("server", PROGRAMS / "rabbitmq-server")
         end = time.monotonic() + TIMEOUT_S
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.ports["amqp"]), timeout=1).close()
-                return self
-            except OSError:
-                assert self._runs(self._pid("server")) and time.monotonic() < end, f"RabbitMQ did not start:\n{self.log()}"
-                time.sleep(POLL_S)
+        while not self._listens(self.ports["amqp"]):
+            assert self._runs(self._pid("server")) and time.monotonic() < end, f"RabbitMQ did not start:\n{self.log()}"
+            time.sleep(POLL_S)
+        return self
+
+    def _end_server(self, how):
+        """Its first thread is gone before the others, which hold its sockets and its name: whoever is started then finds both taken."""
+        self._end("server", how)
+        end = time.monotonic() + TIMEOUT_S
+        while any(self._listens(self.ports[name]) for name in ("amqp", "dist")) and time.monotonic() < end:
+            time.sleep(POLL_S)
+
+    @staticmethod
+    def _listens(port):
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return True
+        except OSError:
+            return False
 
     def stop(self):
         """As an administrator would: all is written."""
-        self._end("server", signal.SIGTERM)
+        self._end_server(signal.SIGTERM)
 
     def kill(self):
         """As if it had crashed."""
-        self._end("server", signal.SIGKILL)
+        self._end_server(signal.SIGKILL)
 
     def restart(self):
         self.stop()

@@ -119,7 +119,7 @@ class Link:
 
 
 class Wire:
-    def __init__(self, target):
+    def __init__(self, target, port=0):
         self.target = target
         self.mode = "heal"
         self.delay_ms = 0
@@ -128,7 +128,7 @@ class Wire:
         self.links = set()
         self.tasks = set()
         self.listener = None
-        self.port = 0
+        self.port = port
 
     async def listen(self):
         if self.listener is None:
@@ -158,7 +158,8 @@ class Wire:
         self.needle, self.delay_ms = None, command.get("ms", 0)
         self.mode = what
         if what == "refuse":
-            self.listener.close()
+            if self.listener:  # it may refuse already
+                self.listener.close()
             self.listener = None
         else:
             await self.listen()
@@ -177,7 +178,7 @@ async def serve():
     while (line := await commands.readline()):
         command = json.loads(line)
         if command["do"] == "new":
-            wire = Wire(command["target"])
+            wire = Wire(command["target"], command["port"])
             await wire.listen()
             wires[wire.port] = wire
         elif command["do"] == "aim":
@@ -247,9 +248,9 @@ class Wires:
         assert line, "the proxy has ended"
         return json.loads(line)
 
-    def new(self, target):
-        """A wire to a port of this machine."""
-        return WireHandle(self, self.ask(do="new", target=target)["port"])
+    def new(self, target, port=0):
+        """A wire to a port of this machine; by a port of ours, else by any that is free."""
+        return WireHandle(self, self.ask(do="new", target=target, port=port)["port"])
 
     def close(self):
         self.process.stdin.close()  # at which it ends

@@ -269,25 +269,50 @@ static void what_may_be_in_the_queue_and_must_not_run_twice_is_lost(void **state
     answer(w, OP_CLAIM);
     step_at(w, NOW);
     refuse(&hand, ERRAND_PUSH, true);
-    rest(w);
+    rest_at(w, NOW + 300); /* the queue, asked, does not know it */
     assert_int_equal(row_of(w, &once, &a).state, TASK_FAILED);
     assert_int_equal(queue_depth(hand.queue), 0);
 }
 
-static void what_may_be_in_a_queue_that_counts_it_once_is_pushed_again(void **state)
+static void what_may_be_in_the_queue_and_is_there_is_left_there(void **state)
 {
     struct world *w = *state;
-    task_due(w, 1, NOW);
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task t = task_due(w, 1, NOW);
+    step_at(w, NOW);
+    answer(w, OP_CLAIM);
+    step_at(w, NOW);
+    struct task arrived = row_of(w, &t, &a);
+    struct error e;
+    bool unsure;
+    assert_ok(queue_push(hand.queue, &arrived, 1, &unsure, &e), &e);
+    refuse(&hand, ERRAND_PUSH, true);
+    rest_at(w, NOW + 300);
+    assert_int_equal(queue_depth(hand.queue), 1);
+    assert_int_equal(row_of(w, &t, &a).fence, 1);
+    assert_int_equal(handed(w), 1);
+}
+
+/* It may have run meanwhile: then it is over, and whoever runs it again must have a higher fence. */
+static void what_may_have_been_in_the_queue_and_is_not_is_pushed_under_another_fence(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task t = task_due(w, 1, NOW);
     step_at(w, NOW);
     answer(w, OP_CLAIM);
     step_at(w, NOW);
     refuse(&hand, ERRAND_PUSH, true);
     rest_at(w, NOW + 300);
+    rest_at(w, NOW + 310);
+    assert_int_equal(row_of(w, &t, &a).fence, 2);
+    assert_int_equal(row_of(w, &t, &a).losses, 0);
     assert_int_equal(queue_depth(hand.queue), 1);
-    assert_int_equal(handed(w), 1);
 }
 
-static void what_may_be_in_a_queue_that_would_count_it_twice_is_claimed_anew(void **state)
+static void what_may_be_in_a_queue_that_can_not_tell_is_claimed_anew(void **state)
 {
     struct world *w = *state;
     cleanup_with(arena_release) struct arena a;
@@ -426,8 +451,9 @@ int main(void)
         T(what_lapses_is_lost_and_claimed_anew),
         T(what_the_queue_has_forgotten_is_returned_once_the_events_before_have_passed),
         T(what_may_be_in_the_queue_and_must_not_run_twice_is_lost),
-        T(what_may_be_in_a_queue_that_counts_it_once_is_pushed_again),
-        T(what_may_be_in_a_queue_that_would_count_it_twice_is_claimed_anew),
+        T(what_may_be_in_the_queue_and_is_there_is_left_there),
+        T(what_may_have_been_in_the_queue_and_is_not_is_pushed_under_another_fence),
+        T(what_may_be_in_a_queue_that_can_not_tell_is_claimed_anew),
         T(while_the_queue_is_down_the_node_runs_what_is_due_itself),
         T(a_task_that_waits_in_the_queue_is_recalled_from_there),
         T(one_that_runs_on_a_worker_is_asked_to_end),

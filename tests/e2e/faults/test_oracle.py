@@ -44,6 +44,13 @@ def test_a_fault_that_lasts_excuses_what_was_called_while_it_did():
     assert any("repeated without" in text for text in judge(**run).wrong)
 
 
+def test_an_orphan_that_a_queue_kept_while_it_was_away_may_come_last():
+    run = sound_run()
+    run["calls"][1].received_ms = run["faults"][0].from_ms + 30_000
+    report = judge(**run)
+    assert not report.wrong and report.duplicated == 1, report.wrong
+
+
 def lose_a_task(run):
     del run["calls"][0]
 
@@ -91,6 +98,11 @@ def accept_two_results(run):
 def repeat_long_after_the_fault(run):
     run["calls"][1].received_ms = T0 - 60000
     run["asked"][1].due_ms = T0 - 60000
+
+
+def deliver_what_was_replaced_without_a_fault(run):
+    run["calls"][1].received_ms = T0 + 30_000
+    run["faults"].clear()
 
 
 def repeat_with_the_same_fence(run):
@@ -147,6 +159,7 @@ PLANTED = {
     repeat_long_after_the_fault: "repeated without a fault",
     accept_a_stale_result: "a stale result was accepted: /2",
     accept_two_results: "more than one result was accepted: /2",
+    deliver_what_was_replaced_without_a_fault: "repeated without a fault",
     repeat_with_the_same_fence: "fence did not rise",
     repeat_after_it_was_seen_final: "ran after it was seen final",
     try_again_after_success: "tried again after a success",
