@@ -142,7 +142,7 @@ static enum err on_channel_close(struct rabbit_link *l, uint16_t channel, const 
                                  struct error *e)
 {
     note(l, close->reply_code, close->reply_text);
-    if (l->vital & 1u << channel) {
+    if (l->channels[channel].vital) {
         *e = l->why;
         rabbit_drop(l, e);
         return e->code;
