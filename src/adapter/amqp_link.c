@@ -31,6 +31,7 @@ static void reset_channels(struct rabbit_link *l)
     for (size_t i = 1; i <= RABBIT_CHANNELS; i++) {
         buf_release(&l->channels[i].in.body);
         free(l->channels[i].ready);
+        free(l->channels[i].consumers);
         l->channels[i] = (struct rabbit_channel){ 0 };
     }
 }

@@ -13,7 +13,7 @@
 
 enum {
     RABBIT_CALL_MS = 2000,
-    RABBIT_CHANNELS = 40,       /* numbered from 1 */
+    RABBIT_CHANNELS = 67,       /* numbered from 1 */
     RABBIT_BODY_MAX = 64 << 20, /* what is larger is no message of ours */
     RABBIT_WORD = 80,
     RABBIT_NAME = 256,
@@ -51,7 +51,7 @@ struct rabbit_channel {
     size_t replies;  /* answers since rabbit_begin */
     uint32_t *ready; /* of declared queues: how many messages wait there */
     size_t ready_count, ready_cap;
-    uint32_t consumers;       /* of the last one */
+    uint32_t *consumers;      /* likewise: who consume them */
     struct rabbit_message in; /* the delivery that is being put together */
     uint64_t missing;         /* bytes of its body */
 };

@@ -226,7 +226,7 @@ static enum err mark(struct events *base, struct events_mark *ret, struct error 
         return e->code;
     uuid_format(uuid_next(&ev->ids, clock_wall_ms(clock_system())), id);
     struct mark *m = new_mark(ev, id);
-    m->passed = ready == 0 && ev->publish.channels[CHANNEL_ASK].consumers == 0;
+    m->passed = ready == 0 && ev->publish.channels[CHANNEL_ASK].consumers[0] == 0;
     if (!m->passed && publish_mark(ev, m, e))
         return e->code;
     memset(ret->bytes, 0, sizeof ret->bytes);

@@ -29,8 +29,7 @@ static struct queue_hub *owner(struct rabbit_link *l)
 static struct held *hold(struct rabbit_link *l, struct rabbit_message *m)
 {
     struct held *h = xnew(*h);
-    h->tag = m->tag;
-    h->channel = m->channel;
+    h->parcel = parcel_new(owner(l), m->channel, m->tag);
     h->generation = l->generation;
     h->redelivered = m->redelivered;
     h->fired = m->fired;
@@ -86,6 +85,8 @@ static void forget_all(struct map *m)
 static void on_closed(struct rabbit_link *l)
 {
     struct queue_hub *hub = owner(l);
+    parcels_forget(hub);
+    hub->get_channels = 0;
     forget_all(&hub->delivered);
     forget_all(&hub->lapses);
     held_free_all(&hub->inbox);
@@ -112,8 +113,7 @@ static enum err on_opened(struct rabbit_link *l, struct error *e)
 {
     struct queue_hub *hub = owner(l);
     if (declare_all(hub, l, e) || rabbit_open_channels(l, CHANNEL_NEWS, 1, e) ||
-        rabbit_open_channels(l, CHANNEL_LAPSED, 1, e) || rabbit_open_channels(l, CHANNEL_GET, GET_CHANNELS, e) ||
-        rabbit_qos(l, CHANNEL_NEWS, NEWS_PREFETCH, e))
+        rabbit_open_channels(l, CHANNEL_LAPSED, 1, e) || rabbit_qos(l, CHANNEL_NEWS, NEWS_PREFETCH, e))
         return e->code;
     return rabbit_consume_stream(l, CHANNEL_NEWS, hub->routes_name, CONSUMER_CATALOGUE, e);
 }
@@ -175,20 +175,57 @@ static enum err publish_task(struct queue_hub *hub, const struct task *t, struct
                           e);
 }
 
+static enum err ring(struct queue_hub *hub, const struct route *r, size_t times, struct error *e)
+{
+    const struct rabbit_letter bell = { .key = str_from(r->bell), .transient = true };
+    for (; times; times--)
+        if (rabbit_publish(&hub->push, &bell, e))
+            return e->code;
+    return ERR_OK;
+}
+
+/* How many idle workers listen to the bells of those that more than one was pushed to. */
+static enum err count_listeners(struct queue_hub *hub, struct error *e)
+{
+    size_t questions = 0;
+    rabbit_begin(&hub->push, CHANNEL_ASK);
+    for (size_t i = 0; i < hub->pushed.n; i++)
+        if (hub->pushed.v[i]->pushed > 1) {
+            if (rabbit_tell_declare_bell(&hub->push, CHANNEL_ASK, hub->pushed.v[i]->bell, true, e))
+                return e->code;
+            questions++;
+        }
+    return rabbit_await(&hub->push, CHANNEL_ASK, questions, e);
+}
+
+/* The first has rung: for the other tasks one each, if so many listen. */
+static enum err ring_others(struct queue_hub *hub, struct error *e)
+{
+    size_t question = 0;
+    for (size_t i = 0; i < hub->pushed.n; i++) {
+        const struct route *r = hub->pushed.v[i];
+        if (r->pushed < 2)
+            continue;
+        size_t listeners = hub->push.channels[CHANNEL_ASK].consumers[question++];
+        if (ring(hub, r, min_of(min_of(r->pushed, BELLS_MAX) - 1, listeners), e))
+            return e->code;
+    }
+    return ERR_OK;
+}
+
 /* When the tasks are there, so that who wakes up finds them; each wakes one worker. Nobody waits until they have rung. */
 static void ring_bells(struct queue_hub *hub)
 {
     struct error ignored = { 0 };
     rabbit_publish_begin(&hub->push);
+    for (size_t i = 0; i < hub->pushed.n; i++)
+        if (ring(hub, hub->pushed.v[i], hub->pushed.v[i]->pushed > 0, &ignored))
+            return;
+    if (count_listeners(hub, &ignored))
+        return;
     rabbit_cork(&hub->push, true);
-    for (size_t i = 0; i < hub->pushed.n; i++) {
-        const struct route *r = hub->pushed.v[i];
-        const struct rabbit_letter bell = { .key = str_from(r->bell), .transient = true };
-        for (size_t bells = min_of(r->pushed, BELLS_MAX); bells; bells--)
-            if (rabbit_publish(&hub->push, &bell, &ignored))
-                return;
-    }
-    rabbit_cork(&hub->push, false);
+    if (ring_others(hub, &ignored) == ERR_OK)
+        rabbit_cork(&hub->push, false);
 }
 
 static enum err publish_all(struct queue_hub *hub, const struct task *tasks, size_t n, bool *ret_unsure,
@@ -269,15 +306,12 @@ void tell_time(struct queue_hub *hub)
 
 /* ---- acknowledging ---- */
 
-static enum err ack_in(struct queue_hub *hub, struct map *of, const struct delivery_id *id, struct error *e)
+static void ack_in(struct queue_hub *hub, struct map *of, const struct delivery_id *id)
 {
     struct outstanding *d = map_remove(of, delivery_bytes(id));
-    if (!d)
-        return ERR_OK;
-    uint64_t tag = d->tag;
-    uint16_t channel = d->channel;
+    if (d)
+        parcel_done(hub, d->parcel);
     free(d);
-    return rabbit_ack(&hub->link, channel, tag, false, e);
 }
 
 static enum err ack(struct queue *q, const struct delivery_id *v, size_t n, struct error *e)
@@ -285,12 +319,14 @@ static enum err ack(struct queue *q, const struct delivery_id *v, size_t n, stru
     struct queue_hub *hub = hub_of(q);
     enum err rc = ERR_OK;
     hub_lock(hub);
-    if (hub->link.state && rabbit_pump(&hub->link, 0, e))
-        rc = ERR_OK; /* it broke: what came by it is not ours any more */
-    rabbit_cork(&hub->link, true);
-    for (size_t i = 0; !rc && i < n; i++)
-        rc = ack_in(hub, &hub->delivered, &v[i], e) || ack_in(hub, &hub->lapses, &v[i], e) ? e->code : ERR_OK;
-    rabbit_cork(&hub->link, false);
+    /* If it broke, what came by it is not ours any more. */
+    if (hub->link.state && rabbit_pump(&hub->link, 0, e) == ERR_OK) {
+        for (size_t i = 0; i < n; i++) {
+            ack_in(hub, &hub->delivered, &v[i]);
+            ack_in(hub, &hub->lapses, &v[i]);
+        }
+        rc = parcels_ack_done(hub, e);
+    }
     hub_unlock(hub);
     return rc;
 }
@@ -394,10 +430,10 @@ static void give_back_inbox(struct queue_hub *hub)
     struct error e = { 0 };
     while (hub->link.state && !list_empty(&hub->inbox)) {
         struct held *h = container_of(hub->inbox.next, struct held, link);
+        struct parcel *p = h->parcel;
         list_remove(&h->link);
-        enum err rc = rabbit_reject(&hub->link, h->channel, h->tag, false, &e);
         held_free(h);
-        if (rc)
+        if (parcel_reject(hub, p, false, &e))
             return;
     }
 }
@@ -477,6 +513,7 @@ enum err queue_amqp_open(const struct amqp_setup *setup, struct queue **ret, str
     rabbit_link_init(&hub->push, &hub->url, &push_hooks, hub);
     routes_init(&hub->routes);
     routes_init(&hub->pushed);
+    parcels_init(hub);
     map_init(&hub->delivered, HASH_STABLE);
     map_init(&hub->lapses, HASH_STABLE);
     list_init(&hub->inbox);

@@ -65,13 +65,27 @@ struct getting {
     uint64_t generation; /* of the link that was asked */
 };
 
+/* No more than are of use, nor than the broker allows. */
+static enum err open_channels(struct queue_hub *hub, size_t wanted, struct error *e)
+{
+    int limit = amqp_get_channel_max(hub->link.state) - CHANNEL_GET + 1; /* it says 0 if it has none */
+    uint16_t enough = (uint16_t)min_of(wanted, (size_t)(limit > 0 ? min_of(limit, GET_CHANNELS) : GET_CHANNELS));
+    if (hub->get_channels >= enough)
+        return ERR_OK;
+    uint16_t more = (uint16_t)(enough - hub->get_channels);
+    if (rabbit_open_channels(&hub->link, (uint16_t)(CHANNEL_GET + hub->get_channels), more, e))
+        return e->code;
+    hub->get_channels = enough;
+    return ERR_OK;
+}
+
 static enum err ask_for_all(struct queue_hub *hub, struct route *const *v, size_t n, struct getting *g, struct error *e)
 {
     size_t turn = 0;
-    for (uint16_t c = 0; c < GET_CHANNELS; c++)
+    for (uint16_t c = 0; c < hub->get_channels; c++)
         rabbit_begin(&hub->link, CHANNEL_GET + c);
     for (size_t i = 0; i < n; i++)
-        for (size_t k = 0; k < v[i]->asked; k++, turn = (turn + 1) % GET_CHANNELS) {
+        for (size_t k = 0; k < v[i]->asked; k++, turn = (turn + 1) % hub->get_channels) {
             if (rabbit_tell_get(&hub->link, (uint16_t)(CHANNEL_GET + turn), v[i]->name, e))
                 return e->code;
             g->asked[turn]++;
@@ -109,6 +123,13 @@ static enum err await_all(struct queue_hub *hub, const struct getting *g, struct
 
 enum err routes_get_asked(struct queue_hub *hub, struct route *const *v, size_t n, struct error *e)
 {
+    size_t sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += v[i]->asked;
+    if (sum == 0)
+        return ERR_OK;
+    if (open_channels(hub, sum, e))
+        return e->code;
     struct getting g = { .generation = hub->link.generation };
     rabbit_cork(&hub->link, true);
     enum err rc = ask_for_all(hub, v, n, &g, e);

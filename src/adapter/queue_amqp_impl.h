@@ -20,7 +20,7 @@ enum { /* channels of the link that takes; of the link that publishes, the secon
        CHANNEL_NEWS = 3, /* the catalogue, what all workers are told, bells */
        CHANNEL_GET =
            4, /* and those behind it: a channel is given one task after the other, each when it is written down */
-       GET_CHANNELS = 32,
+       GET_CHANNELS = 64,
 };
 enum { NEWS_PREFETCH = 1000 };
 #define CONSUMER_CONTROL   "control"
@@ -53,11 +53,19 @@ struct route_set {
     size_t n, cap;
 };
 
-/* A message that was read, and is neither acknowledged nor given back. */
+/* What came by a channel of the link that takes, until it is acknowledged or given back. */
+struct parcel {
+    struct list link;
+    uint64_t tag;
+    uint16_t channel;
+    bool done; /* it is to be acknowledged */
+};
+
+/* A message that was read, and not handed out. */
 struct held {
     struct list link;
-    uint64_t tag, generation;
-    uint16_t channel;
+    struct parcel *parcel;
+    uint64_t generation;
     bool redelivered, fired;
     char reason[RABBIT_WORD], order[RABBIT_WORD];
     struct buf body;
@@ -66,8 +74,7 @@ struct held {
 /* A delivery that is with a worker here; or a lapse that was reported. */
 struct outstanding {
     struct delivery_id id;
-    uint64_t tag;
-    uint16_t channel;
+    struct parcel *parcel;
     int64_t since_ms;
     bool aborted; /* told */
 };
@@ -89,6 +96,11 @@ struct queue_hub {
     pthread_mutex_t lock; /* of all below */
     int handles;
     struct rabbit_link link;
+    struct {
+        struct list unsettled; /* struct parcel */
+        bool done;             /* some are */
+    } parcels[RABBIT_CHANNELS + 1];
+    uint16_t get_channels; /* that are open */
     struct route_set routes;
     size_t turn;                /* whose routes are asked first, for fairness */
     struct map delivered;       /* delivery_id → struct outstanding */
@@ -146,6 +158,15 @@ enum err queue_amqp_take(struct queue *q, const struct take *t, struct arena *a,
                          struct error *e) must_use;
 enum err queue_amqp_lapsed(struct queue *q, int64_t now_ms, struct arena *a, struct lapses *ret,
                            struct error *e) must_use;
+/* ---- what is not settled (queue_amqp_parcels.c) ---- */
+
+void parcels_init(struct queue_hub *hub);
+void parcels_forget(struct queue_hub *hub);
+struct parcel *parcel_new(struct queue_hub *hub, uint16_t channel, uint64_t tag);
+void parcel_done(struct queue_hub *hub, struct parcel *p);
+enum err parcels_ack_done(struct queue_hub *hub, struct error *e) must_use; /* all that are */
+enum err parcel_reject(struct queue_hub *hub, struct parcel *p, bool requeue, struct error *e) must_use;
+
 /* ---- asking (queue_amqp_get.c) ---- */
 
 /* Of the link that takes. Who unlocks wakes who waits: what it waits for may have been read. */

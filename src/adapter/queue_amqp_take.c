@@ -13,7 +13,7 @@
 #include "core/message.h"
 
 /* A round is short, so that what came runs while more is asked for. */
-enum { ROUND_MAX = 8 * GET_CHANNELS };
+enum { ROUND_MAX = 4 * GET_CHANNELS };
 
 /* What is still wanted. */
 struct wish {
@@ -131,7 +131,7 @@ static enum err hear_bell(struct rabbit_link *l, struct route *r, struct error *
         .queue = rabbit_text(r->bell), .consumer_tag = rabbit_text(r->bell), .no_ack = 1, .nowait = 1
     };
     r->ringing = true;
-    return rabbit_tell_declare_bell(l, CHANNEL_NEWS, r->bell, e) ||
+    return rabbit_tell_declare_bell(l, CHANNEL_NEWS, r->bell, false, e) ||
                    rabbit_tell(l, CHANNEL_NEWS, AMQP_BASIC_CONSUME_METHOD, &c, e)
                ? e->code
                : ERR_OK;
@@ -184,7 +184,7 @@ static bool grow(struct wish *w)
 static void hand_out(struct wish *w, const struct held *h, const struct task *t)
 {
     struct outstanding *d = xnew(*d);
-    *d = (struct outstanding){ .id = { t->id, t->fence }, .tag = h->tag, .channel = h->channel };
+    *d = (struct outstanding){ .id = { t->id, t->fence }, .parcel = h->parcel };
     map_put(&w->hub->delivered, delivery_bytes(&d->id), d);
     w->got.tasks.v[w->got.tasks.n++] = *t;
     use_room(w, t);
@@ -240,12 +240,15 @@ static enum err hand_out_inbox(struct wish *w, struct list *again, struct error 
         if (fate == FATE_KEPT)
             return ERR_OK;
         list_remove(&h->link);
-        enum err rc = fate == FATE_GIVEN_BACK ? rabbit_reject(&hub->link, h->channel, h->tag, false, e)
-                      : fate == FATE_TWICE    ? rabbit_ack(&hub->link, h->channel, h->tag, false, e)
-                                              : ERR_OK;
+        struct parcel *p = h->parcel;
         held_free(h);
-        if (rc)
-            return rc;
+        if (fate == FATE_GIVEN_BACK && parcel_reject(hub, p, false, e))
+            return e->code;
+        if (fate == FATE_TWICE) {
+            parcel_done(hub, p);
+            if (parcels_ack_done(hub, e))
+                return e->code;
+        }
     }
     return ERR_OK;
 }
@@ -296,16 +299,17 @@ static size_t how_many_fit(const struct wish *w, const struct route *r, size_t m
 }
 
 /* Shares out what is wanted, over what waits: a suspect alone if there is one, else one class after the other. */
-static size_t share_out(struct wish *w, struct route *const *v, size_t n, const uint32_t *ready)
+static void share_out(struct wish *w, struct route *const *v, size_t n, const uint32_t *ready)
 {
     struct wish left = *w;
-    size_t sum = 0;
     left.max = min_of(left.max, ROUND_MAX);
     for (size_t i = 0; i < n; i++)
         v[i]->asked = 0;
     for (size_t i = 0; w->alone && i < n; i++)
-        if (v[i]->facts.suspect && ready[i])
-            return v[i]->asked = 1;
+        if (v[i]->facts.suspect && ready[i]) {
+            v[i]->asked = 1;
+            return;
+        }
     for (size_t i = 0; i < n && left.max; i++) {
         if (v[i]->facts.suspect)
             continue;
@@ -315,9 +319,7 @@ static size_t share_out(struct wish *w, struct route *const *v, size_t n, const 
             left.cpu_milli -= (int64_t)v[i]->asked * v[i]->facts.cpu_milli;
         if (left.memory_mb >= 0)
             left.memory_mb -= (int64_t)v[i]->asked * v[i]->facts.memory_mb;
-        sum += v[i]->asked;
     }
-    return sum;
 }
 
 static enum err ask_routes(struct wish *w, struct route *const *v, size_t n, struct error *e)
@@ -325,8 +327,8 @@ static enum err ask_routes(struct wish *w, struct route *const *v, size_t n, str
     const uint32_t *ready;
     if (routes_count(w->hub, v, n, &ready, e))
         return e->code;
-    size_t sum = share_out(w, v, n, ready);
-    return sum ? routes_get_asked(w->hub, v, n, e) : ERR_OK;
+    share_out(w, v, n, ready);
+    return routes_get_asked(w->hub, v, n, e);
 }
 
 /* One round: what waits is asked for, or its bells are heard from now on. */
