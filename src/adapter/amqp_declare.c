@@ -100,9 +100,10 @@ static enum err tell_declare(struct rabbit_link *l, uint16_t channel, const char
     return rabbit_tell(l, channel, AMQP_QUEUE_DECLARE_METHOD, &d, e);
 }
 
-enum err rabbit_tell_declare_bell(struct rabbit_link *l, uint16_t channel, const char *name, struct error *e)
+enum err rabbit_tell_declare_bell(struct rabbit_link *l, uint16_t channel, const char *name, bool answered,
+                                  struct error *e)
 {
-    return tell_declare(l, channel, name, RABBIT_BELL, false, e);
+    return tell_declare(l, channel, name, RABBIT_BELL, answered, e);
 }
 
 enum err rabbit_tell_count(struct rabbit_link *l, uint16_t channel, const char *name, struct error *e)

@@ -127,9 +127,10 @@ static void on_declared(struct rabbit_channel *c, const amqp_queue_declare_ok_t 
     if (c->ready_count == c->ready_cap) {
         c->ready_cap = c->ready_cap * 2 + 8;
         c->ready = xrealloc(c->ready, c->ready_cap * sizeof *c->ready);
+        c->consumers = xrealloc(c->consumers, c->ready_cap * sizeof *c->consumers);
     }
+    c->consumers[c->ready_count] = ok->consumer_count;
     c->ready[c->ready_count++] = ok->message_count;
-    c->consumers = ok->consumer_count;
 }
 
 static void note(struct rabbit_link *l, int code, amqp_bytes_t text)
@@ -142,7 +143,7 @@ static enum err on_channel_close(struct rabbit_link *l, uint16_t channel, const 
                                  struct error *e)
 {
     note(l, close->reply_code, close->reply_text);
-    if (l->vital & 1u << channel) {
+    if (l->channels[channel].vital) {
         *e = l->why;
         rabbit_drop(l, e);
         return e->code;

@@ -25,8 +25,9 @@ enum rabbit_kind {
 /* Asks for a queue that may be there already, of the best type that the broker has; answers how many messages wait in it. */
 enum err rabbit_declare(struct rabbit_link *l, uint16_t channel, const char *name, enum rabbit_kind kind,
                         uint32_t *ret_ready, struct error *e) must_use;
-/* The same for a bell, without an answer. */
-enum err rabbit_tell_declare_bell(struct rabbit_link *l, uint16_t channel, const char *name, struct error *e) must_use;
+/* The same for bells, many at once or without an answer: who listens is in the channel's `consumers`. */
+enum err rabbit_tell_declare_bell(struct rabbit_link *l, uint16_t channel, const char *name, bool answered,
+                                  struct error *e) must_use;
 /* How many messages wait in a queue, for many at once: the answers are in the channel's `ready`. One that is not there ends it. */
 enum err rabbit_tell_count(struct rabbit_link *l, uint16_t channel, const char *name, struct error *e) must_use;
 /* An exchange to all queues that are bound to it. */

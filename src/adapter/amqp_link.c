@@ -31,6 +31,7 @@ static void reset_channels(struct rabbit_link *l)
     for (size_t i = 1; i <= RABBIT_CHANNELS; i++) {
         buf_release(&l->channels[i].in.body);
         free(l->channels[i].ready);
+        free(l->channels[i].consumers);
         l->channels[i] = (struct rabbit_channel){ 0 };
     }
 }
@@ -154,7 +155,6 @@ static enum err open_host(struct rabbit_link *l, struct error *e)
     }
     l->state = state;
     l->generation++;
-    l->vital = 0;
     enum err rc = l->hooks->opened(l, e);
     if (rc)
         disconnect(l);
@@ -213,6 +213,13 @@ void rabbit_begin(struct rabbit_link *l, uint16_t channel)
 static enum err not_connected(const struct rabbit_link *l, struct error *e)
 {
     return error_set(e, ERR_UNAVAILABLE, "%s", l->why.text[0] ? l->why.text : "RabbitMQ: not connected");
+}
+
+void rabbit_cork(struct rabbit_link *l, bool on)
+{
+    int value = on;
+    if (l->state)
+        (void)setsockopt(rabbit_fd(l), IPPROTO_TCP, TCP_CORK, &value, sizeof value);
 }
 
 enum err rabbit_tell(struct rabbit_link *l, uint16_t channel, amqp_method_number_t method, void *decoded,
@@ -275,6 +282,22 @@ enum err rabbit_open_channel(struct rabbit_link *l, uint16_t channel, bool confi
         return ERR_OK;
     l->confirms.first = l->confirms.next = 1;
     return rabbit_ask(l, channel, AMQP_CONFIRM_SELECT_METHOD, &(amqp_confirm_select_t){ 0 }, e);
+}
+
+enum err rabbit_open_channels(struct rabbit_link *l, uint16_t first, uint16_t count, struct error *e)
+{
+    assert(first >= 1 && first + count - 1 <= RABBIT_CHANNELS);
+    for (uint16_t c = first; c < first + count; c++) {
+        rabbit_begin(l, c);
+        if (rabbit_tell(l, c, AMQP_CHANNEL_OPEN_METHOD, &(amqp_channel_open_t){ 0 }, e))
+            return e->code;
+    }
+    for (uint16_t c = first; c < first + count; c++) {
+        if (rabbit_await(l, c, 1, e))
+            return e->code;
+        l->channels[c].open = l->channels[c].vital = true;
+    }
+    return ERR_OK;
 }
 
 enum err rabbit_qos(struct rabbit_link *l, uint16_t channel, uint16_t prefetch, struct error *e)

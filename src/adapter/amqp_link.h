@@ -13,7 +13,7 @@
 
 enum {
     RABBIT_CALL_MS = 2000,
-    RABBIT_CHANNELS = 4,        /* numbered from 1 */
+    RABBIT_CHANNELS = 67,       /* numbered from 1 */
     RABBIT_BODY_MAX = 64 << 20, /* what is larger is no message of ours */
     RABBIT_WORD = 80,
     RABBIT_NAME = 256,
@@ -46,11 +46,12 @@ struct rabbit_hooks {
 
 struct rabbit_channel {
     bool open;
+    bool vital; /* without it the link is of no use: set by who opens it */
     int close_code;
     size_t replies;  /* answers since rabbit_begin */
     uint32_t *ready; /* of declared queues: how many messages wait there */
     size_t ready_count, ready_cap;
-    uint32_t consumers;       /* of the last one */
+    uint32_t *consumers;      /* likewise: who consume them */
     struct rabbit_message in; /* the delivery that is being put together */
     uint64_t missing;         /* bytes of its body */
 };
@@ -71,9 +72,8 @@ struct rabbit_link {
     amqp_connection_state_t state; /* NULL: not connected */
     uint64_t generation;           /* how often it was connected */
     bool blocked;
-    unsigned vital; /* bits of channels without which the link is of no use: set by who opens them */
-    bool classic;   /* the broker has no quorum queues */
-    size_t host;    /* the next to try */
+    bool classic; /* the broker has no quorum queues */
+    size_t host;  /* the next to try */
     int64_t retry_at_ms, backoff_ms;
     struct error why; /* it is not connected */
     struct rabbit_channel channels[RABBIT_CHANNELS + 1];
@@ -114,9 +114,14 @@ enum err rabbit_await(struct rabbit_link *l, uint16_t channel, size_t answers, s
 enum err rabbit_ask(struct rabbit_link *l, uint16_t channel, amqp_method_number_t method, void *decoded,
                     struct error *e) must_use;
 enum err rabbit_open_channel(struct rabbit_link *l, uint16_t channel, bool confirms, struct error *e) must_use;
+/* Several, from `first` on, that live as long as the link. */
+enum err rabbit_open_channels(struct rabbit_link *l, uint16_t first, uint16_t count, struct error *e) must_use;
 enum err rabbit_qos(struct rabbit_link *l, uint16_t channel, uint16_t prefetch, struct error *e) must_use;
 /* Asks for the next message of a queue: it comes by the hook, and counts as an answer, or there is none, and that does. */
 enum err rabbit_tell_get(struct rabbit_link *l, uint16_t channel, const char *queue, struct error *e) must_use;
+
+/* What is told while a link is corked goes in as few packets as it fits into: a broker reads packet by packet. */
+void rabbit_cork(struct rabbit_link *l, bool on);
 
 /* Fire and forget, as acknowledgements are. */
 enum err rabbit_ack(struct rabbit_link *l, uint16_t channel, uint64_t tag, bool and_before, struct error *e) must_use;

@@ -117,7 +117,7 @@ static enum err on_poll_opened(struct rabbit_link *l, struct error *e)
     if (declare_all(ev, l, e) || rabbit_open_channel(l, CHANNEL_MAIN, false, e) ||
         rabbit_qos(l, CHANNEL_MAIN, PREFETCH, e))
         return e->code;
-    l->vital = 1u << CHANNEL_MAIN;
+    l->channels[CHANNEL_MAIN].vital = true;
     return rabbit_consume(l, CHANNEL_MAIN, ev->queue, CONSUMER_EVENTS, false, e);
 }
 
@@ -145,7 +145,7 @@ static enum err on_publish_opened(struct rabbit_link *l, struct error *e)
         rabbit_declare(l, CHANNEL_ANSWERS, ev->answers, RABBIT_OWN, NULL, e) ||
         rabbit_consume(l, CHANNEL_ANSWERS, ev->answers, CONSUMER_ANSWERS, true, e) || rabbit_open_publisher(l, e))
         return e->code; /* in this order: a publisher may be blocked, and asks nothing then */
-    l->vital = 1u << CHANNEL_MAIN | 1u << CHANNEL_ANSWERS;
+    l->channels[CHANNEL_MAIN].vital = l->channels[CHANNEL_ANSWERS].vital = true;
     return ERR_OK;
 }
 
@@ -184,11 +184,13 @@ static enum err publish(struct events *base, const struct event *v, size_t n, st
     struct events_amqp *ev = self(base);
     if (rabbit_ready_to_publish(&ev->publish, e))
         return e->code;
+    enum err rc = ERR_OK;
     rabbit_publish_begin(&ev->publish);
-    for (size_t i = 0; i < n; i++)
-        if (publish_one(ev, &v[i], e))
-            return e->code;
-    return end_publish(ev, e);
+    rabbit_cork(&ev->publish, true);
+    for (size_t i = 0; !rc && i < n; i++)
+        rc = publish_one(ev, &v[i], e);
+    rabbit_cork(&ev->publish, false);
+    return rc ? rc : end_publish(ev, e);
 }
 
 /* ---- marks ---- */
@@ -224,7 +226,7 @@ static enum err mark(struct events *base, struct events_mark *ret, struct error 
         return e->code;
     uuid_format(uuid_next(&ev->ids, clock_wall_ms(clock_system())), id);
     struct mark *m = new_mark(ev, id);
-    m->passed = ready == 0 && ev->publish.channels[CHANNEL_ASK].consumers == 0;
+    m->passed = ready == 0 && ev->publish.channels[CHANNEL_ASK].consumers[0] == 0;
     if (!m->passed && publish_mark(ev, m, e))
         return e->code;
     memset(ret->bytes, 0, sizeof ret->bytes);

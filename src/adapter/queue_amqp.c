@@ -29,11 +29,12 @@ static struct queue_hub *owner(struct rabbit_link *l)
 static struct held *hold(struct rabbit_link *l, struct rabbit_message *m)
 {
     struct held *h = xnew(*h);
-    h->tag = m->tag;
+    h->parcel = parcel_new(owner(l), m->channel, m->tag);
     h->generation = l->generation;
     h->redelivered = m->redelivered;
     h->fired = m->fired;
     memcpy(h->reason, m->reason, sizeof h->reason);
+    memcpy(h->order, m->message_id, sizeof h->order);
     h->body = m->body;
     m->body = (struct buf){ 0 };
     return h;
@@ -53,14 +54,24 @@ static void on_news(struct queue_hub *hub, struct rabbit_message *m)
     }
 }
 
+/* In the order they were pushed, though channels answer side by side. */
+static void add_in_order(struct list *inbox, struct held *h)
+{
+    struct list *before = inbox;
+    while (before->prev != inbox && strcmp(container_of(before->prev, struct held, link)->order, h->order) > 0)
+        before = before->prev;
+    list_insert_before(before, &h->link);
+}
+
 static void on_message(struct rabbit_link *l, struct rabbit_message *m)
 {
     struct queue_hub *hub = owner(l);
     if (m->channel == CHANNEL_NEWS)
         on_news(hub, m);
+    else if (m->channel == CHANNEL_LAPSED)
+        list_push(&hub->lapsed_inbox, &hold(l, m)->link);
     else
-        list_push(m->channel == CHANNEL_LAPSED ? &hub->lapsed_inbox : &hub->inbox, &hold(l, m)->link);
-    (void)!write(hub->wake_fd, &(uint64_t){ 1 }, sizeof(uint64_t));
+        add_in_order(&hub->inbox, hold(l, m));
 }
 
 static void forget_all(struct map *m)
@@ -74,6 +85,8 @@ static void forget_all(struct map *m)
 static void on_closed(struct rabbit_link *l)
 {
     struct queue_hub *hub = owner(l);
+    parcels_forget(hub);
+    hub->get_channels = 0;
     forget_all(&hub->delivered);
     forget_all(&hub->lapses);
     held_free_all(&hub->inbox);
@@ -99,11 +112,9 @@ static enum err declare_all(struct queue_hub *hub, struct rabbit_link *l, struct
 static enum err on_opened(struct rabbit_link *l, struct error *e)
 {
     struct queue_hub *hub = owner(l);
-    if (declare_all(hub, l, e) || rabbit_open_channel(l, CHANNEL_TAKE, false, e) ||
-        rabbit_open_channel(l, CHANNEL_NEWS, false, e) || rabbit_open_channel(l, CHANNEL_LAPSED, false, e) ||
-        rabbit_qos(l, CHANNEL_NEWS, NEWS_PREFETCH, e))
+    if (declare_all(hub, l, e) || rabbit_open_channels(l, CHANNEL_NEWS, 1, e) ||
+        rabbit_open_channels(l, CHANNEL_LAPSED, 1, e) || rabbit_qos(l, CHANNEL_NEWS, NEWS_PREFETCH, e))
         return e->code;
-    l->vital = 1u << CHANNEL_TAKE | 1u << CHANNEL_NEWS | 1u << CHANNEL_LAPSED;
     return rabbit_consume_stream(l, CHANNEL_NEWS, hub->routes_name, CONSUMER_CATALOGUE, e);
 }
 
@@ -111,7 +122,7 @@ static enum err on_push_opened(struct rabbit_link *l, struct error *e)
 {
     if (declare_all(owner(l), l, e) || rabbit_open_publisher(l, e))
         return e->code;
-    l->vital = 1u << 1;
+    l->channels[1].vital = true;
     return ERR_OK;
 }
 
@@ -133,18 +144,18 @@ static struct route *route_for(struct queue_hub *hub, const struct task *t)
 
 static enum err find_routes(struct queue_hub *hub, const struct task *tasks, size_t n, struct error *e)
 {
-    for (size_t i = 0; i < n; i++) {
-        struct route *r = route_for(hub, &tasks[i]);
-        r->pushed = 0;
-        if (catalogue_add(hub, r, e))
+    for (size_t i = 0; i < hub->pushed.n; i++)
+        hub->pushed.v[i]->pushed = 0;
+    for (size_t i = 0; i < n; i++)
+        if (catalogue_add(hub, route_for(hub, &tasks[i]), e))
             return e->code;
-    }
     return ERR_OK;
 }
 
 static enum err publish_task(struct queue_hub *hub, const struct task *t, struct error *e)
 {
     struct jw w;
+    char order[RABBIT_WORD];
     struct route *r = route_for(hub, t);
     buf_reset(&hub->text);
     jw_init(&w, &hub->text);
@@ -152,36 +163,83 @@ static enum err publish_task(struct queue_hub *hub, const struct task *t, struct
     if (hub->text.full)
         return error_set(e, ERR_LIMIT, "a task is larger than %d MiB", TASK_TEXT_MAX >> 20);
     r->pushed++;
-    return rabbit_publish(
-        &hub->push,
-        &(struct rabbit_letter){
-            .key = str_from(r->name), .body = buf_str(&hub->text), .type = "task", .mandatory = true },
-        e);
+    hub->stamp_us = max_of(hub->stamp_us + 1, clock_wall_us(clock_system()));
+    snprintf(order, sizeof order, "%d.%016llx", PRIORITY_MAX - r->facts.priority_max,
+             (unsigned long long)hub->stamp_us);
+    return rabbit_publish(&hub->push,
+                          &(struct rabbit_letter){ .key = str_from(r->name),
+                                                   .body = buf_str(&hub->text),
+                                                   .type = "task",
+                                                   .message_id = order,
+                                                   .mandatory = true },
+                          e);
+}
+
+static enum err ring(struct queue_hub *hub, const struct route *r, size_t times, struct error *e)
+{
+    const struct rabbit_letter bell = { .key = str_from(r->bell), .transient = true };
+    for (; times; times--)
+        if (rabbit_publish(&hub->push, &bell, e))
+            return e->code;
+    return ERR_OK;
+}
+
+/* How many idle workers listen to the bells of those that more than one was pushed to. */
+static enum err count_listeners(struct queue_hub *hub, struct error *e)
+{
+    size_t questions = 0;
+    rabbit_begin(&hub->push, CHANNEL_ASK);
+    for (size_t i = 0; i < hub->pushed.n; i++)
+        if (hub->pushed.v[i]->pushed > 1) {
+            if (rabbit_tell_declare_bell(&hub->push, CHANNEL_ASK, hub->pushed.v[i]->bell, true, e))
+                return e->code;
+            questions++;
+        }
+    return rabbit_await(&hub->push, CHANNEL_ASK, questions, e);
+}
+
+/* The first has rung: for the other tasks one each, if so many listen. */
+static enum err ring_others(struct queue_hub *hub, struct error *e)
+{
+    size_t question = 0;
+    for (size_t i = 0; i < hub->pushed.n; i++) {
+        const struct route *r = hub->pushed.v[i];
+        if (r->pushed < 2)
+            continue;
+        size_t listeners = hub->push.channels[CHANNEL_ASK].consumers[question++];
+        if (ring(hub, r, min_of(min_of(r->pushed, BELLS_MAX) - 1, listeners), e))
+            return e->code;
+    }
+    return ERR_OK;
 }
 
 /* When the tasks are there, so that who wakes up finds them; each wakes one worker. Nobody waits until they have rung. */
-static void ring_bells(struct queue_hub *hub, const struct task *tasks, size_t n)
+static void ring_bells(struct queue_hub *hub)
 {
     struct error ignored = { 0 };
     rabbit_publish_begin(&hub->push);
-    for (size_t i = 0; i < n; i++) {
-        struct route *r = route_for(hub, &tasks[i]);
-        const struct rabbit_letter bell = { .key = str_from(r->bell), .transient = true };
-        for (size_t bells = min_of(r->pushed, BELLS_MAX); bells; bells--)
-            if (rabbit_publish(&hub->push, &bell, &ignored))
-                return;
-        r->pushed = 0;
-    }
+    for (size_t i = 0; i < hub->pushed.n; i++)
+        if (ring(hub, hub->pushed.v[i], hub->pushed.v[i]->pushed > 0, &ignored))
+            return;
+    if (count_listeners(hub, &ignored))
+        return;
+    rabbit_cork(&hub->push, true);
+    if (ring_others(hub, &ignored) == ERR_OK)
+        rabbit_cork(&hub->push, false);
 }
 
 static enum err publish_all(struct queue_hub *hub, const struct task *tasks, size_t n, bool *ret_unsure,
                             struct error *e)
 {
+    enum err rc = ERR_OK;
     rabbit_publish_begin(&hub->push);
+    rabbit_cork(&hub->push, true);
     *ret_unsure = true;
-    for (size_t i = 0; i < n; i++)
-        if (publish_task(hub, &tasks[i], e))
-            return e->code;
+    for (size_t i = 0; !rc && i < n; i++)
+        rc = publish_task(hub, &tasks[i], e);
+    rabbit_cork(&hub->push, false);
+    if (rc)
+        return rc;
     if (rabbit_publish_end(&hub->push, e)) {
         if (e->code != ERR_NOT_FOUND)
             return e->code;
@@ -191,7 +249,7 @@ static enum err publish_all(struct queue_hub *hub, const struct task *tasks, siz
         return e->code = ERR_UNAVAILABLE;
     }
     *ret_unsure = false;
-    ring_bells(hub, tasks, n);
+    ring_bells(hub);
     return ERR_OK;
 }
 
@@ -248,29 +306,28 @@ void tell_time(struct queue_hub *hub)
 
 /* ---- acknowledging ---- */
 
-static enum err ack_in(struct queue_hub *hub, struct map *of, uint16_t channel, const struct delivery_id *id,
-                       struct error *e)
+static void ack_in(struct queue_hub *hub, struct map *of, const struct delivery_id *id)
 {
     struct outstanding *d = map_remove(of, delivery_bytes(id));
-    if (!d)
-        return ERR_OK;
-    uint64_t tag = d->tag;
+    if (d)
+        parcel_done(hub, d->parcel);
     free(d);
-    return rabbit_ack(&hub->link, channel, tag, false, e);
 }
 
 static enum err ack(struct queue *q, const struct delivery_id *v, size_t n, struct error *e)
 {
     struct queue_hub *hub = hub_of(q);
     enum err rc = ERR_OK;
-    pthread_mutex_lock(&hub->lock);
-    if (hub->link.state && rabbit_pump(&hub->link, 0, e))
-        rc = ERR_OK; /* it broke: what came by it is not ours any more */
-    for (size_t i = 0; !rc && i < n; i++)
-        rc = ack_in(hub, &hub->delivered, CHANNEL_TAKE, &v[i], e) || ack_in(hub, &hub->lapses, CHANNEL_LAPSED, &v[i], e)
-                 ? e->code
-                 : ERR_OK;
-    pthread_mutex_unlock(&hub->lock);
+    hub_lock(hub);
+    /* If it broke, what came by it is not ours any more. */
+    if (hub->link.state && rabbit_pump(&hub->link, 0, e) == ERR_OK) {
+        for (size_t i = 0; i < n; i++) {
+            ack_in(hub, &hub->delivered, &v[i]);
+            ack_in(hub, &hub->lapses, &v[i]);
+        }
+        rc = parcels_ack_done(hub, e);
+    }
+    hub_unlock(hub);
     return rc;
 }
 
@@ -280,9 +337,9 @@ static enum err renew(struct queue *q, const struct task *const *running, size_t
 {
     (void)running, (void)n, (void)by;
     struct queue_hub *hub = hub_of(q);
-    pthread_mutex_lock(&hub->lock);
+    hub_lock(hub);
     enum err rc = rabbit_ready(&hub->link, e);
-    pthread_mutex_unlock(&hub->lock);
+    hub_unlock(hub);
     return rc;
 }
 
@@ -306,11 +363,11 @@ static enum err read_epoch(struct queue_hub *hub, struct error *e)
                 return e->code;
         if (hub->epoch)
             return ERR_OK;
-        pthread_mutex_unlock(&hub->lock);
+        hub_unlock(hub);
         pthread_mutex_lock(&hub->push_lock);
         enum err rc = rabbit_ready_to_publish(&hub->push, e) || catalogue_add_epoch(hub, e) ? e->code : ERR_OK;
         pthread_mutex_unlock(&hub->push_lock);
-        pthread_mutex_lock(&hub->lock);
+        hub_lock(hub);
         if (rc)
             return rc;
     }
@@ -323,11 +380,11 @@ static enum err known(struct queue *q, const struct delivery_id *v, size_t n, bo
 {
     (void)e;
     struct queue_hub *hub = hub_of(q);
-    pthread_mutex_lock(&hub->lock);
+    hub_lock(hub);
     bool lost = hub->epoch_lost_ms && rabbit_now_ms() - hub->epoch_lost_ms < CLAIM_OLD_MS;
     for (size_t i = 0; i < n; i++)
         ret[i] = !lost || map_get(&hub->delivered, delivery_bytes(&v[i]));
-    pthread_mutex_unlock(&hub->lock);
+    hub_unlock(hub);
     return ERR_OK;
 }
 
@@ -346,7 +403,7 @@ static enum err look(struct queue *q, struct queue_state *ret, struct error *e)
 {
     struct queue_hub *hub = hub_of(q);
     int64_t limit_ms = hub->url.consumer_timeout_ms, waiting = 0;
-    pthread_mutex_lock(&hub->lock);
+    hub_lock(hub);
     enum err rc =
         rabbit_ready(&hub->link, e) || read_epoch(hub, e) || count_waiting(hub, &waiting, e) ? e->code : ERR_OK;
     if (!rc)
@@ -355,7 +412,7 @@ static enum err look(struct queue *q, struct queue_state *ret, struct error *e)
                                      .epoch = hub->epoch,
                                      .timeout_max_ms =
                                          limit_ms ? max_of(limit_ms - TIMEOUT_MARGIN_MS, limit_ms / 2) : INT64_MAX };
-    pthread_mutex_unlock(&hub->lock);
+    hub_unlock(hub);
     return rc;
 }
 
@@ -373,10 +430,10 @@ static void give_back_inbox(struct queue_hub *hub)
     struct error e = { 0 };
     while (hub->link.state && !list_empty(&hub->inbox)) {
         struct held *h = container_of(hub->inbox.next, struct held, link);
-        uint64_t tag = h->tag;
+        struct parcel *p = h->parcel;
         list_remove(&h->link);
         held_free(h);
-        if (rabbit_reject(&hub->link, CHANNEL_TAKE, tag, false, &e))
+        if (parcel_reject(hub, p, false, &e))
             return;
     }
 }
@@ -404,9 +461,9 @@ static void free_queue(struct queue *q)
 {
     struct queue_hub *hub = hub_of(q);
     free(container_of(q, struct queue_amqp, base));
-    pthread_mutex_lock(&hub->lock);
+    hub_lock(hub);
     bool last = --hub->handles == 0;
-    pthread_mutex_unlock(&hub->lock);
+    hub_unlock(hub);
     if (last)
         hub_free(hub);
 }
@@ -429,9 +486,9 @@ static struct queue *handle_of(struct queue_hub *hub)
     struct queue_amqp *q = xnew(*q);
     q->base.ops = &ops;
     q->hub = hub;
-    pthread_mutex_lock(&hub->lock);
+    hub_lock(hub);
     hub->handles++;
-    pthread_mutex_unlock(&hub->lock);
+    hub_unlock(hub);
     return &q->base;
 }
 
@@ -456,6 +513,7 @@ enum err queue_amqp_open(const struct amqp_setup *setup, struct queue **ret, str
     rabbit_link_init(&hub->push, &hub->url, &push_hooks, hub);
     routes_init(&hub->routes);
     routes_init(&hub->pushed);
+    parcels_init(hub);
     map_init(&hub->delivered, HASH_STABLE);
     map_init(&hub->lapses, HASH_STABLE);
     list_init(&hub->inbox);

@@ -15,10 +15,12 @@
 #include "base/map.h"
 
 enum { /* channels of the link that takes; of the link that publishes, the second is for declaring */
-       CHANNEL_TAKE = 1,
+       CHANNEL_LAPSED = 1,
        CHANNEL_ASK = 2,  /* whatever may be refused */
        CHANNEL_NEWS = 3, /* the catalogue, what all workers are told, bells */
-       CHANNEL_LAPSED = 4,
+       CHANNEL_GET =
+           4, /* and those behind it: a channel is given one task after the other, each when it is written down */
+       GET_CHANNELS = 64,
 };
 enum { NEWS_PREFETCH = 1000 };
 #define CONSUMER_CONTROL   "control"
@@ -51,19 +53,28 @@ struct route_set {
     size_t n, cap;
 };
 
-/* A message that was read, and is neither acknowledged nor given back. */
+/* What came by a channel of the link that takes, until it is acknowledged or given back. */
+struct parcel {
+    struct list link;
+    uint64_t tag;
+    uint16_t channel;
+    bool done; /* it is to be acknowledged */
+};
+
+/* A message that was read, and not handed out. */
 struct held {
     struct list link;
-    uint64_t tag, generation;
+    struct parcel *parcel;
+    uint64_t generation;
     bool redelivered, fired;
-    char reason[RABBIT_WORD];
+    char reason[RABBIT_WORD], order[RABBIT_WORD];
     struct buf body;
 };
 
 /* A delivery that is with a worker here; or a lapse that was reported. */
 struct outstanding {
     struct delivery_id id;
-    uint64_t tag;
+    struct parcel *parcel;
     int64_t since_ms;
     bool aborted; /* told */
 };
@@ -78,12 +89,18 @@ struct queue_hub {
     pthread_mutex_t push_lock; /* of these */
     struct rabbit_link push;
     struct route_set pushed;
-    struct buf text; /* of what is published */
-    int64_t told_ms; /* when the time was */
+    struct buf text;  /* of what is published */
+    int64_t told_ms;  /* when the time was */
+    int64_t stamp_us; /* of what was published last */
 
     pthread_mutex_t lock; /* of all below */
     int handles;
     struct rabbit_link link;
+    struct {
+        struct list unsettled; /* struct parcel */
+        bool done;             /* some are */
+    } parcels[RABBIT_CHANNELS + 1];
+    uint16_t get_channels; /* that are open */
     struct route_set routes;
     size_t turn;                /* whose routes are asked first, for fairness */
     struct map delivered;       /* delivery_id → struct outstanding */
@@ -101,7 +118,8 @@ struct queue_hub {
     int64_t epoch_lost_ms;   /* when it was seen to have changed; 0: never */
     int64_t ahead_us[TIMES]; /* of our steady clock, by what was told last: what came late makes it less, never more */
     size_t time_count;
-    int wake_fd; /* for who waits for work while another thread reads */
+    int wake_fd; /* for who waits while another thread reads */
+    int waiting; /* who do */
 };
 
 struct queue_amqp {
@@ -140,6 +158,24 @@ enum err queue_amqp_take(struct queue *q, const struct take *t, struct arena *a,
                          struct error *e) must_use;
 enum err queue_amqp_lapsed(struct queue *q, int64_t now_ms, struct arena *a, struct lapses *ret,
                            struct error *e) must_use;
+/* ---- what is not settled (queue_amqp_parcels.c) ---- */
+
+void parcels_init(struct queue_hub *hub);
+void parcels_forget(struct queue_hub *hub);
+struct parcel *parcel_new(struct queue_hub *hub, uint16_t channel, uint64_t tag);
+void parcel_done(struct queue_hub *hub, struct parcel *p);
+enum err parcels_ack_done(struct queue_hub *hub, struct error *e) must_use; /* all that are */
+enum err parcel_reject(struct queue_hub *hub, struct parcel *p, bool requeue, struct error *e) must_use;
+
+/* ---- asking (queue_amqp_get.c) ---- */
+
+/* Of the link that takes. Who unlocks wakes who waits: what it waits for may have been read. */
+void hub_lock(struct queue_hub *hub);
+void hub_unlock(struct queue_hub *hub);
+/* With the lock, which others may have meanwhile: until something came, or was read by another; or so long. The link may be another then. */
+void hub_wait(struct queue_hub *hub, int64_t ms);
+/* From each route as many as it was `asked` for, if they are there: then they are in the inbox. */
+enum err routes_get_asked(struct queue_hub *hub, struct route *const *v, size_t n, struct error *e) must_use;
 /* How many wait on each route; the answer is the channel's. */
 enum err routes_count(struct queue_hub *hub, struct route *const *v, size_t n, const uint32_t **ret,
                       struct error *e) must_use;
@@ -151,5 +187,4 @@ void held_free_all(struct list *l);
 void tell_time(struct queue_hub *hub);
 
 /* Without locks: to another queue, confirmed, and then acknowledged where it came from. */
-enum err held_move(struct queue_hub *hub, struct list *from, uint16_t channel, const char *to, bool fired,
-                   struct error *e) must_use;
+enum err held_move(struct queue_hub *hub, struct list *from, const char *to, bool fired, struct error *e) must_use;

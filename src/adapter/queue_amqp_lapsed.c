@@ -16,10 +16,10 @@ static enum err requeue_old(struct queue_hub *hub, struct error *e)
             struct outstanding *d = slot->value;
             if (rabbit_now_ms() - d->since_ms < LAPSED_AGAIN_MS)
                 continue;
-            uint64_t tag = d->tag;
+            struct parcel *p = d->parcel;
             map_remove(&hub->lapses, delivery_bytes(&d->id));
             free(d);
-            if (rabbit_reject(&hub->link, CHANNEL_LAPSED, tag, true, e))
+            if (parcel_reject(hub, p, true, e))
                 return e->code;
             more = true; /* the map has changed: begin anew */
             break;
@@ -73,10 +73,11 @@ static bool has_fired(const struct held *h)
 static enum err add(struct report *r, const struct held *h, const struct task *t, struct error *e)
 {
     struct outstanding *d = xnew(*d);
-    *d = (struct outstanding){ .id = { t->id, t->fence }, .tag = h->tag, .since_ms = rabbit_now_ms() };
+    *d = (struct outstanding){ .id = { t->id, t->fence }, .parcel = h->parcel, .since_ms = rabbit_now_ms() };
     if (map_get(&r->hub->lapses, delivery_bytes(&d->id))) {
         free(d);
-        return rabbit_ack(&r->hub->link, CHANNEL_LAPSED, h->tag, false, e);
+        parcel_done(r->hub, h->parcel);
+        return parcels_ack_done(r->hub, e);
     }
     map_put(&r->hub->lapses, delivery_bytes(&d->id), d);
     /* A suspect was given only to who ran nothing else, and nothing with it. */
@@ -121,16 +122,15 @@ enum err queue_amqp_lapsed(struct queue *q, int64_t now_ms, struct arena *a, str
     struct report r = { .hub = hub, .arena = a };
     struct list unreadable;
     list_init(&unreadable);
-    pthread_mutex_lock(&hub->lock);
+    hub_lock(hub);
     enum err rc = rabbit_ready(&hub->link, e) || requeue_old(hub, e) ? e->code : ERR_OK;
     if (!rc && list_empty(&hub->lapsed_inbox))
         rc = fetch(hub, e);
     if (!rc)
         rc = report(&r, &unreadable, e);
-    pthread_mutex_unlock(&hub->lock);
+    hub_unlock(hub);
     struct error own = { 0 };
-    if (!list_empty(&unreadable) && held_move(hub, &unreadable, CHANNEL_LAPSED, hub->dead_name, false, &own) && !rc &&
-        r.found.n == 0) {
+    if (!list_empty(&unreadable) && held_move(hub, &unreadable, hub->dead_name, false, &own) && !rc && r.found.n == 0) {
         *e = own;
         rc = own.code;
     }
@@ -159,21 +159,23 @@ static enum err publish_held(struct queue_hub *hub, struct list *from, const cha
 }
 
 /* If that can not be done they go back, and come again to whoever asks next. */
-enum err held_move(struct queue_hub *hub, struct list *from, uint16_t channel, const char *to, bool fired,
-                   struct error *e)
+enum err held_move(struct queue_hub *hub, struct list *from, const char *to, bool fired, struct error *e)
 {
     pthread_mutex_lock(&hub->push_lock);
     enum err rc = publish_held(hub, from, to, fired, e);
     pthread_mutex_unlock(&hub->push_lock);
-    pthread_mutex_lock(&hub->lock);
+    hub_lock(hub);
     list_each (from, link) {
         const struct held *h = container_of(link, struct held, link);
-        if (!rc && h->generation == hub->link.generation && hub->link.state)
-            rc = rabbit_ack(&hub->link, channel, h->tag, false, e);
-        else if (rc && h->generation == hub->link.generation && hub->link.state &&
-                 rabbit_reject(&hub->link, channel, h->tag, true, e))
+        if (h->generation != hub->link.generation || !hub->link.state)
+            break; /* they all came by the same, and lapse with it */
+        if (!rc)
+            parcel_done(hub, h->parcel);
+        else if (parcel_reject(hub, h->parcel, true, e))
             break;
     }
-    pthread_mutex_unlock(&hub->lock);
+    if (!rc && hub->link.state)
+        rc = parcels_ack_done(hub, e);
+    hub_unlock(hub);
     return rc;
 }

@@ -179,10 +179,10 @@ void catalogue_heard(struct queue_hub *hub, const struct rabbit_message *m)
 
 static bool is_catalogued(struct queue_hub *hub, const struct route *r)
 {
-    pthread_mutex_lock(&hub->lock);
+    hub_lock(hub);
     const struct route *read = map_get(&hub->routes.by_text, r->text);
     bool is = hub->link.state && read && read->catalogued;
-    pthread_mutex_unlock(&hub->lock);
+    hub_unlock(hub);
     return is;
 }
 

@@ -4,7 +4,6 @@
  *
  * A delivery is in `inbox` from when it came until it is handed out, then in `delivered` until it is acknowledged. Both are empty when the
  * connection is gone: the broker has moved all of it to the lapsed then. */
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -13,7 +12,8 @@
 #include "adapter/queue_amqp_impl.h"
 #include "core/message.h"
 
-enum { LOOK_AGAIN_MS = 250 }; /* the longest that frames, which another thread may have read, are not looked at */
+/* A round is short, so that what came runs while more is asked for. */
+enum { ROUND_MAX = 4 * GET_CHANNELS };
 
 /* What is still wanted. */
 struct wish {
@@ -131,7 +131,7 @@ static enum err hear_bell(struct rabbit_link *l, struct route *r, struct error *
         .queue = rabbit_text(r->bell), .consumer_tag = rabbit_text(r->bell), .no_ack = 1, .nowait = 1
     };
     r->ringing = true;
-    return rabbit_tell_declare_bell(l, CHANNEL_NEWS, r->bell, e) ||
+    return rabbit_tell_declare_bell(l, CHANNEL_NEWS, r->bell, false, e) ||
                    rabbit_tell(l, CHANNEL_NEWS, AMQP_BASIC_CONSUME_METHOD, &c, e)
                ? e->code
                : ERR_OK;
@@ -184,7 +184,7 @@ static bool grow(struct wish *w)
 static void hand_out(struct wish *w, const struct held *h, const struct task *t)
 {
     struct outstanding *d = xnew(*d);
-    *d = (struct outstanding){ .id = { t->id, t->fence }, .tag = h->tag };
+    *d = (struct outstanding){ .id = { t->id, t->fence }, .parcel = h->parcel };
     map_put(&w->hub->delivered, delivery_bytes(&d->id), d);
     w->got.tasks.v[w->got.tasks.n++] = *t;
     use_room(w, t);
@@ -240,11 +240,15 @@ static enum err hand_out_inbox(struct wish *w, struct list *again, struct error 
         if (fate == FATE_KEPT)
             return ERR_OK;
         list_remove(&h->link);
-        uint64_t tag = h->tag;
+        struct parcel *p = h->parcel;
         held_free(h);
-        if ((fate == FATE_GIVEN_BACK && rabbit_reject(&hub->link, CHANNEL_TAKE, tag, false, e)) ||
-            (fate == FATE_TWICE && rabbit_ack(&hub->link, CHANNEL_TAKE, tag, false, e)))
+        if (fate == FATE_GIVEN_BACK && parcel_reject(hub, p, false, e))
             return e->code;
+        if (fate == FATE_TWICE) {
+            parcel_done(hub, p);
+            if (parcels_ack_done(hub, e))
+                return e->code;
+        }
     }
     return ERR_OK;
 }
@@ -284,26 +288,6 @@ static enum err find_wanted(struct wish *w, struct route ***ret, size_t *ret_cou
     return ERR_OK;
 }
 
-enum err routes_count(struct queue_hub *hub, struct route *const *v, size_t n, const uint32_t **ret, struct error *e)
-{
-    struct rabbit_channel *c = &hub->link.channels[CHANNEL_ASK];
-    for (;;) {
-        rabbit_begin(&hub->link, CHANNEL_ASK);
-        for (size_t i = 0; i < n; i++)
-            if (rabbit_tell_count(&hub->link, CHANNEL_ASK, v[i]->name, e))
-                return e->code;
-        enum err rc = rabbit_await(&hub->link, CHANNEL_ASK, n, e);
-        *ret = c->ready;
-        if (rc != ERR_NOT_FOUND)
-            return rc;
-        /* Somebody has deleted it: it is there again, and who pushes need not know. */
-        struct route *gone = v[c->ready_count];
-        if (rabbit_open_channel(&hub->link, CHANNEL_ASK, false, e) ||
-            rabbit_declare(&hub->link, CHANNEL_ASK, gone->name, RABBIT_TASKS, NULL, e))
-            return e->code;
-    }
-}
-
 /* How many of a route fit into what is left. */
 static size_t how_many_fit(const struct wish *w, const struct route *r, size_t max)
 {
@@ -315,15 +299,17 @@ static size_t how_many_fit(const struct wish *w, const struct route *r, size_t m
 }
 
 /* Shares out what is wanted, over what waits: a suspect alone if there is one, else one class after the other. */
-static size_t share_out(struct wish *w, struct route *const *v, size_t n, const uint32_t *ready)
+static void share_out(struct wish *w, struct route *const *v, size_t n, const uint32_t *ready)
 {
     struct wish left = *w;
-    size_t sum = 0;
+    left.max = min_of(left.max, ROUND_MAX);
     for (size_t i = 0; i < n; i++)
         v[i]->asked = 0;
     for (size_t i = 0; w->alone && i < n; i++)
-        if (v[i]->facts.suspect && ready[i])
-            return v[i]->asked = 1;
+        if (v[i]->facts.suspect && ready[i]) {
+            v[i]->asked = 1;
+            return;
+        }
     for (size_t i = 0; i < n && left.max; i++) {
         if (v[i]->facts.suspect)
             continue;
@@ -333,19 +319,7 @@ static size_t share_out(struct wish *w, struct route *const *v, size_t n, const 
             left.cpu_milli -= (int64_t)v[i]->asked * v[i]->facts.cpu_milli;
         if (left.memory_mb >= 0)
             left.memory_mb -= (int64_t)v[i]->asked * v[i]->facts.memory_mb;
-        sum += v[i]->asked;
     }
-    return sum;
-}
-
-static enum err get(struct queue_hub *hub, struct route *const *v, size_t n, size_t sum, struct error *e)
-{
-    rabbit_begin(&hub->link, CHANNEL_TAKE);
-    for (size_t i = 0; i < n; i++)
-        for (size_t k = 0; k < v[i]->asked; k++)
-            if (rabbit_tell_get(&hub->link, CHANNEL_TAKE, v[i]->name, e))
-                return e->code;
-    return rabbit_await(&hub->link, CHANNEL_TAKE, sum, e);
 }
 
 static enum err ask_routes(struct wish *w, struct route *const *v, size_t n, struct error *e)
@@ -353,8 +327,8 @@ static enum err ask_routes(struct wish *w, struct route *const *v, size_t n, str
     const uint32_t *ready;
     if (routes_count(w->hub, v, n, &ready, e))
         return e->code;
-    size_t sum = share_out(w, v, n, ready);
-    return sum ? get(w->hub, v, n, sum, e) : ERR_OK;
+    share_out(w, v, n, ready);
+    return routes_get_asked(w->hub, v, n, e);
 }
 
 /* One round: what waits is asked for, or its bells are heard from now on. */
@@ -374,19 +348,6 @@ static enum err ask_once(struct wish *w, bool waits, struct error *e)
 
 /* ---- waiting ---- */
 
-/* Without the lock: other threads use the link meanwhile, and wake us if they read what was ours. */
-static void wait_for_frames(struct queue_hub *hub, int64_t ms)
-{
-    struct pollfd fds[] = { { .fd = rabbit_fd(&hub->link), .events = POLLIN },
-                            { .fd = hub->wake_fd, .events = POLLIN } };
-    uint64_t count;
-    pthread_mutex_unlock(&hub->lock);
-    (void)poll(fds, array_count(fds), (int)min_of(ms, LOOK_AGAIN_MS));
-    if (fds[1].revents)
-        (void)!read(hub->wake_fd, &count, sizeof count);
-    pthread_mutex_lock(&hub->lock);
-}
-
 /* Until a bell rings, an abort or a new route is told of, or the time is over. */
 static enum err wait_for_news(struct wish *w, int64_t until_ms, struct error *e)
 {
@@ -395,7 +356,7 @@ static enum err wait_for_news(struct wish *w, int64_t until_ms, struct error *e)
         if (rabbit_pump(&hub->link, 0, e))
             return e->code;
         if (!hub->rung && list_empty(&hub->inbox))
-            wait_for_frames(hub, max_of(until_ms - rabbit_now_ms(), 0));
+            hub_wait(hub, until_ms - rabbit_now_ms());
         if (!hub->link.state)
             return error_set(e, ERR_UNAVAILABLE, "%s", hub->link.why.text);
     }
@@ -451,10 +412,10 @@ enum err queue_amqp_take(struct queue *q, const struct take *t, struct arena *a,
                       .alone = t->alone };
     struct list again;
     list_init(&again);
-    pthread_mutex_lock(&hub->lock);
+    hub_lock(hub);
     enum err rc = take_some(&w, &again, e);
-    pthread_mutex_unlock(&hub->lock);
-    if (!list_empty(&again) && held_move(hub, &again, CHANNEL_TAKE, hub->lapsed_name, true, e))
+    hub_unlock(hub);
+    if (!list_empty(&again) && held_move(hub, &again, hub->lapsed_name, true, e))
         rc = e->code;
     held_free_all(&again);
     /* What was handed out before the link broke lapses by itself. */

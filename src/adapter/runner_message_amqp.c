@@ -28,7 +28,7 @@ static bool judge_peer(struct rabbit_link *l, int fd)
 static enum err on_opened(struct rabbit_link *l, struct error *e)
 {
     enum err rc = rabbit_open_publisher(l, e);
-    l->vital = 1u << 1;
+    l->channels[1].vital = true;
     return rc;
 }
 

@@ -229,7 +229,56 @@ static void a_queue_that_somebody_deleted_is_there_again(void **state)
     take_exactly(w, 1, 1);
 }
 
+enum { MANY = 5 * GET_CHANNELS };
+
+/* Pushed one round after the other, as tasks of several classes, so that many channels answer in no order. */
+static struct tasks push_and_take_many(struct world *w, struct task v[MANY])
+{
+    for (int i = 0; i < MANY; i++) {
+        v[i] = some_task(w);
+        v[i].priority = i % 2 ? 5 : 9;
+    }
+    push(w, v, MANY / 2);
+    push(w, v + MANY / 2, MANY - MANY / 2);
+    return take_exactly(w, 0, MANY);
+}
+
+static void many_come_in_the_order_they_were_pushed(void **state)
+{
+    struct world *w = *state;
+    struct task v[MANY];
+    struct tasks got = push_and_take_many(w, v);
+    for (int i = 0; i < MANY / 2; i++) { /* the high class first */
+        assert_true(uuid_eq(got.v[i].id, v[2 * i].id));
+        assert_true(uuid_eq(got.v[MANY / 2 + i].id, v[2 * i + 1].id));
+    }
+}
+
+/* What is acknowledged in one piece is what was to be acknowledged, however it lies between what was not. */
+static void acks_of_some_hold_for_no_others(void **state)
+{
+    struct world *w = *state;
+    struct task v[MANY];
+    struct delivery_id done[MANY];
+    struct error e = { 0 };
+    size_t n = 0, kept = MANY / 7;
+    struct tasks got = push_and_take_many(w, v);
+    for (size_t i = 0; i < MANY; i++)
+        if (i % 7 != 3 || i / 7 >= kept)
+            done[n++] = (struct delivery_id){ got.v[i].id, got.v[i].fence };
+    assert_ok(queue_ack(w->workers[0], done + n / 2, n - n / 2, &e), &e); /* the later ones first */
+    assert_ok(queue_ack(w->workers[0], done, n / 2, &e), &e);
+    queue_free(w->workers[0]);
+    w->workers[0] = NULL;
+    struct lapses gone = lapse_exactly(w, kept);
+    for (size_t i = 0; i < kept; i++)
+        for (size_t k = 0; k < n; k++)
+            assert_false(uuid_eq(gone.v[i].task.id, done[k].task));
+}
+
 static const struct CMUnitTest tests[] = {
+    amqp_test(many_come_in_the_order_they_were_pushed),
+    amqp_test(acks_of_some_hold_for_no_others),
     amqp_test(nobody_holds_more_than_was_asked_for),
     amqp_test(who_waited_in_vain_keeps_nothing_back),
     amqp_test(who_has_no_slot_gives_back_what_did_not_fit),
