@@ -212,8 +212,8 @@ count_tap() {
     done
 }
 
-# Seeds are numbers, so that a run can be told again: ./test sim 731 -v. Planted bugs go with the first of the two ranges, which is shorter
-# for it.
+# Seeds are numbers, so that a run can be told again: ./test sim 731 -v. Planted bugs go with the first of the two ranges, which is a
+# little shorter for it.
 part_sim() {
     local sim=build-test/tests/sim/sim seeds=2000 first rest
     needs "build with sanitizers" build_tests || return
@@ -222,7 +222,7 @@ part_sim() {
         return
     fi
     [[ -n ${BELFRY_TEST_LONG:-} ]] && seeds=20000
-    first=$((seeds * 3 / 8))
+    first=$((seeds * 19 / 40))
     sim_range "$((first + 1))-$seeds" >"$log" &
     rest=$!
     count_tap < <(sim_range "1-$first")

@@ -5,6 +5,8 @@
 #include "adapter/store_postgres_impl.h"
 
 static const struct pg_statement hold_node = { "hand_node", "SELECT dead FROM nodes WHERE id = $1 FOR KEY SHARE" };
+static const struct pg_statement own_claims = { "hand_own",
+                                                "SELECT id FROM claims WHERE id = ANY ($2) AND node = $1" };
 /* One task after the other in the order of their ids, until there are enough. */
 static const struct pg_statement list_handed = {
     "handed",
@@ -24,15 +26,18 @@ enum err postgres_hand(struct store_postgres *s, struct op *base)
     struct op_hand *op = (struct op_hand *)base;
     struct error *e = &base->error;
     struct pg_params *p = &s->params;
-    cleanup_with(pg_result_release) struct pg_result node = { 0 };
+    cleanup_with(pg_result_release) struct pg_result node = { 0 }, own = { 0 };
     pg_params_reset(p);
     pg_add_uuid(p, op->node);
-    if (pg_run(&s->conn, &hold_node, p, &node, e))
+    if (pg_send(&s->conn, &hold_node, p, e))
+        return e->code;
+    pg_add_ids(p, op->claims, op->n);
+    if (pg_send(&s->conn, &own_claims, p, e) || pg_get(&s->conn, &node, e) || pg_get(&s->conn, &own, e))
         return e->code;
     if (node.rows && pg_bool(&node, 0, 0))
         return node_is_dead(e);
-    for (size_t i = 0; i < op->n; i++)
-        pg_note_handed(s, op->claims[i], op->node);
+    for (int i = 0; i < own.rows; i++)
+        pg_note_handed(s, pg_uuid(&own, i, 0));
     return ERR_OK;
 }
 

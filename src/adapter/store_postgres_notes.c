@@ -25,8 +25,8 @@ static const struct pg_statement add_ended = {
 static const struct pg_statement change_claims = {
     "change_claims",
     "WITH mine AS (SELECT id FROM claims WHERE id = ANY ($1) ORDER BY id FOR UPDATE) UPDATE claims SET held = held - x.n, "
-    "hold = CASE WHEN hold = 0 AND claims.node = x.node THEN 1 ELSE hold END "
-    "FROM mine JOIN unnest($1, $2, $3) AS x(id, n, node) USING (id) WHERE claims.id = mine.id",
+    "hold = CASE WHEN hold = 0 AND x.handed > 0 THEN 1 ELSE hold END "
+    "FROM mine JOIN unnest($1, $2, $3) AS x(id, n, handed) USING (id) WHERE claims.id = mine.id",
 };
 static const struct pg_statement delete_claims = { "delete_claims",
                                                    "DELETE FROM claims WHERE id = ANY ($1) AND held <= 0" };
@@ -129,9 +129,9 @@ void pg_note_left(struct store_postgres *s, struct uuid claim)
     note_claim(s, (struct claim_note){ .id = claim, .left = 1 });
 }
 
-void pg_note_handed(struct store_postgres *s, struct uuid claim, struct uuid node)
+void pg_note_handed(struct store_postgres *s, struct uuid claim)
 {
-    note_claim(s, (struct claim_note){ .id = claim, .handed_by = node });
+    note_claim(s, (struct claim_note){ .id = claim, .handed = 1 });
 }
 
 static int by_claim(const void *a, const void *b)
@@ -147,8 +147,7 @@ static size_t sum_up(struct claim_note *v, size_t n)
     for (size_t i = 0; i < n; i++) {
         if (kept && uuid_eq(v[kept - 1].id, v[i].id)) {
             v[kept - 1].left += v[i].left;
-            if (!uuid_is_nil(v[i].handed_by))
-                v[kept - 1].handed_by = v[i].handed_by;
+            v[kept - 1].handed += v[i].handed;
         } else {
             v[kept++] = v[i];
         }
@@ -168,7 +167,7 @@ enum err pg_send_claims(struct store_postgres *s, struct error *e)
     pg_params_reset(p);
     pg_add_members(p, c->v, n, id);
     pg_add_members(p, c->v, n, left);
-    pg_add_members(p, c->v, n, handed_by);
+    pg_add_members(p, c->v, n, handed);
     if (pg_queue(&s->conn, &change_claims, p, e))
         return e->code;
     pg_params_reset(p);

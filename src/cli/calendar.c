@@ -4,6 +4,7 @@
 #include "base/rfc3339.h"
 #include "base/sentence.h"
 #include "cli/commands.h"
+#include "cli/file.h"
 #include "cli/filter.h"
 #include "cli/rows.h"
 #include "cli/task_view.h"
@@ -118,26 +119,6 @@ static enum exit_code show(struct verb_work *w)
 
 /* ---- import ---- */
 
-static void close_file(FILE **f)
-{
-    if (*f && *f != stdin)
-        fclose(*f);
-}
-
-static enum err read_file(const char *path, struct buf *out, struct error *e)
-{
-    cleanup_with(close_file) FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
-    char block[16 * 1024];
-    size_t n;
-    if (!f)
-        return error_set(e, ERR_NOT_FOUND, "open '%s': %s", path, strerror(errno));
-    while (!out->full && (n = fread(block, 1, sizeof block, f)) > 0)
-        buf_add(out, (struct str){ block, n });
-    if (ferror(f))
-        return error_set(e, ERR_UNAVAILABLE, "read '%s': %s", path, strerror(errno));
-    return out->full ? error_set(e, ERR_LIMIT, "'%s' is larger than %d MiB", path, FILE_MAX >> 20) : ERR_OK;
-}
-
 /* "de-holidays" of "/tmp/de-holidays.ics". */
 static struct str base_name(struct str path)
 {
@@ -174,7 +155,7 @@ static enum exit_code import(struct verb_work *w)
     struct str name = { 0 };
     buf_init(&text, FILE_MAX);
     buf_init(&path, VERB_PATH * 4);
-    if (find_name(w, &name, &e) || read_file(w->name, &text, &e))
+    if (find_name(w, &name, &e) || file_read(w->name, &text, &e))
         return cli_fail(w->cli, "calendar", &e, e.code == ERR_INVALID ? EXIT_USAGE : EXIT_REFUSED);
     buf_printf(&path, COLLECTION "/" STR_FMT, STR_ARG(name));
     if (option_get(w->o, "no-weekends")->number)

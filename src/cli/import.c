@@ -8,6 +8,7 @@
 #include "base/jsonw.h"
 #include "cli/client.h"
 #include "cli/commands.h"
+#include "cli/file.h"
 #include "cli/table.h"
 #include "core/crontab.h"
 
@@ -28,25 +29,11 @@ struct import {
 
 /* ---- reading ---- */
 
-static enum err read_file(const char *path, struct buf *out, struct error *e)
+static enum err read_text(const char *path, struct buf *out, struct error *e)
 {
-    bool is_stdin = strcmp(path, "-") == 0;
-    FILE *f = is_stdin ? stdin : fopen(path, "re");
-    char chunk[65536];
-    size_t n;
-    if (!f)
-        return error_set(e, ERR_INVALID, "'%s' can not be read: %s", path, strerror(errno));
-    while (!out->full && (n = fread(chunk, 1, sizeof chunk, f)) > 0)
-        buf_add(out, (struct str){ chunk, n });
-    bool failed = ferror(f);
-    int why = errno;
-    if (!is_stdin)
-        fclose(f);
-    if (failed)
-        return error_set(e, ERR_INVALID, "'%s' can not be read: %s", path, strerror(why));
-    if (out->full)
-        return error_set(e, ERR_INVALID, "'%s' is larger than %d MiB", path, FILE_MAX >> 20);
-    return str_is_utf8(buf_str(out)) ? ERR_OK : error_set(e, ERR_INVALID, "'%s' is not UTF-8 text", path);
+    if (file_read(path, out, e))
+        return e->code;
+    return str_is_utf8(buf_str(out)) ? ERR_OK : error_set(e, ERR_INVALID, "%s is not UTF-8 text", path);
 }
 
 /* cron runs by the machine's own clock: that zone is what the file means, unless it or --tz says otherwise. */
@@ -251,7 +238,7 @@ static enum exit_code run_import(struct cli *cli, const struct options *o)
                   "say what to import: crontab FILE (- is stdin, as in: crontab -l | belfry import crontab -)");
         return cli_fail(cli, "import", &e, EXIT_USAGE);
     }
-    if (read_file(o->words[1].p, &text, &e))
+    if (read_text(o->words[1].p, &text, &e))
         return cli_fail(cli, "import", &e, EXIT_REFUSED);
     enum exit_code code = option_get(o, "dry-run")->number ? EXIT_DONE : client_open(cli, o, &client);
     struct import m = { .cli = cli, .client = client, .options = o, .json = option_get(o, "json")->number };

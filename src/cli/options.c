@@ -6,6 +6,7 @@
 
 #include "base/duration.h"
 #include "base/sentence.h"
+#include "cli/file.h"
 
 enum { SECRET_MAX = 4096 };
 
@@ -106,28 +107,15 @@ void data_dir(const struct options *o, struct buf *out)
         buf_text(out, "/var/lib/belfry");
 }
 
-static void close_file(FILE **f)
-{
-    if (*f)
-        fclose(*f);
-}
-
 enum err config_read(struct options *o, const char *path, struct error *e)
 {
-    cleanup_with(close_file) FILE *f = fopen(path, "re");
-    if (!f)
-        return error_set(e, ERR_INVALID, "%s: %s", path, strerror(errno));
     cleanup_with(buf_release) struct buf text;
+    struct error why;
     buf_init(&text, OPTION_FILE_MAX);
     o->beside = server_options;
     o->beside_count = SETTING_COUNT;
-    char chunk[4096];
-    for (size_t n; (n = fread(chunk, 1, sizeof chunk, f)) > 0;)
-        buf_add(&text, (struct str){ chunk, n });
-    if (ferror(f))
-        return error_set(e, ERR_INVALID, "%s: %s", path, strerror(errno));
-    if (text.full)
-        return error_set(e, ERR_INVALID, "%s is longer than %d bytes", path, OPTION_FILE_MAX);
+    if (file_read(path, &text, &why))
+        return error_set(e, ERR_INVALID, "%s", why.text);
     return options_parse_file(o, path, buf_str(&text), e);
 }
 
@@ -188,16 +176,14 @@ static struct str trim_lines(struct str s)
 
 enum err secret_read_file(const char *path, struct buf *out, struct error *e)
 {
-    cleanup_with(close_file) FILE *f = fopen(path, "re");
-    if (!f)
-        return error_set(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_INVALID, "%s: %s", path, strerror(errno));
-    char text[SECRET_MAX + 1];
-    size_t n = fread(text, 1, sizeof text, f);
-    if (ferror(f))
-        return error_set(e, ERR_INVALID, "%s: %s", path, strerror(errno));
-    struct str secret = trim_lines((struct str){ text, n });
-    if (n > SECRET_MAX || secret.n == 0)
-        return error_set(e, ERR_INVALID, "%s %s", path, secret.n ? "is too long to be a secret" : "is empty");
+    cleanup_with(buf_release) struct buf text;
+    buf_init(&text, SECRET_MAX);
+    enum err rc = file_read(path, &text, e);
+    if (rc && rc != ERR_LIMIT)
+        return rc;
+    struct str secret = trim_lines(buf_str(&text));
+    if (rc || secret.n == 0)
+        return error_set(e, ERR_INVALID, "%s %s", path, rc ? "is too long to be a secret" : "is empty");
     buf_add(out, secret);
     return ERR_OK;
 }

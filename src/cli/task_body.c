@@ -6,6 +6,7 @@
 #include "base/duration.h"
 #include "base/json.h"
 #include "base/sentence.h"
+#include "cli/file.h"
 
 /* clang-format off */
 const struct option task_options[] = {
@@ -214,34 +215,17 @@ void target_release(struct target *t)
     buf_release(&t->body);
 }
 
-static enum err read_stream(FILE *f, const char *name, struct buf *out, struct error *e)
-{
-    char chunk[65536];
-    size_t n;
-    while (!out->full && (n = fread(chunk, 1, sizeof chunk, f)) > 0)
-        buf_add(out, (struct str){ chunk, n });
-    if (ferror(f))
-        return error_field(e, "--data", "cannot be read from %s: %s", name, strerror(errno));
-    if (out->full)
-        return error_field(e, "--data", "%s holds more than %d bytes", name, TASK_BODY_MAX);
-    return ERR_OK;
-}
-
 /* BODY, @FILE, @- or -. */
 static enum err read_data(struct str given, struct buf *out, struct error *e)
 {
-    if (str_eq(given, S("-")) || str_eq(given, S("@-")))
-        return read_stream(stdin, "stdin", out, e);
-    if (!str_starts(given, S("@"))) {
+    bool is_file = str_starts(given, S("@"));
+    if (!is_file && !str_eq(given, S("-"))) {
         buf_add(out, given);
         return out->full ? error_field(e, "--data", "is longer than %d bytes", TASK_BODY_MAX) : ERR_OK;
     }
-    FILE *f = fopen(given.p + 1, "re");
-    if (!f)
-        return error_field(e, "--data", "cannot be read from %s: %s", given.p + 1, strerror(errno));
-    enum err rc = read_stream(f, given.p + 1, out, e);
-    fclose(f);
-    return rc;
+    struct error why;
+    enum err rc = file_read(is_file ? given.p + 1 : given.p, out, &why); /* a NUL stands behind what options hold */
+    return rc ? error_field(e, "--data", "%s%s", rc == ERR_LIMIT ? "" : "cannot be read from ", why.text) : ERR_OK;
 }
 
 /* JSON stays as it was written; any other text becomes a string. */

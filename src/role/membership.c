@@ -63,6 +63,7 @@ struct membership {
 
     bool sharing; /* with others: else all is ours */
     struct partitions own;
+    struct uuid *sharers; /* among whom the partitions are shared, as of the last beat */
     size_t ready_count;
     int64_t worker_slots;
 
@@ -92,6 +93,7 @@ void membership_free(struct membership *m)
     buf_release(&m->doc);
     arena_release(&m->arena);
     free(m->peers);
+    free(m->sharers);
     free(m);
 }
 
@@ -193,9 +195,19 @@ static enum company look_at_company(const struct membership *m)
     return waits ? COMPANY_UNKNOWN : COMPANY_NOBODY;
 }
 
+/* The same nodes share as before. Takes them over if not. */
+static bool same_sharers(struct membership *m, struct uuid *nodes, size_t n)
+{
+    bool same = n == m->ready_count && m->sharers && memcmp(nodes, m->sharers, n * sizeof *nodes) == 0;
+    m->ready_count = n;
+    free(m->sharers);
+    m->sharers = nodes;
+    return same;
+}
+
 static void share(struct membership *m)
 {
-    struct uuid *nodes = xcalloc(m->rows.n, sizeof *nodes);
+    struct uuid *nodes = xcalloc(m->rows.n + 1, sizeof *nodes);
     struct partitions own = { 0 };
     size_t n = 0;
     for (size_t i = 0; i < m->rows.n; i++) {
@@ -204,14 +216,14 @@ static void share(struct membership *m)
         if (!r->dead && shares)
             nodes[n++] = r->id;
     }
-    m->ready_count = n;
     bool sharing = n > 1 || (n == 1 && !m->ready);
+    if (same_sharers(m, nodes, n) && sharing == m->sharing)
+        return;
     if (sharing)
         own = partitions_share(m->id, nodes, n);
     bool changed = sharing != m->sharing || memcmp(&own, &m->own, sizeof own) != 0;
     m->sharing = sharing;
     m->own = own;
-    free(nodes);
     if (changed)
         m->setup.shares_changed(m->setup.context);
 }

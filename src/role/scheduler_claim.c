@@ -11,7 +11,8 @@ enum {
     RETRY_MIN_MS = 20,
     RETRY_MAX_MS = 1000,
     HELP_AFTER_MS = 100,     /* what others have not taken by then */
-    BUSY_HELP_MS = 86400000, /* who has enough to do helps nobody: all would crowd around the same tasks */
+    HELP_PAUSE_MS = 200,     /* after which who had enough to do helps: the others are about to be done as well */
+    BUSY_HELP_MS = 86400000, /* until then; all would crowd around the same tasks */
     ISOLATION_DOUBLED = 7,   /* times at most */
 };
 
@@ -171,13 +172,24 @@ void scheduler_tell_gated(struct scheduler *s, const struct op_claim *a)
         s->setup.replaced(s->setup.context, &a->ret_replaced[i]);
 }
 
-/* A claim that our own tasks filled is followed by one of those alone. Once there is room, what others have left is asked for at once. */
+static bool helps(const struct scheduler *s)
+{
+    bool waits = s->now_ms < s->help_from_ms && s->help_from_ms - s->now_ms <= HELP_PAUSE_MS; /* it may be set back */
+    return !s->busy && !waits;
+}
+
+/* A claim that our own tasks filled is followed by one of those alone. Once there is room, and once others were met at what we wanted to
+ * help with, what they leave is asked for after a while. */
 static void see_to_others(struct scheduler *s, const struct op_claim *a)
 {
     bool was_busy = s->busy;
     s->busy = s->shares && s->answered_full;
-    if (was_busy && !s->busy && a->own)
-        lanes_all_due(s->lanes, s->now_ms);
+    if (!a->own || s->busy)
+        return;
+    if (was_busy || a->ret_conflicts)
+        s->help_from_ms = s->now_ms + HELP_PAUSE_MS;
+    if (!helps(s))
+        lanes_all_due(s->lanes, s->help_from_ms);
 }
 
 static void claim_done(struct op *op)
@@ -228,7 +240,7 @@ static void submit_claim(struct scheduler *s, struct claim *c, size_t room)
         .max_bytes = CLAIM_BYTES,
         .max_suspects = r->suspects,
         .own = s->shares ? &c->own : NULL,
-        .help_after_ms = s->busy ? BUSY_HELP_MS : HELP_AFTER_MS,
+        .help_after_ms = helps(s) ? HELP_AFTER_MS : BUSY_HELP_MS,
     };
     arena_init(&c->op.arena, 2 * (size_t)CLAIM_BYTES);
     s->claiming = c;

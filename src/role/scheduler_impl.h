@@ -71,7 +71,8 @@ struct scheduler {
     size_t suspects;  /* among those held */
     bool shares;      /* the partitions, with other nodes */
     struct partitions own;
-    bool busy; /* with them */
+    bool busy;            /* with them */
+    int64_t help_from_ms; /* with what others have left */
     bool begun, held_back, isolating;
     int64_t alone_until_ms; /* the suspect that is tried, or, before it is there, whoever it will be */
     uint64_t generation;    /* of the book, as far as it was heeded */

@@ -6,7 +6,7 @@
 #include "seed.h"
 #include "store_model.h"
 
-enum { BATCH_MAX = 6, SEEDS = 6, STEPS = 850 };
+enum { BATCH_MAX = 6, SEEDS = 6, STEPS = 850, LOOK_EACH = 8 /* steps: it goes through all tasks */ };
 
 static void model_init(struct model *m, uint64_t seed, struct reader *reader)
 {
@@ -172,8 +172,9 @@ static bool stores_agree(struct store *a, struct store *b, uint64_t seed, int st
     watch_init(&v);
     watch_init(&w);
     for (int step = 0; step < steps && same; step++) {
-        same = step_agrees(&m, a, b, what) && same_reads(&m, p, q, what) && slots_are_sound(&v, p, what) &&
-               slots_are_sound(&w, q, what);
+        same = step_agrees(&m, a, b, what) && same_reads(&m, p, q, what);
+        if (same && step % LOOK_EACH == LOOK_EACH - 1)
+            same = slots_are_sound(&v, p, what) && slots_are_sound(&w, q, what);
         snprintf(why, WHY_MAX, "seed %llu, step %d: %.200s", (unsigned long long)seed, step, what);
         m.now_ms += (int64_t)below(&m, 12);
         arena_reset(&m.arena);

@@ -388,7 +388,7 @@ def test_add_keeps_numbers_as_they_were_written(ask, stub):
     ([URL, "-d", "@/nonexistent"], "--data cannot be read from /nonexistent: No such file or directory"),
     ([URL, "-d", "@/"], "--data cannot be read from /: Is a directory"),
     ([URL, "-d", b"\xff"], "--data is neither JSON nor UTF-8 text"),
-    ([URL, "-d", "@/dev/zero"], "--data /dev/zero holds more than 16777216 bytes"),
+    ([URL, "-d", "@/dev/zero"], "--data /dev/zero is longer than 16777216 bytes"),
 ])
 def test_add_refuses_wrong_usage(ask, stub, args, sentence):
     done = ask("add", *args)

@@ -72,17 +72,36 @@ static uint64_t run_seeds(uint64_t first, uint64_t last, const struct options *o
     return failed;
 }
 
+/* Where those that are caught late were caught before: there one looks first. When a change of the simulator moves them, all seeds are
+ * gone through, which takes a minute. */
+static const uint64_t caught_before[PLANT_COUNT] = {
+    [PLANT_NO_FENCE] = 14,  [PLANT_EARLY] = 22,       [PLANT_LOST_MISSED] = 11, [PLANT_DOUBLE_KEY] = 14,
+    [PLANT_SLEEPY] = 25,    [PLANT_GENEROUS] = 222,   [PLANT_CROWDED] = 28,     [PLANT_HASTY] = 158,
+    [PLANT_UNDYING] = 36,   [PLANT_LOST_WAKE] = 73,   [PLANT_UNCOUNTED] = 77,   [PLANT_NO_SELF_FENCE] = 81,
+    [PLANT_NO_BURIAL] = 12, [PLANT_SLOW_BURIAL] = 15, [PLANT_UNDEAD] = 69,      [PLANT_HAND_EARLY] = 60,
+    [PLANT_LOST_PUSH] = 15, [PLANT_SURE] = 130,       [PLANT_NOT_PASSED] = 30,  [PLANT_HELD_FOREVER] = 15,
+    [PLANT_NO_LAPSE] = 15,  [PLANT_SAME_EPOCH] = 25,
+};
+
 /* Caught means: among its breaches is the one that it is bound to make. */
-static bool plant_is_caught(enum plant p, struct zoneinfo *zones, uint64_t *ret_seed)
+static bool caught_at(enum plant p, uint64_t seed, struct zoneinfo *zones)
 {
     struct stats st = { 0 };
     char text[512];
-    uint64_t seed = 0;
-    while (seed++ < PLANT_SEEDS && !st.breaches[plant_breach(p)])
-        sim_run(seed, p, false, zones, &st, text);
-    *ret_seed = seed - 1;
+    sim_run(seed, p, false, zones, &st, text);
     free(st.late_ms);
     return st.breaches[plant_breach(p)] > 0;
+}
+
+static bool plant_is_caught(enum plant p, struct zoneinfo *zones, uint64_t *ret_seed)
+{
+    *ret_seed = caught_before[p];
+    bool caught = *ret_seed && caught_at(p, *ret_seed, zones);
+    for (uint64_t seed = 1; seed <= PLANT_SEEDS && !caught; seed++) {
+        caught = caught_at(p, seed, zones);
+        *ret_seed = seed;
+    }
+    return caught;
 }
 
 static int run_plants(struct zoneinfo *zones, int *number)

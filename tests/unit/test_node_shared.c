@@ -157,10 +157,9 @@ static void who_joins_others_takes_nothing_back_that_they_are_about_to_run(void 
     assert_true(node_status(w->node).partitions < PARTITIONS);
 }
 
-/* The first is ours, the second is the other's: that one is left to it for a moment. */
-static void tasks_of_others_are_taken_when_they_are_late(void **state)
+/* Until the partitions are shared with a second node. Which task is ours, and which the other's: by number. */
+static void share_with_other(struct world *w, int *ret_ours, int *ret_others)
 {
-    struct world *w = *state;
     settle_down(w);
     for (int64_t until_ms = NOW + 1000; w->now_ms < until_ms; w->now_ms += 100) {
         other_beats(w, S("{\"state\":\"ready\"}"));
@@ -169,16 +168,44 @@ static void tasks_of_others_are_taken_when_they_are_late(void **state)
     struct uuid nodes[] = { node_status(w->node).id, other };
     struct partitions own = partitions_share(nodes[0], nodes, 2);
     assert_int_equal(node_status(w->node).partitions, partitions_count(&own));
-    int ours = 1, others = 1;
-    while (!partitions_have(&own, partition_of(plain_task(ours, 0).id)))
-        ours++;
-    while (partitions_have(&own, partition_of(plain_task(others, 0).id)))
-        others++;
+    *ret_ours = *ret_others = 1;
+    while (!partitions_have(&own, partition_of(plain_task(*ret_ours, 0).id)))
+        ++*ret_ours;
+    while (partitions_have(&own, partition_of(plain_task(*ret_others, 0).id)))
+        ++*ret_others;
+}
+
+/* The first is ours, the second is the other's: that one is left to it for a moment. */
+static void tasks_of_others_are_taken_when_they_are_late(void **state)
+{
+    struct world *w = *state;
+    int ours, others;
+    share_with_other(w, &ours, &others);
     struct task mine = task_due(w, ours, w->now_ms), yours = task_due(w, others, w->now_ms);
     settle_down(w);
     assert_true(is_running(w, &mine) && !is_running(w, &yours));
     w->now_ms += 100;
     settle_down(w);
+    assert_true(is_running(w, &yours));
+}
+
+static void who_meets_others_at_their_tasks_leaves_them_to_it_for_a_while(void **state)
+{
+    struct world *w = *state;
+    int ours, others;
+    share_with_other(w, &ours, &others);
+    task_due(w, ours, w->now_ms);
+    step_at(w, w->now_ms);
+    struct op_claim *claim = container_of(next_op(w, OP_CLAIM), struct op_claim, op);
+    assert_int_equal(claim->help_after_ms, 100);
+    apply_op(w, &claim->op);
+    claim->ret_conflicts = 1;
+    claim->op.done(&claim->op);
+    struct task yours = task_due(w, others, w->now_ms - 1000); /* late by far */
+    settle_down(w);
+    go_on(w, w->now_ms + 100);
+    assert_false(is_running(w, &yours));
+    go_on(w, w->now_ms + 100);
     assert_true(is_running(w, &yours));
 }
 
@@ -193,6 +220,7 @@ int main(void)
         node_test(a_claim_that_was_under_way_when_it_died_brings_nothing),
         node_test(who_joins_others_takes_nothing_back_that_they_are_about_to_run),
         node_test(tasks_of_others_are_taken_when_they_are_late),
+        node_test(who_meets_others_at_their_tasks_leaves_them_to_it_for_a_while),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
