@@ -161,6 +161,17 @@ static enum err read_place(struct bench *b, struct buf *store, struct error *e)
                                            : error_field(e, "--nodes", "needs a store that nodes can share: --store");
 }
 
+static enum err run_and_print(struct bench *b, const struct scenario *s, struct error *e)
+{
+    if (bench_server_start(b->cli, BENCH_SLOTS, &b->place, &b->server, e))
+        return e->code;
+    enum err rc = s->run(b, e);
+    bench_server_stop(&b->server);
+    if (rc == ERR_OK)
+        print_figures(b, s->name);
+    return rc;
+}
+
 static enum exit_code run_scenario(struct cli *cli, const struct options *o, const struct scenario *s)
 {
     struct bench *b = xnew(*b);
@@ -171,19 +182,11 @@ static enum exit_code run_scenario(struct cli *cli, const struct options *o, con
     cleanup_with(buf_release) struct buf store;
     buf_init(&store, STORE_URL_MAX);
     cleanup_with(fleet_urls_release) struct fleet_urls fleet = { 0 };
-    enum err rc = read_place(b, &store, &e);
-    if (rc == ERR_OK)
-        rc = read_fleet(b, &fleet, &e);
-    if (rc == ERR_OK)
-        rc = bench_server_start(cli, BENCH_SLOTS, &b->place, &b->server, &e);
-    if (rc == ERR_OK) {
-        rc = s->run(b, &e);
-        bench_server_stop(&b->server);
-    }
-    if (rc == ERR_OK)
-        print_figures(b, s->name);
+    enum exit_code code = read_place(b, &store, &e) || read_fleet(b, &fleet, &e) ? EXIT_USAGE
+                          : run_and_print(b, s, &e)                              ? EXIT_REFUSED
+                                                                                 : EXIT_DONE;
     free(b);
-    return rc ? cli_fail(cli, "bench", &e, EXIT_REFUSED) : EXIT_DONE;
+    return code ? cli_fail(cli, "bench", &e, code) : EXIT_DONE;
 }
 
 static enum exit_code run_bench(struct cli *cli, const struct options *o)

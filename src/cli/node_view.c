@@ -142,7 +142,10 @@ static void keep_nodes(struct node_view *v, const struct node *n)
 /* Our own numbers are at hand. */
 static void bring_up_to_date(struct shown_node *n, const struct node_status *s, int64_t now_ms)
 {
-    n->state = shorten(s->draining ? S("leaving") : s->recovering ? S("joining") : S("ready"));
+    n->state = shorten(s->aside        ? S("serving")
+                       : s->draining   ? S("leaving")
+                       : s->recovering ? S("joining")
+                                       : S("ready"));
     n->leader = s->leader;
     n->partitions = (int64_t)s->partitions;
     n->running = (int64_t)s->running;

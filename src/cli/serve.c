@@ -146,8 +146,9 @@ static void greet(struct cli *cli, const struct options *o, unsigned port, const
 {
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, 4 * TEXT_MAX);
-    buf_text(&out, "Belfry " BELFRY_VERSION " listens on ");
-    add_url(&out, option_get(o, "listen")->text, port, false);
+    buf_text(&out, port ? "Belfry " BELFRY_VERSION " listens on " : "Belfry " BELFRY_VERSION " has no API (--roles)");
+    if (port)
+        add_url(&out, option_get(o, "listen")->text, port, false);
     buf_text(&out, ", ");
     add_where(&out, dir, store);
     if (fleet->queue.n) {
@@ -160,12 +161,13 @@ static void greet(struct cli *cli, const struct options *o, unsigned port, const
     if (allow_loopback)
         buf_text(&out, "Tasks may call addresses of this machine itself (http.allow_loopback).\n");
     add_key(&out, dir, key);
-    add_examples(cli, o, port, &out);
+    if (port)
+        add_examples(cli, o, port, &out);
     fputs(buf_cstr(&out), cli->err);
     fflush(cli->err);
 }
 
-enum { ROLE_API = 8 }; /* next to NODE_… */
+enum { ROLE_API = 8 }; /* next to NODE_…: a node that has it alone has none of those, but is no node without roles */
 
 static unsigned role_named(struct str name)
 {
@@ -181,8 +183,9 @@ static unsigned role_named(struct str name)
     return 0;
 }
 
-/* What a node does, of all there is to do. Without workers elsewhere it does everything, but need not be asked. */
-static enum err roles_read(const struct options *o, bool fleet, unsigned *ret, struct error *e)
+/* What a node does, of all there is to do. Without workers elsewhere it does everything, but need not be asked; on a store that is its own it
+ * is the only one that schedules. */
+static enum err roles_read(const struct options *o, bool fleet, bool shared, unsigned *ret, struct error *e)
 {
     struct str rest = option_given(o, "roles") ? option_get(o, "roles")->text : S(""), word;
     *ret = rest.n ? 0 : ROLE_API | NODE_SCHEDULER | NODE_UPDATER | (fleet ? 0 : NODE_WORKER);
@@ -196,8 +199,10 @@ static enum err roles_read(const struct options *o, bool fleet, unsigned *ret, s
     if (!fleet && (*ret & NODE_ALL) != NODE_ALL)
         return error_field(e, "--roles",
                            "must have scheduler, worker and updater while there is no --queue that others share");
-    if (!(*ret & (NODE_SCHEDULER | NODE_UPDATER)))
-        return error_field(e, "--roles", "must have scheduler or updater: what only runs tasks is belfry worker");
+    if (*ret == NODE_WORKER)
+        return error_field(e, "--roles", "has nothing but worker: what only runs tasks is belfry worker");
+    if (!shared && (~*ret & (NODE_SCHEDULER | NODE_UPDATER)))
+        return error_field(e, "--roles", "must have scheduler and updater while there is no --store that others share");
     return ERR_OK;
 }
 
@@ -231,7 +236,7 @@ static enum exit_code serve(struct cli *cli, const struct options *o, const char
         .beat_ms = option_get(o, "cluster.beat")->number,
         .fleet = fleet->queue.n ? fleet : NULL,
         .falls_back = option_get(o, "queue.fallback")->number == 0,
-        .roles = roles & NODE_ALL,
+        .roles = roles,
         .queue_waiting = (size_t)option_get(o, "queue.waiting")->number,
         .listen = roles & ROLE_API ? listen.p : NULL,
         .slots = (size_t)option_get(o, "concurrency")->number,
@@ -278,7 +283,7 @@ static enum exit_code run_serve(struct cli *cli, const struct options *given)
     unsigned roles;
     cleanup_with(brokers_release) struct brokers brokers;
     if (brokers_read(o, &brokers, &e) || store_urls_read(o, &urls, &e) || fleet_urls_read(o, &fleet, &e) ||
-        fleet_check(o, &fleet, &e) || roles_read(o, fleet.queue.n > 0, &roles, &e))
+        fleet_check(o, &fleet, &e) || roles_read(o, fleet.queue.n > 0, urls.store.n > 0, &roles, &e))
         return cli_fail(cli, "serve", &e, EXIT_USAGE);
     data_dir(o, &dir);
     log_open(&(struct log_setup){ .fd = 2,

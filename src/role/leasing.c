@@ -23,7 +23,7 @@ enum {
 
 struct lease_queue {
     struct lane_entry *lane; /* one of its */
-    struct list asks;
+    struct list asks;        /* by their turns */
     size_t in_flight;
     int64_t next_ms;  /* when a claim may find something */
     int64_t heard_ms; /* told of while one is under way */
@@ -36,6 +36,7 @@ struct leasing {
     struct uuid_gen ids;
     struct map queues;
     size_t in_flight;
+    uint64_t turns;
     struct lease_ends *ends;
     struct op_leases_over count; /* what was given before this node began, where nobody else counts it */
     bool counting, counted;
@@ -210,6 +211,15 @@ static bool may_wait(const struct leasing *l, const struct lease_ask *a)
     return (a->until_ms > l->now_ms || !a->tried) && !l->stopped;
 }
 
+/* Before all who came later: it may not be the first whose claim has found nothing. */
+static void back_into_line(struct lease_queue *q, struct lease_ask *a)
+{
+    struct list *place = q->asks.next;
+    while (place != &q->asks && container_of(place, struct lease_ask, link)->turn < a->turn)
+        place = place->next;
+    list_insert_before(place, &a->link);
+}
+
 static void claimed(struct op *op)
 {
     struct lease_ask *a = container_of(op, struct lease_ask, claim.op);
@@ -234,7 +244,7 @@ static void claimed(struct op *op)
         answer(a);
     } else {
         arena_release(&op->arena);
-        list_push_front(&q->asks, &a->link);
+        back_into_line(q, a);
     }
     forget_queue(l, q);
 }
@@ -326,6 +336,7 @@ void leasing_ask(struct leasing *l, struct lease_ask *a, int64_t now_ms)
     l->now_ms = now_ms;
     a->leasing = l;
     a->until_ms = now_ms + a->wait_ms;
+    a->turn = l->turns++;
     if (l->stopped) {
         list_init(&a->link);
         answer_nothing(a);

@@ -32,6 +32,7 @@ struct lease_ask {
     struct lease_queue *of;
     struct list link;
     int64_t until_ms;
+    uint64_t turn; /* before whom it came */
     size_t reserved;
     bool tried; /* it has been looked for something */
 };

@@ -584,6 +584,7 @@ void node_explain(struct node *n, const struct task *t, int64_t now_ms, struct e
 struct node_status node_status(const struct node *n)
 {
     const struct partitions *own = membership_own(n->membership);
+    bool aside = !node_has_role(n, NODE_SCHEDULER);
     return (struct node_status){
         .scheduler = scheduler_status(n->scheduler),
         .id = n->id,
@@ -593,7 +594,10 @@ struct node_status node_status(const struct node *n)
         .draining = n->draining,
         .leader = membership_is_leader(n->membership),
         .fenced = !membership_may_fire(n->membership),
-        .partitions = own ? partitions_count(own) : PARTITIONS,
+        .aside = aside,
+        .partitions = own     ? partitions_count(own)
+                      : aside ? 0
+                              : PARTITIONS,
         .skew_us = membership_skew_us(n->membership),
         .error_us = membership_offset(n->membership).error_us,
     };

@@ -121,6 +121,7 @@ struct node_status {
     struct uuid id;
     size_t running, queued, partitions;
     bool recovering, draining, leader;
+    bool aside;       /* it schedules nothing: others do */
     bool fenced;      /* its beats are not answered: nothing fires */
     int64_t skew_us;  /* by which the machine's clock is behind the store's; 0: as far as known, not at all */
     int64_t error_us; /* of that, at most */

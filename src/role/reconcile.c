@@ -1,10 +1,10 @@
-/* A round: pages of handed tasks, each followed by the question which of them the queue knows, until all are seen; a mark in the events;
- * whether it has passed, again and again; then what is missing is settled, a batch at a time. One step of it is under way at a
- * time. Of what is missing, only what settling needs is kept: there may be as many as wait in a large queue. A round that fails is
- * given up and begun anew soon: nothing was settled before its end.
+/* A round: pages of handed tasks, each followed by the question which of them the queue knows, until all are seen; a look whether it was the
+ * same queue all the time; a mark in the events; whether it has passed, again and again; then what is missing is settled, a batch at a
+ * time. One step of it is under way at a time. Of what is missing, only what settling needs is kept: there may be as many as wait in a
+ * large queue. A round that fails is given up and begun anew soon: nothing was settled before its end.
  *
  * After another epoch what is missing is asked about once more, when workers have had time to renew what they run: that makes it known
- * again. */
+ * again. So it is when we begin, and do not know what was before; and until a round has come to its end. */
 #include "role/reconcile.h"
 
 #include <assert.h>
@@ -23,7 +23,7 @@ enum {
     AGAIN_MS = 1000,       /* after a round that failed */
 };
 
-enum phase { REST, PAGES, CHECK, MARK, PASSED, SETTLE };
+enum phase { REST, PAGES, CHECK, SAME, MARK, PASSED, SETTLE };
 
 struct reconcile {
     struct reconcile_setup setup;
@@ -33,11 +33,13 @@ struct reconcile {
     struct queue_state state;
     bool looking, answers, has_epoch;
     int64_t look_at_ms;
+    int looks_wanted;   /* SAME: before one that was sent after the last question has come back */
     int64_t changed_ms; /* when another epoch was noticed, and no round since has looked at all before it; 0: none */
 
     enum phase phase;
     bool busy;           /* the phase's step is under way */
     bool again, stopped; /* the round has failed */
+    uint64_t round_epoch;
     int64_t round_at_ms, before_ms, check_at_ms, retry_at_ms, marked_ms;
     union {
         struct op op;
@@ -70,11 +72,13 @@ static void looked(struct errand *e)
     r->answers = e->rc == ERR_OK;
     if (e->rc)
         return;
-    if (r->has_epoch && r->look.ret.epoch != r->state.epoch) {
+    bool changed = r->has_epoch && r->look.ret.epoch != r->state.epoch;
+    if (changed)
         log_warn("queue_changed", kv_cstr("remedy", "what it has forgotten is claimed anew"));
-        r->changed_ms = r->now_ms;
-    }
+    if (changed || !r->has_epoch)
+        r->changed_ms = r->round_at_ms = r->now_ms;
     r->has_epoch = true;
+    r->looks_wanted -= r->looks_wanted > 0;
     r->state = r->look.ret;
     metric_set(r->setup.metrics, METRIC_QUEUE_DEPTH, (double)max_of(r->state.waiting, (int64_t)0));
     r->setup.answers(r->setup.context);
@@ -151,7 +155,7 @@ static void page_known(struct errand *e)
     for (size_t i = 0; e->rc == ERR_OK && i < page.n; i++)
         if (!r->answer[i])
             miss(r, &page.v[i]);
-    r->phase = r->handed.ret_more ? PAGES : r->n ? CHECK : REST;
+    r->phase = r->handed.ret_more ? PAGES : CHECK;
     if (page.n)
         r->handed.after = page.v[page.n - 1].id;
     arena_release(&r->op.arena);
@@ -172,13 +176,23 @@ static void check_known(struct errand *e)
     r->checked += r->known.n;
 }
 
+static void ask_whether_same(struct reconcile *r)
+{
+    r->phase = SAME;
+    r->looks_wanted = r->looking ? 2 : 1; /* one that is under way may have been there before the last question */
+    r->look_at_ms = r->now_ms;
+    look(r);
+}
+
 /* Only after another epoch: else whoever runs one has renewed it all the time. */
 static void check(struct reconcile *r)
 {
     size_t n = min_of(r->n - r->checked, (size_t)PAGE);
     if (!r->check_at_ms || !n) {
         r->n = r->check_at_ms ? r->kept : r->n;
-        r->phase = r->n ? MARK : REST;
+        r->phase = REST;
+        if (r->n)
+            ask_whether_same(r);
         return;
     }
     if (r->check_at_ms > r->now_ms)
@@ -187,6 +201,16 @@ static void check(struct reconcile *r)
         r->ids[i] = (struct delivery_id){ r->missing[r->checked + i].id, r->missing[r->checked + i].fence };
     r->busy = true;
     ask_known(r, n, check_known);
+}
+
+/* Had it been wiped in the middle of the round, what runs would be missing, too: nobody has renewed it yet. */
+static void same(struct reconcile *r)
+{
+    if (r->looks_wanted)
+        return;
+    bool is_same = r->state.epoch == r->round_epoch;
+    r->phase = is_same ? MARK : REST;
+    r->n = is_same ? r->n : 0;
 }
 
 static void handed(struct op *op)
@@ -276,7 +300,7 @@ static void begin_round(struct reconcile *r)
 {
     r->before_ms = max_of(r->now_ms - RECONCILE_MS, r->changed_ms);
     r->check_at_ms = r->changed_ms ? r->changed_ms + RECONCILE_RENEW_MS : 0;
-    r->changed_ms = 0;
+    r->round_epoch = r->state.epoch;
     r->phase = PAGES;
     r->handed.after = (struct uuid){ 0 };
     r->ids = xcalloc(PAGE, sizeof *r->ids);
@@ -286,7 +310,7 @@ static void begin_round(struct reconcile *r)
 
 static bool is_time(const struct reconcile *r)
 {
-    return (r->changed_ms || r->round_at_ms <= r->now_ms) && r->answers && r->has_epoch && !r->stopped;
+    return r->round_at_ms <= r->now_ms && r->answers && r->has_epoch && !r->stopped;
 }
 
 /* One step of the round, if it is time for one. */
@@ -298,6 +322,7 @@ static void go_on(struct reconcile *r)
     case REST: break;
     case PAGES: ask_page(r); break;
     case CHECK: check(r); break;
+    case SAME: same(r); break;
     case MARK: ask_events(r, ERRAND_MARK, marked); break;
     case PASSED:
         if (r->retry_at_ms <= r->now_ms)
@@ -310,7 +335,7 @@ static void go_on(struct reconcile *r)
     }
 }
 
-/* Whether it was ended here. */
+/* Whether it was ended here, and the next one has time. */
 static bool is_over(struct reconcile *r)
 {
     if (r->phase == REST && !r->ids)
@@ -323,8 +348,10 @@ static bool is_over(struct reconcile *r)
         return false;
     if (r->n)
         log_warn("queue_forgot", kv_i64("tasks", (int64_t)r->n));
-    end_round(r, RECONCILE_MS);
-    return true;
+    bool is_same = r->state.epoch == r->round_epoch;
+    r->changed_ms = is_same ? 0 : r->changed_ms;
+    end_round(r, is_same ? RECONCILE_MS : 0);
+    return is_same;
 }
 
 static void clock_set_back(struct reconcile *r, int64_t now_ms)
@@ -340,10 +367,10 @@ static int64_t next_ms(const struct reconcile *r)
     int64_t wake = r->looking ? INT64_MAX : r->look_at_ms;
     if (r->busy)
         return wake;
-    return r->phase == PASSED  ? min_of(wake, r->retry_at_ms)
-           : r->phase == CHECK ? min_of(wake, r->check_at_ms)
-           : r->phase == REST  ? wake
-                               : r->now_ms;
+    return r->phase == PASSED                     ? min_of(wake, r->retry_at_ms)
+           : r->phase == CHECK                    ? min_of(wake, r->check_at_ms)
+           : r->phase == REST || r->phase == SAME ? wake
+                                                  : r->now_ms;
 }
 
 /* ---- doors ---- */

@@ -23,6 +23,7 @@ class Cluster:
         envs = env if isinstance(env, list) else [env] * nodes
         beat = {"BELFRY_CLUSTER_BEAT": f"{beat_s * 1000:.0f}ms"}
         self.nodes = [Server(folder / f"node{i}", "--store", url, *arguments, env={**beat, **(envs[i] or {})}) for i, url in enumerate(urls)]
+        self.processes = self.nodes
         self.turns = itertools.count()
 
     # ---- as a server ----

@@ -1,7 +1,6 @@
 """Control nodes on one PostgreSQL database, and workers that have a queue and events and nothing else. To a test it looks like one server,
 as a cluster does; what runs, runs on the workers."""
 
-import itertools
 import re
 
 from cluster import Cluster
@@ -26,7 +25,8 @@ def for_workers(arguments):
 
 
 class Fleet(Cluster):
-    """carriers: its --queue and --events; worker_arguments, worker_envs: more for each worker, in their order."""
+    """carriers: its --queue and --events; worker_arguments, worker_envs: more for each worker, in their order. An env that is one for all is the
+    workers' too."""
 
     def __init__(self, folder, urls, carriers, *arguments, env=None, nodes=NODES, workers=WORKERS, worker_arguments=None, worker_envs=None,
                  **more_of_cluster):
@@ -34,16 +34,18 @@ class Fleet(Cluster):
         more, envs = worker_arguments or [], worker_envs or []
         self.carriers = carriers
         self.base = for_workers(arguments)
+        self.base_env = env if isinstance(env, dict) else {}
         self.workers = [self.make_worker(*(more[i] if i < len(more) else ()), env=envs[i] if i < len(envs) else None) for i in range(workers)]
-        self.names = itertools.count()
+        self.processes = [*self.nodes, *self.workers]
 
     def make_worker(self, *arguments, env=None):
-        return Worker(self.folder, *self.carriers, *self.base, *arguments, env=env)
+        return Worker(self.folder, *self.carriers, *self.base, *arguments, env={**self.base_env, **(env or {})})
 
     def add_worker(self, *arguments, env=None):
         """One more, which is waited for."""
         worker = self.make_worker(*arguments, env=env)
         self.workers.append(worker)
+        self.processes.append(worker)
         worker.start()
         self.settled_workers()
         return worker
@@ -61,8 +63,17 @@ class Fleet(Cluster):
     def settled_workers(self):
         """Until the control nodes have heard of every worker that runs."""
         pids = {f":{w.process.pid}" for w in self.workers if w.runs()}
-        heard = lambda: {":" + w["name"].rpartition(":")[2] for w in self.known_workers() if w["state"] == "alive"}
+        client = self.client()
+
+        def heard():
+            answer = client.get("/v1/workers?limit=1000")
+            if answer.status == 401:  # the test has revoked our key: nobody can be asked
+                return pids
+            found = answer.json["workers"] if answer.status == 200 else []  # 503: its connections are not there yet
+            return {":" + w["name"].rpartition(":")[2] for w in found if w["state"] == "alive"}
+
         until(lambda: pids <= heard(), why=lambda: f"of {pids} only {heard()} were heard of\n{self.log()[-3000:]}")
+        client.close()
 
     def known_workers(self, all=False):
         client = self.client()

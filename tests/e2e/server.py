@@ -70,7 +70,7 @@ class Server:
         self.env = env or {}
         self.process = None
         self.port = None
-        self.nodes = [self]  # as of a cluster
+        self.nodes = self.processes = [self]  # as of a cluster
         self.lines = collections.deque(maxlen=4000)
 
     def start(self, env=None, preexec=None):

@@ -18,9 +18,7 @@ SCENARIOS = {
 }
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_a_scenario_prints_its_figures_and_leaves_nothing_behind(belfry, tmp_path, scenario):
-    done = belfry("bench", scenario, "--tasks", "300", "--json", "--dir", tmp_path, timeout_s=120)
+def figures_of(done, scenario):
     assert done.code == 0, done.err
     figures = json.loads(done.out, object_pairs_hook=lambda pairs: pairs)
     names = [name for name, _ in figures]
@@ -28,7 +26,29 @@ def test_a_scenario_prints_its_figures_and_leaves_nothing_behind(belfry, tmp_pat
     assert [name for name in SCENARIOS[scenario] if name not in names] == []
     for name, value in figures[1:]:
         assert value == 0 if "early" in name else value > 0, name
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_a_scenario_prints_its_figures_and_leaves_nothing_behind(belfry, tmp_path, scenario):
+    figures_of(belfry("bench", scenario, "--tasks", "300", "--json", "--dir", tmp_path, timeout_s=120), scenario)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_fleet_is_measured_on_workers_under_names_of_its_own(belfry, redis_server, tmp_path):
+    url = redis_server.url()
+    before = redis_server.ask("KEYS", "{belfry}*")
+    done = belfry("bench", "noop", "--tasks", "300", "--json", "--dir", tmp_path, "--queue", url, "--events", url, "--workers", "3", timeout_s=120)
+    figures_of(done, "noop")
+    assert list(tmp_path.iterdir()) == [] and redis_server.ask("KEYS", "{belfry}*") == before
+    kept = [key for key in redis_server.ask("KEYS", "{belfry-bench-*}:q:workers").split() if redis_server.ask("TYPE", key) != "none"]
+    assert kept, "no worker has been at the queue"
+
+
+@pytest.mark.parametrize("arguments, field", [(["--queue", "redis://127.0.0.1:1"], "--events"), (["--events", "redis://127.0.0.1:1"], "--queue"),
+                                              (["--workers", "2"], "--workers")])
+def test_half_a_fleet_is_refused_in_a_line(belfry, arguments, field):
+    done = belfry("bench", "noop", *arguments)
+    assert done.code == 2 and done.err.count("\n") == 1 and done.err.startswith(f"belfry bench: {field} "), done
 
 
 def test_the_help_names_every_scenario(belfry):

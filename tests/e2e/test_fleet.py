@@ -1,5 +1,6 @@
 """Workers of their own: what they run, what becomes of their work when they or a control node die, and what each of them gets."""
 
+import json
 import signal
 import time
 
@@ -94,7 +95,7 @@ def test_what_runs_for_longer_than_rabbitmq_lets_it_is_refused_when_it_is_asked_
     assert answer.json["errors"][0]["field"] == "timeout_ms" and "consumer_timeout" in answer.json["errors"][0]["message"], answer
 
 
-def test_a_worker_that_is_told_to_go_finishes_what_it_runs(make_fleet, receiver):
+def test_a_worker_that_is_told_to_go_finishes_what_it_runs_and_is_remembered(make_fleet, receiver, belfry):
     fleet = make_fleet(workers=1)
     client = fleet.client()
     receiver.answer("/drain", Reply(takes_s=2))
@@ -107,8 +108,13 @@ def test_a_worker_that_is_told_to_go_finishes_what_it_runs(make_fleet, receiver)
         client.wait_for(task, "COMPLETED")
     assert len(receiver.to("/drain")) == 5 and not receiver.to("/late")
     until(lambda: [w["state"] for w in fleet.known_workers(all=True)] == ["left"], why=lambda: f"{fleet.known_workers(all=True)}")
+    shown = lambda *more: belfry("workers", "--server", fleet.nodes[0].url, "--data-dir", fleet.data_dir, *more)
+    assert shown().code == 0 and process_of(fleet.workers[0]) not in shown().out
     fleet.add_worker()
     client.wait_for(late["id"], "COMPLETED")
+    states = {w["name"].rpartition(":")[2]: w["state"] for w in map(json.loads, shown("--all", "--json").lines)}
+    assert states == {process_of(w)[1:]: state for w, state in zip(fleet.workers, ("left", "alive"))}
+    assert [line.split()[1] for line in shown("--all").lines[1:]] in (["left", "alive"], ["alive", "left"])
 
 
 def test_tasks_go_to_workers_that_have_what_they_need(make_fleet, receiver):

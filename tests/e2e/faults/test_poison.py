@@ -1,5 +1,5 @@
-"""A task that takes the process down whenever it runs, of a cluster one node after the other, among thousands that do not: it is found, and
-nobody else is blamed.
+"""A task that takes the process down whenever it runs, of a cluster one node after the other, of a fleet its workers, among thousands that do
+not: it is found, and nobody else is blamed.
 
 The process dies by a failpoint that only the poison task passes. Whoever runs beside it is lost again and again, and must complete all the same.
 """
@@ -26,11 +26,11 @@ def test_a_poison_task_is_dead_lettered_and_ten_thousand_others_are_not(make_ser
 
     def is_over():
         nonlocal deaths
-        for node in [n for n in server.nodes if not n.runs()]:
-            assert node.ended() == -signal.SIGKILL, node.log()
+        for process in [p for p in server.processes if not p.runs()]:
+            assert process.ended() == -signal.SIGKILL, process.log()
             deaths += 1
             assert deaths <= DEATHS_MAX, f"it was not found\n{server.log()[-3000:]}"
-            node.start()
+            process.start()
         return client.task(poison)["status"] == "FAILED"
 
     def look():

@@ -1,0 +1,131 @@
+"""Control nodes of a fleet: what each of them does (--roles), and who leads when Redis says so (--lease)."""
+
+import itertools
+import os
+import signal
+
+import pytest
+
+from fleet import Fleet
+from redis import Redis
+from server import Reply, Server, at, now_ms, to_ms, until
+
+LEADS_S = 5  # ten beats are a lease: then somebody else leads
+NUMBERS = itertools.count()
+
+
+@pytest.fixture
+def carriers(redis_server):
+    """A queue and events on Redis alone: the fewest parts."""
+    url = redis_server.url(prefix=f"n{os.getpid()}n{next(NUMBERS)}")
+    return ("--queue", url, "--events", url)
+
+
+@pytest.fixture
+def lease():
+    with Redis() as server:
+        yield server
+
+
+@pytest.fixture
+def make_redis_fleet(build, postgres, database, carriers, tmp_path):
+    made = []
+
+    def make(*arguments, **more):
+        made.append(Fleet(tmp_path / "fleet", postgres.url(database), carriers, *arguments, **more))
+        return made[-1].start()
+
+    yield make
+    for fleet in made:
+        print(fleet.log())  # which pytest shows of a test that failed
+        fleet.close()
+
+
+def leaders(fleet):
+    """The nodes that lead, as those see it that run."""
+    said = [fleet.status(node) for node in fleet.running()]
+    return [{n["id"] for n in s["nodes"] if n["alive"] and n["leader"]} for s in said if s]
+
+
+def test_redis_says_who_leads_and_tasks_fire_without_it(make_redis_fleet, lease, receiver):
+    fleet = make_redis_fleet("--lease", lease.url(), workers=1).settled()
+    client = fleet.client()
+    beat = client.create(interval_seconds=1, catch_up_mode="RUN_ALL_MISSED", overlap_policy="ALLOW", **receiver.target("/beat"))
+    one = lambda: all(len(seen) == 1 for seen in leaders(fleet)) and len(set(map(frozenset, leaders(fleet)))) == 1
+    until(one, why=lambda: f"not one leads: {leaders(fleet)}")
+    assert lease.ask("DBSIZE") == "1", "it is not Redis who says so"
+    receiver.wait("/beat")
+
+    killed_ms = now_ms()
+    leader = fleet.leader()
+    leader.kill()
+    until(lambda: fleet.leader() not in (None, leader), LEADS_S, why="nobody leads instead")
+    assert now_ms() - killed_ms < LEADS_S * 1000
+
+    lease.stop(signal.SIGKILL)
+    until(lambda: leaders(fleet) == [set()], LEADS_S, why=lambda: f"somebody leads without its lease: {leaders(fleet)}")
+    seen = len(receiver.to("/beat"))
+    client.wait_for(client.create(run_at=at(now_ms() + 100), **receiver.target("/alone"))["id"], "COMPLETED")
+    receiver.wait("/beat", seen + 2)
+    lease.start()
+    until(one, LEADS_S, why="nobody leads again")
+
+    client.act(beat["id"], "pause")
+    over = lambda: not client.all(f"/v1/tasks/{beat['id']}/occurrences?status=RUNNING,SCHEDULED")
+    until(over, why="it goes on")
+    ran = [t for t in client.all(f"/v1/tasks/{beat['id']}/occurrences") if t["status"] == "COMPLETED"]
+    times = sorted(to_ms(t["scheduled_for"]) for t in ran)
+    assert times == list(range(times[0], times[-1] + 1, 1000)), "not one each second"
+    assert {c.id for c in receiver.to("/beat")} >= {t["id"] for t in ran}
+
+
+def test_a_node_that_only_answers_and_one_that_only_schedules_are_a_fleet(build, postgres, database, carriers, receiver, tmp_path):
+    common = ("--store", postgres.url(database), *carriers)
+    api = Server(tmp_path / "api", *common, "--roles", "api")
+    other = Server(tmp_path / "other", *common, "--roles", "scheduler, updater,worker")
+    try:
+        client = api.start().client()
+        waiting = client.create(run_at=at(now_ms()), **receiver.target("/waiting"))["id"]
+        (alone,) = until(lambda: client.get("/v1/scheduler/status").json["nodes"], why="it is no node")
+        assert (alone["state"], alone["leader"], alone["partitions"]) == ("serving", False, 0), alone
+        assert client.task(waiting)["status"] == "SCHEDULED" and not receiver.calls
+        other.launch()
+        client.wait_for(waiting, "COMPLETED")
+        assert "has no API" in other.log() and other.port is None, other.log()
+        receiver.answer("/slow", Reply(takes_s=30))
+        later, slow = (client.create(run_at=at(now_ms() + ms), **receiver.target(path))["id"] for ms, path in ((700, "/later"), (0, "/slow")))
+        receiver.wait("/slow")
+        for task in (later, slow):  # which another node has
+            assert client.post(f"/v1/tasks/{task}/cancel").status in (200, 202)
+            client.wait_for(task, "CANCELLED")
+        leads = lambda: [n["state"] for n in client.get("/v1/scheduler/status").json["nodes"] if n["alive"] and n["leader"]]
+        until(lambda: leads() == ["ready"], why=lambda: f"{client.get('/v1/scheduler/status')}")
+        other.stop()
+        api.stop()
+        assert not receiver.to("/later")
+    finally:
+        for node in (api, other):
+            print(node.log())
+            node.close()
+
+
+QUEUE = ("--queue", "redis://127.0.0.1:1", "--events", "redis://127.0.0.1:1")
+STORE = ("--store", "postgres://127.0.0.1:1/none")
+
+
+@pytest.mark.parametrize("arguments, says", [
+    ((*STORE, *QUEUE, "--roles", "api,singer"), "'singer'"),
+    ((*STORE, *QUEUE, "--roles", "api,,updater"), "''"),
+    ((*STORE, *QUEUE, "--roles", "worker"), "belfry worker"),
+    ((*QUEUE, "--roles", "api,updater"), "--store"),
+    ((*STORE, "--roles", "api"), "--queue"),
+])
+def test_roles_that_make_no_sense_are_refused_in_a_line(belfry, tmp_path, arguments, says):
+    done = belfry("serve", "--data-dir", tmp_path, *arguments)
+    (line,) = done.err.splitlines()
+    assert done.code == 2 and line.startswith("belfry serve: --roles ") and says in line, line
+
+
+def test_a_lease_without_a_queue_is_refused(belfry, tmp_path):
+    done = belfry("serve", "--data-dir", tmp_path, "--lease", "redis://127.0.0.1:1")
+    assert done.code == 2 and done.err.count("\n") == 1 and "--lease" in done.err, done

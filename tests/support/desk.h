@@ -1,0 +1,97 @@
+#pragma once
+/* tests/support/desk.h - what roles ask of the store, by hand: operations lie here until the test answers or refuses them. And what they
+ * say of claims that ended, which the test reads. */
+#include <stdlib.h>
+
+#include "base/metrics.h"
+#include "check.h"
+#include "port/events.h"
+#include "port/store.h"
+
+enum { TOLD_MAX = 16 };
+
+struct desk {
+    struct writer writer;
+    struct list pending;
+    struct metrics *metrics;
+    struct delivery_name told[TOLD_MAX]; /* settled for good */
+    size_t told_count;
+    int batches;
+    uint64_t woke;
+};
+
+static inline void desk_submit(struct writer *w, struct op *op)
+{
+    list_push(&container_of(w, struct desk, writer)->pending, &op->link);
+}
+
+static inline void desk_settled(void *context, const struct event *e, const struct settlement *s)
+{
+    struct desk *d = context;
+    assert_true(uuid_eq(e->task.id, s->id) && e->task.fence == s->fence);
+    assert_true(d->told_count < TOLD_MAX);
+    d->told[d->told_count++] = (struct delivery_name){ s->id, s->fence };
+}
+
+static inline void desk_batch_settled(void *context)
+{
+    ((struct desk *)context)->batches++;
+}
+
+static inline void desk_woke(void *context, uint64_t lanes)
+{
+    ((struct desk *)context)->woke |= lanes;
+}
+
+static inline void desk_init(struct desk *d)
+{
+    static const struct writer_ops ops = { desk_submit };
+    *d = (struct desk){ .writer.ops = &ops, .metrics = metrics_new() };
+    list_init(&d->pending);
+}
+
+static inline void desk_release(struct desk *d)
+{
+    assert_true(list_empty(&d->pending));
+    metrics_free(d->metrics);
+}
+
+/* The first that lies there, which must be of that kind. */
+static inline struct op *asked(struct desk *d, enum op_kind kind)
+{
+    if (list_empty(&d->pending))
+        fail_msg("no operation %d was submitted", kind);
+    struct op *op = container_of(d->pending.next, struct op, link);
+    assert_int_equal(op->kind, kind);
+    return op;
+}
+
+static inline void answer(struct desk *d, struct op *op, enum err rc)
+{
+    (void)d;
+    list_remove(&op->link);
+    op->rc = rc;
+    if (rc)
+        error_set(&op->error, rc, "no");
+    op->done(op);
+}
+
+static inline bool asks_nothing(const struct desk *d)
+{
+    return list_empty(&d->pending);
+}
+
+/* A task that the queue was given. */
+static inline struct task queued_task(int n)
+{
+    return (struct task){ .id = { { (uint8_t)(n >> 8), (uint8_t)n, 1 } },
+                          .tenant = 1,
+                          .state = TASK_RUNNING,
+                          .fence = 1,
+                          .claim = { { 1, 2, 3 } },
+                          .priority = PRIORITY_DEFAULT,
+                          .queue = S("default"),
+                          .timeout_ms = 1000,
+                          .target = TARGET_NOOP,
+                          .retry = { .max_attempts = 3, .base_delay_ms = 500, .max_delay_ms = 500 } };
+}

@@ -1,0 +1,134 @@
+#pragma once
+/* tests/support/fleet_node_world.h - a node by hand (node_world.h) whose queue and events are others' too (hand_courier.h). */
+#include "hand_courier.h"
+#include "node_world.h"
+
+static struct hand_courier hand;
+static struct delivery_name told[16];
+static size_t told_count;
+
+static inline void tell(void *context, const struct delivery_name *settled, size_t n)
+{
+    (void)context;
+    for (size_t i = 0; i < n; i++)
+        told[told_count++ % array_count(told)] = settled[i];
+}
+
+static inline void in_a_fleet(struct node_setup *setup)
+{
+    setup->fleet = true;
+    setup->own = setup->courier;
+    setup->courier = &hand.base;
+    setup->fallback = true;
+    setup->roles = NODE_SCHEDULER | NODE_UPDATER;
+    setup->tell = tell;
+}
+
+/* All that is asked of the store and the courier is answered, but what waits for something. */
+static inline void rest(struct world *w)
+{
+    bool some = true;
+    hand.now_ms = w->now_ms;
+    for (int i = 0; i < 500 && some; i++) {
+        step_at(w, w->now_ms);
+        some = carry_all(&hand);
+        if (find_errand(&hand, ERRAND_POLL) && events_depth(hand.events))
+            carry(&hand, ERRAND_POLL), some = true;
+        if (list_empty(&w->pending))
+            continue;
+        struct op *op = container_of(list_pop(&w->pending), struct op, link);
+        apply_op(w, op);
+        op->done(op);
+        some = true;
+    }
+}
+
+static inline void rest_at(struct world *w, int64_t now_ms)
+{
+    w->now_ms = now_ms;
+    rest(w);
+}
+
+static inline int setup_fleet_as(void **state, void (*as)(struct node_setup *setup))
+{
+    hand_courier_init(&hand);
+    told_count = 0;
+    change_setup = as;
+    int rc = setup(state);
+    rest(*state);
+    return rc;
+}
+
+static inline int setup_fleet(void **state)
+{
+    return setup_fleet_as(state, in_a_fleet);
+}
+
+static inline int teardown_fleet(void **state)
+{
+    struct world *w = *state;
+    node_drain(w->node);
+    for (int i = 0; i < 30 && !node_is_idle(w->node); i++) {
+        if (find_errand(&hand, ERRAND_POLL))
+            carry(&hand, ERRAND_POLL);
+        rest_at(w, w->now_ms + 500);
+    }
+    assert_true(node_is_idle(w->node));
+    free_world(w);
+    hand_courier_release(&hand);
+    change_setup = NULL;
+    return 0;
+}
+
+static inline struct taken take_all(struct world *w, struct arena *a)
+{
+    struct take ask = { .max = 100,
+                        .now_ms = w->now_ms,
+                        .visibility_ms = 4000,
+                        .worker = { { 9 } },
+                        .alone = true,
+                        .cpu_milli = -1,
+                        .memory_mb = -1 };
+    struct taken taken;
+    struct error e;
+    assert_ok(queue_take(hand.queue, &ask, a, &taken, &e), &e);
+    return taken;
+}
+
+static inline void publish_outcome(const struct task *t, enum outcome_kind kind)
+{
+    struct outcome o = {
+        .kind = kind, .retry_after_ms = -1, .started_us = NOW * 1000, .completed_us = NOW * 1000, .sent = true
+    };
+    struct event ev = { .task = settle_facts_of(t, &o, NULL), .outcome = o };
+    struct error e;
+    assert_ok(events_publish(hand.events, &ev, 1, &e), &e);
+}
+
+static inline void ack(const struct task *t)
+{
+    struct delivery_id id = { t->id, t->fence };
+    struct error e;
+    assert_ok(queue_ack(hand.queue, &id, 1, &e), &e);
+}
+
+static inline size_t held_by_the_dead(struct world *w)
+{
+    struct op_held op = { .op = { .kind = OP_HELD }, .max = 100 };
+    arena_init(&op.op.arena, 1 << 20);
+    apply_op(w, &op.op);
+    size_t n = op.ret.n;
+    arena_release(&op.op.arena);
+    return n;
+}
+
+/* As others see it: this node is one that nobody has heard of. */
+static inline size_t handed(struct world *w)
+{
+    struct op_handed op = { .op = { .kind = OP_HANDED }, .before_ms = INT64_MAX, .max = 100 };
+    arena_init(&op.op.arena, 1 << 20);
+    apply_op(w, &op.op);
+    size_t n = op.ret.n;
+    arena_release(&op.op.arena);
+    return n;
+}
