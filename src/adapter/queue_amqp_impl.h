@@ -152,6 +152,16 @@ void catalogue_heard(struct queue_hub *hub, const struct rabbit_message *m);
 enum err catalogue_add(struct queue_hub *hub, struct route *r, struct error *e) must_use;
 enum err catalogue_add_epoch(struct queue_hub *hub, struct error *e) must_use;
 
+/* ---- pushing (queue_amqp_push.c) ---- */
+
+enum { TASK_TEXT_MAX = 32 << 20 };
+
+enum err queue_amqp_push(struct queue *q, const struct task *tasks, size_t n, bool *ret_unsure,
+                         struct error *e) must_use;
+enum err queue_amqp_abort(struct queue *q, struct delivery_id d, struct error *e) must_use;
+/* Without locks: a broker has no clock, so who asks for lapses, a control node, tells workers the time. */
+void tell_time(struct queue_hub *hub);
+
 /* ---- taking (queue_amqp_take.c) and lapses (queue_amqp_lapsed.c) ---- */
 
 enum err queue_amqp_take(struct queue *q, const struct take *t, struct arena *a, struct taken *ret,
@@ -182,9 +192,6 @@ enum err routes_count(struct queue_hub *hub, struct route *const *v, size_t n, c
 void control_heard(struct queue_hub *hub, const struct rabbit_message *m);
 void held_free(struct held *h);
 void held_free_all(struct list *l);
-
-/* Without locks: a broker has no clock, so who asks for lapses, a control node, tells workers the time. */
-void tell_time(struct queue_hub *hub);
 
 /* Without locks: to another queue, confirmed, and then acknowledged where it came from. */
 enum err held_move(struct queue_hub *hub, struct list *from, const char *to, bool fired, struct error *e) must_use;
