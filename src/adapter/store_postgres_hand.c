@@ -5,8 +5,7 @@
 #include "adapter/store_postgres_impl.h"
 
 static const struct pg_statement hold_node = { "hand_node", "SELECT dead FROM nodes WHERE id = $1 FOR KEY SHARE" };
-static const struct pg_statement own_claims = { "hand_own",
-                                                "SELECT id FROM claims WHERE id = ANY ($2) AND node = $1" };
+static const struct pg_statement own_claims = { "hand_own", "SELECT id FROM claims WHERE id = ANY ($2) AND node = $1" };
 /* One task after the other in the order of their ids, until there are enough. */
 static const struct pg_statement list_handed = {
     "handed",
