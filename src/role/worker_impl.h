@@ -46,9 +46,9 @@ struct worker {
     bool publishing;
     int64_t events_down_ms;        /* since when nothing could be published; 0: it can */
     bool acks_down, renewals_down; /* the last one failed, and that was said */
-    struct acking *free_ack; /* for the next one */
-    size_t acking;           /* in flight, or waiting to be sent again */
-    struct list unacked;     /* the latter */
+    struct acking *free_ack;       /* for the next one */
+    size_t acking;                 /* in flight, or waiting to be sent again */
+    struct list unacked;           /* the latter */
     struct renewing *renewing;
 
     bool taking;
