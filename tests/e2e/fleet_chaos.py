@@ -167,7 +167,7 @@ ON_RABBITMQ = {
     "RabbitMQ silent past the buffers": Kind(drop_queue, PAST_THE_BUFFERS, excuses=True, of="queue", unit="buffers_s"),
 }
 START_S = {"Kafka killed": 5, "Kafka restarted": 5, "RabbitMQ killed": 5, "RabbitMQ restarted": 5}  # at least
-LONG_ONLY = ("Kafka restarted", "RabbitMQ killed")  # they take the longest, and each has one like it
+LONG_ONLY = ("Kafka restarted", "Kafka silent past the buffers", "Redis cut off past the visibility", "RabbitMQ killed")  # slow, and each has one like it
 OFTEN = {"worker killed": 2, "node killed": 2, "answer to a worker lost": 2, "answer to a node lost": 2, "Redis flushed": 2}
 
 
