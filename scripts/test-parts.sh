@@ -9,7 +9,7 @@ export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 python=/usr/bin/python3 # not the first in PATH: Debian's has Debian's pytest
 pytest=("$python" -m pytest -q -p no:cacheprovider)
 
-# What unit and conformance tests write need not reach a disk: a crash of a process is the worst that they bring about.
+# What tests write need not reach a disk: a crash of a process is the worst that they bring about.
 scratch=/tmp
 if [[ -w /dev/shm ]] && (($(df --output=avail -k /dev/shm | tail -1) > 4 << 20)); then
     scratch=$(mktemp -d /dev/shm/belfry-test-XXXXXX) && chmod 755 "$scratch" # PostgreSQL is another user
@@ -247,7 +247,7 @@ part_e2e() {
     for argument in "$@"; do
         [[ -e ${argument%%::*} ]] && where=()
     done
-    BELFRY_BUILD=$root/build-test run_pytest -n "$at_once" "${where[@]}" "$@"
+    TMPDIR=$scratch BELFRY_BUILD=$root/build-test run_pytest -n "$at_once" "${where[@]}" "$@"
 }
 
 # ----------------------------------------------------------------------------------------------------------------------
