@@ -25,25 +25,41 @@ static int by_id(const void *x, const void *y)
     return uuid_cmp((*a)->id, (*b)->id);
 }
 
-static void pick_handed(const struct claim *c, const struct op_handed *op, struct picks *p)
+static int by_claim(const void *a, const void *b)
 {
-    if (c->hold != CLAIM_HANDED || uuid_time_ms(c->id) >= op->before_ms)
-        return;
+    const struct claim *const *x = a, *const *y = b;
+    return uuid_cmp((*x)->id, (*y)->id);
+}
+
+/* Of one claim, those behind the place. */
+static void pick_handed(const struct claim *c, const struct handed_place *after, struct picks *p)
+{
+    size_t before = p->n;
+    bool begun = uuid_eq(c->id, after->claim);
     list_each (&c->rows, link) {
         const struct task *t = &container_of(link, struct row, link)->task;
-        if (uuid_cmp(t->id, op->after) > 0)
+        if (!begun || uuid_cmp(t->id, after->task) > 0)
             picks_add(p, t);
     }
+    if (p->n > before)
+        qsort(p->v + before, p->n - before, sizeof *p->v, by_id);
 }
 
 enum err memory_handed(struct store_memory *s, struct op *base)
 {
     struct op_handed *op = container_of(base, struct op_handed, op);
     cleanup_with(picks_release) struct picks p = { 0 };
-    map_each (&s->table.claims, slot)
-        pick_handed(slot->value, op, &p);
-    if (p.n)
-        qsort(p.v, p.n, sizeof *p.v, by_id);
+    const struct claim **claims = xcalloc(s->table.claims.n + 1, sizeof *claims);
+    size_t n = 0;
+    map_each (&s->table.claims, slot) {
+        const struct claim *c = slot->value;
+        if (c->hold == CLAIM_HANDED && uuid_time_ms(c->id) < op->before_ms && uuid_cmp(c->id, op->after.claim) >= 0)
+            claims[n++] = c;
+    }
+    qsort(claims, n, sizeof *claims, by_claim);
+    for (size_t i = 0; i < n && p.n <= op->max; i++)
+        pick_handed(claims[i], &op->after, &p);
+    free(claims);
     bool more = p.n > op->max;
     p.n = min_of(p.n, op->max);
     if (picks_copy(&p, &base->arena, &op->ret, &base->error))

@@ -6,13 +6,15 @@
 
 static const struct pg_statement hold_node = { "hand_node", "SELECT dead FROM nodes WHERE id = $1 FOR KEY SHARE" };
 static const struct pg_statement own_claims = { "hand_own", "SELECT id FROM claims WHERE id = ANY ($2) AND node = $1" };
-/* One task after the other in the order of their ids, until there are enough. */
+/* One claim after the other, until there are enough. A claim may name a task twice. */
 static const struct pg_statement list_handed = {
     "handed",
-    "SELECT " TASK_OF_T " FROM (SELECT DISTINCT x.task, c.id AS claim FROM claims AS c CROSS JOIN unnest(c.tasks) AS "
-    "x(task) WHERE c.hold = 1 AND c.id < $1 AND ($2 IS NULL OR x.task > $2) ORDER BY x.task) AS h "
-    "CROSS JOIN LATERAL (SELECT * FROM tasks WHERE id = h.task AND state = 3 AND claim_id = h.claim OFFSET 0) AS t "
-    "LIMIT $3",
+    "SELECT " TASK_OF_T
+    " FROM (SELECT id, tasks FROM claims WHERE hold = 1 AND id < $1 AND ($2 IS NULL OR id >= $2) ORDER BY id) AS c "
+    "CROSS JOIN LATERAL (SELECT DISTINCT u.task FROM unnest(c.tasks) AS u(task) WHERE $2 IS NULL OR c.id > $2 OR u.task > $3 "
+    "ORDER BY u.task) AS x "
+    "CROSS JOIN LATERAL (SELECT * FROM tasks WHERE id = x.task AND state = 3 AND claim_id = c.id OFFSET 0) AS t "
+    "ORDER BY c.id, x.task LIMIT $4",
 };
 static const struct pg_statement which_run = {
     "running",
@@ -48,7 +50,8 @@ enum err postgres_handed(struct store_postgres *s, struct op *base)
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     pg_params_reset(p);
     pg_add_uuid(p, uuid_floor(op->before_ms));
-    pg_add_uuid(p, op->after);
+    pg_add_uuid(p, op->after.claim);
+    pg_add_uuid(p, op->after.task);
     pg_add_i64(p, (int64_t)op->max + 1);
     if (pg_run(&s->conn, &list_handed, p, &r, e))
         return e->code;

@@ -26,7 +26,7 @@ enum err sqlite_hand(struct store_sqlite *s, struct op *base)
 /* ---- what runs of the claims that a statement names ---- */
 
 struct handed {
-    struct uuid id;
+    struct uuid claim, id;
     int64_t rid, lane;
 };
 
@@ -43,7 +43,7 @@ static enum err look_at(struct store_sqlite *s, const struct uuid *claim, int64_
     if (conn_step(&s->conn, st, &row, e))
         return e->code;
     if (row) {
-        struct handed h = { row_uuid(st, 0), rid, sqlite3_column_int64(st, 1) };
+        struct handed h = { *claim, row_uuid(st, 0), rid, sqlite3_column_int64(st, 1) };
         *ret_more = found(context, &h);
         sqlite3_reset(st);
     }
@@ -80,15 +80,19 @@ static enum err each_handed(struct store_sqlite *s, sqlite3_stmt *st, handed_fn 
 /* ---- OP_HANDED ---- */
 
 struct handed_list {
-    struct uuid after;
+    const struct op_handed *op;
     struct handed *v;
     size_t n, cap;
 };
 
+/* Whole claims: the tasks of one come in any order. */
 static bool gather(void *context, const struct handed *h)
 {
     struct handed_list *l = context;
-    if (uuid_cmp(h->id, l->after) <= 0)
+    const struct handed_place *after = &l->op->after;
+    if (l->n > l->op->max && !uuid_eq(h->claim, l->v[l->n - 1].claim))
+        return false;
+    if (uuid_eq(h->claim, after->claim) && uuid_cmp(h->id, after->task) <= 0)
         return true;
     if (l->n == l->cap) {
         l->cap = l->cap * 2 + 64;
@@ -98,9 +102,11 @@ static bool gather(void *context, const struct handed *h)
     return true;
 }
 
-static int by_id(const void *a, const void *b)
+static int by_place(const void *a, const void *b)
 {
-    return uuid_cmp(((const struct handed *)a)->id, ((const struct handed *)b)->id);
+    const struct handed *x = a, *y = b;
+    int order = uuid_cmp(x->claim, y->claim);
+    return order ? order : uuid_cmp(x->id, y->id);
 }
 
 static enum err read_tasks(struct store_sqlite *s, const struct handed *v, size_t n, struct arena *a, struct error *e)
@@ -122,14 +128,15 @@ enum err sqlite_handed(struct store_sqlite *s, struct op *base)
 {
     struct op_handed *op = (struct op_handed *)base;
     struct error *e = &base->error;
-    struct handed_list all = { .after = op->after };
+    struct handed_list all = { .op = op };
     struct uuid before = uuid_floor(op->before_ms);
     sqlite3_stmt *st = writer_stmt(s, ST_CLAIMS_HANDED);
     sqlite3_bind_blob(st, 1, before.b, sizeof before.b, SQLITE_STATIC);
+    sqlite3_bind_blob(st, 2, op->after.claim.b, sizeof op->after.claim.b, SQLITE_STATIC);
     enum err rc = each_handed(s, st, gather, &all, e);
     size_t n = min_of(all.n, op->max);
     if (all.n)
-        qsort(all.v, all.n, sizeof *all.v, by_id);
+        qsort(all.v, all.n, sizeof *all.v, by_place);
     if (!rc)
         rc = read_tasks(s, all.v, n, &base->arena, e);
     free(all.v);

@@ -18,12 +18,16 @@ struct op_hand {
     size_t n;
 };
 
-/* OP_HANDED: RUNNING tasks of handed claims that are no leases, made (uuid_time_ms of the claim) before before_ms; those behind `after`,
- * by id, at most max: for who asks the queue whether it still knows them. */
+/* OP_HANDED: RUNNING tasks of handed claims that are no leases, made (uuid_time_ms of the claim) before before_ms; claim by claim and in it
+ * task by task, by their ids; those behind `after`, at most max: for who asks the queue whether it still knows them. */
+struct handed_place {
+    struct uuid claim, task;
+};
+
 struct op_handed {
     struct op op;
     int64_t before_ms;
-    struct uuid after; /* nil: from the first on */
+    struct handed_place after; /* nil: from the first on */
     size_t max;
     struct tasks ret;
     bool ret_more;

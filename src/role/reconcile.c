@@ -157,7 +157,7 @@ static void page_known(struct errand *e)
             miss(r, &page.v[i]);
     r->phase = r->handed.ret_more ? PAGES : CHECK;
     if (page.n)
-        r->handed.after = page.v[page.n - 1].id;
+        r->handed.after = (struct handed_place){ page.v[page.n - 1].claim, page.v[page.n - 1].id };
     arena_release(&r->op.arena);
 }
 
@@ -229,7 +229,7 @@ static void handed(struct op *op)
 
 static void ask_page(struct reconcile *r)
 {
-    struct uuid after = r->handed.after;
+    struct handed_place after = r->handed.after;
     r->busy = true;
     r->handed = (struct op_handed){ .op = { .kind = OP_HANDED, .done = handed, .context = r },
                                     .before_ms = r->before_ms,
@@ -302,7 +302,7 @@ static void begin_round(struct reconcile *r)
     r->check_at_ms = r->changed_ms ? r->changed_ms + RECONCILE_RENEW_MS : 0;
     r->round_epoch = r->state.epoch;
     r->phase = PAGES;
-    r->handed.after = (struct uuid){ 0 };
+    r->handed.after = (struct handed_place){ 0 };
     r->ids = xcalloc(PAGE, sizeof *r->ids);
     r->answer = xcalloc(PAGE, sizeof *r->answer);
     arena_init(&r->arena, MISSING_ARENA);

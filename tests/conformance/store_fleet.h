@@ -13,7 +13,7 @@ static inline void hand(struct world *w, struct uuid node, struct uuid claim)
     assert_int_equal(hand_all(w, node, &claim, 1), ERR_OK);
 }
 
-static inline struct op_handed handed_behind(struct world *w, int64_t before_ms, struct uuid after, size_t max)
+static inline struct op_handed handed_behind(struct world *w, int64_t before_ms, struct handed_place after, size_t max)
 {
     struct op_handed op = { .op.kind = OP_HANDED, .before_ms = before_ms, .after = after, .max = max };
     assert_ok(world_apply(w, &op.op), &op.op.error);
@@ -22,7 +22,7 @@ static inline struct op_handed handed_behind(struct world *w, int64_t before_ms,
 
 static inline struct tasks handed(struct world *w)
 {
-    return handed_behind(w, INT64_MAX, (struct uuid){ 0 }, 100).ret;
+    return handed_behind(w, INT64_MAX, (struct handed_place){ 0 }, 100).ret;
 }
 
 static inline bool runs(struct world *w, struct uuid id, int64_t fence)

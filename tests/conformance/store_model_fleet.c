@@ -52,7 +52,7 @@ void model_make_handed(struct model *m, union any_op *op)
                                      .before_ms = m->now_ms + prng_between(&m->random, -100, 20),
                                      .max = chance(m, 50) ? 1 + below(m, 6) : 1000 };
     if (chance(m, 50))
-        op->handed.after = some_running(m).id;
+        op->handed.after = (struct handed_place){ some_running(m).claim, some_running(m).id };
 }
 
 void model_make_running(struct model *m, union any_op *op)

@@ -96,30 +96,38 @@ static void what_was_handed_is_wished_back_of_who_claimed_it(void **state)
 
 /* ---- OP_HANDED ---- */
 
-static void what_was_handed_comes_by_id_in_pages(void **state)
+static const struct handed_place from_the_first = { 0 };
+
+static void what_was_handed_comes_claim_by_claim_in_pages(void **state)
 {
     struct world *w = *state;
-    struct uuid node = some_node(w);
+    struct uuid node = some_node(w), claims[2];
     struct task v[] = { some_task(w), some_task(w), some_task(w), some_task(w) };
+    for (int i = 0; i < 4; i++)
+        v[i].due_ms -= i; /* the last two come with the first claim, and in it the last first */
     insert(w, v, 4);
-    for (int i = 0; i < 2; i++) { /* of two claims, neither of which has all */
+    for (int i = 0; i < 2; i++) {
         struct lane_quota lane = { some_lane(), 2 };
         struct op_claim op = claim_of(w, &lane, 1);
         op.node = node;
         assert_ok(world_apply(w, &op.op), &op.op.error);
         hand(w, node, op.claim);
+        claims[i] = op.claim;
     }
-    struct op_handed first = handed_behind(w, INT64_MAX, (struct uuid){ 0 }, 3);
-    assert_tasks(&first.ret, &v[0].id, &v[1].id, &v[2].id);
+    struct op_handed first = handed_behind(w, INT64_MAX, from_the_first, 3);
+    assert_tasks(&first.ret, &v[2].id, &v[3].id, &v[0].id);
     assert_true(first.ret_more);
-    struct task now = get(w, v[0].id);
+    struct task now = get(w, v[2].id);
     assert_same_task(&now, &first.ret.v[0]);
-    struct op_handed second = handed_behind(w, INT64_MAX, v[2].id, 3);
-    assert_tasks(&second.ret, &v[3].id);
+    struct op_handed second = handed_behind(w, INT64_MAX, (struct handed_place){ claims[1], v[0].id }, 3);
+    assert_tasks(&second.ret, &v[1].id);
     assert_false(second.ret_more);
-    struct op_handed exact = handed_behind(w, INT64_MAX, v[1].id, 2);
+    struct op_handed exact = handed_behind(w, INT64_MAX, (struct handed_place){ claims[0], v[3].id }, 2);
     assert_true(exact.ret.n == 2 && !exact.ret_more);
-    assert_int_equal(handed_behind(w, INT64_MAX, v[3].id, 3).ret.n, 0);
+    struct op_handed within = handed_behind(w, INT64_MAX, (struct handed_place){ claims[0], v[2].id }, 2);
+    assert_tasks(&within.ret, &v[3].id, &v[0].id);
+    assert_true(within.ret_more);
+    assert_int_equal(handed_behind(w, INT64_MAX, (struct handed_place){ claims[1], v[1].id }, 3).ret.n, 0);
 }
 
 static void only_claims_from_before_that_time_are_told(void **state)
@@ -128,9 +136,9 @@ static void only_claims_from_before_that_time_are_told(void **state)
     struct uuid node = some_node(w);
     struct task t = claimed_by(w, node); /* its claim's id is from NOW */
     hand(w, node, t.claim);
-    assert_int_equal(handed_behind(w, NOW, (struct uuid){ 0 }, 3).ret.n, 0);
-    assert_int_equal(handed_behind(w, NOW + 1, (struct uuid){ 0 }, 3).ret.n, 1);
-    assert_int_equal(handed_behind(w, 0, (struct uuid){ 0 }, 3).ret.n, 0);
+    assert_int_equal(handed_behind(w, NOW, from_the_first, 3).ret.n, 0);
+    assert_int_equal(handed_behind(w, NOW + 1, from_the_first, 3).ret.n, 1);
+    assert_int_equal(handed_behind(w, 0, from_the_first, 3).ret.n, 0);
 }
 
 static void what_is_held_leased_or_over_was_not_handed(void **state)
@@ -327,7 +335,7 @@ static const struct CMUnitTest tests[] = {
     store_test(claims_that_hold_nothing_or_are_others_are_passed_over),
     store_test(a_node_that_is_dead_hands_nothing),
     store_test(what_was_handed_is_wished_back_of_who_claimed_it),
-    store_test(what_was_handed_comes_by_id_in_pages),
+    store_test(what_was_handed_comes_claim_by_claim_in_pages),
     store_test(only_claims_from_before_that_time_are_told),
     store_test(what_is_held_leased_or_over_was_not_handed),
     store_test(of_a_claim_only_what_still_runs_is_told),
