@@ -6,7 +6,8 @@
 
 static const struct pg_statement hold_node = { "hand_node", "SELECT dead FROM nodes WHERE id = $1 FOR KEY SHARE" };
 static const struct pg_statement own_claims = { "hand_own", "SELECT id FROM claims WHERE id = ANY ($2) AND node = $1" };
-/* One claim after the other, until there are enough. A claim may name a task twice. */
+/* One claim after the other and in it one task after the other, until there are enough: no order is asked for at the end, for which all
+ * would have to be looked at. A claim may name a task twice. */
 static const struct pg_statement list_handed = {
     "handed",
     "SELECT " TASK_OF_T
@@ -14,7 +15,7 @@ static const struct pg_statement list_handed = {
     "CROSS JOIN LATERAL (SELECT DISTINCT u.task FROM unnest(c.tasks) AS u(task) WHERE $2 IS NULL OR c.id > $2 OR u.task > $3 "
     "ORDER BY u.task) AS x "
     "CROSS JOIN LATERAL (SELECT * FROM tasks WHERE id = x.task AND state = 3 AND claim_id = c.id OFFSET 0) AS t "
-    "ORDER BY c.id, x.task LIMIT $4",
+    "LIMIT $4",
 };
 static const struct pg_statement which_run = {
     "running",
