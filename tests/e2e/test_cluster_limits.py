@@ -179,6 +179,7 @@ def test_limits_hold_while_nodes_die_and_nothing_stays_taken(cluster, receiver, 
         else:
             victim.signal(signal.SIGSTOP)
             threading.Event().wait(1.3 * cluster.dead_s)  # the fault itself
+            faults.append(now_ms())  # what it was about to send when it was stopped goes out now
             victim.signal(signal.SIGCONT)
     all_done(client, made, f"seed {seed}")
     calls = {path: receiver.to(path) for path in limits}
