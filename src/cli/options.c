@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/duration.h"
+#include "base/failpoint.h"
 #include "base/sentence.h"
 #include "cli/file.h"
 
@@ -117,6 +118,19 @@ enum err config_read(struct options *o, const char *path, struct error *e)
     if (file_read(path, &text, &why))
         return error_set(e, ERR_INVALID, "%s", why.text);
     return options_parse_file(o, path, buf_str(&text), e);
+}
+
+enum err process_begin(const struct options *given, struct options **ret, struct error *e)
+{
+    union {
+        const struct options *in;
+        struct options *out;
+    } values = { given }; /* the rows are the command's own */
+    struct options *o = *ret = values.out;
+    const char *fail = environment("BELFRY_FAILPOINT");
+    if (option_given(o, "config") && config_read(o, option_get(o, "config")->text.p, e))
+        return e->code;
+    return fail ? failpoint_arm(str_from(fail), e) : ERR_OK;
 }
 
 /* "`--listen ADDRESS`"; a bar would end the cell. */

@@ -26,6 +26,9 @@ void data_dir(const struct options *o, struct buf *out);
 /* Reads the settings of a file into the server's options. The sentence of an error names file and line. */
 enum err config_read(struct options *o, const char *path, struct error *e) must_use;
 
+/* How a server or a worker begins: the file that --config names is read into its options, and what BELFRY_FAILPOINT says is armed. */
+enum err process_begin(const struct options *given, struct options **ret, struct error *e) must_use;
+
 /* The table as Markdown, for docs/CONFIGURATION.md. */
 void config_reference(struct buf *out);
 

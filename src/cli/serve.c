@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/failpoint.h"
 #include "base/log.h"
 #include "cli/assembly.h"
 #include "cli/commands.h"
@@ -268,15 +267,9 @@ static enum exit_code run_serve(struct cli *cli, const struct options *given)
 {
     cleanup_with(buf_release) struct buf dir;
     buf_init(&dir, TEXT_MAX);
-    union {
-        const struct options *in;
-        struct options *out;
-    } values = { given }; /* the rows are ours: the file is read here */
-    struct options *o = values.out;
+    struct options *o;
     struct error e;
-    const char *fail = environment("BELFRY_FAILPOINT");
-    if ((option_given(o, "config") && config_read(o, option_get(o, "config")->text.p, &e)) ||
-        (fail && failpoint_arm(str_from(fail), &e)))
+    if (process_begin(given, &o, &e))
         return cli_fail(cli, "serve", &e, EXIT_USAGE);
     cleanup_with(store_urls_release) struct store_urls urls = { 0 };
     cleanup_with(fleet_urls_release) struct fleet_urls fleet = { 0 };

@@ -1,7 +1,6 @@
 /* belfry worker - takes due tasks from a fleet's queue, runs them, and reports by its events. It has no store and no API. */
 #include <stdlib.h>
 
-#include "base/failpoint.h"
 #include "base/log.h"
 #include "cli/commands.h"
 #include "cli/options.h"
@@ -128,15 +127,9 @@ static enum exit_code work(struct cli *cli, struct worker_process_setup *setup)
 
 static enum exit_code run_worker(struct cli *cli, const struct options *given)
 {
-    union {
-        const struct options *in;
-        struct options *out;
-    } values = { given }; /* the rows are ours: the file is read here */
-    struct options *o = values.out;
+    struct options *o;
     struct error e;
-    const char *fail = environment("BELFRY_FAILPOINT");
-    if ((option_given(o, "config") && config_read(o, option_get(o, "config")->text.p, &e)) ||
-        (fail && failpoint_arm(str_from(fail), &e)))
+    if (process_begin(given, &o, &e))
         return cli_fail(cli, "worker", &e, EXIT_USAGE);
     cleanup_with(fleet_urls_release) struct fleet_urls fleet = { 0 };
     cleanup_with(brokers_release) struct brokers brokers;

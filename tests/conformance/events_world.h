@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "check.h"
+#include "needs.h"
 #include "port/events.h"
 #include "seed.h"
 
@@ -25,15 +26,6 @@ struct events_adapter {
 };
 extern const struct events_adapter *adapter_under_test;
 const struct events_adapter *events_adapter_of(int argc, char **argv);
-
-/* Not by skip(): as cmocka writes that down, those who read it take it for a failure. */
-#define needs(what)                                                                                                    \
-    do {                                                                                                               \
-        if (!(what)) {                                                                                                 \
-            printf("# skipped, for want of %s\n", #what);                                                              \
-            return;                                                                                                    \
-        }                                                                                                              \
-    } while (0)
 
 struct world {
     char prefix[EVENTS_PREFIX];

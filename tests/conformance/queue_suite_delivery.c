@@ -245,11 +245,7 @@ static void an_ack_of_what_waits_changes_nothing(void **state)
 static void an_arena_too_small_gets_what_fits(void **state)
 {
     struct world *w = *state;
-    static char big[20002];
-    memset(big, 'x', sizeof big);
-    big[0] = big[sizeof big - 1] = '"';
-    struct task v[] = { some_task(w), some_task(w) };
-    v[0].payload = v[1].payload = (struct str){ big, sizeof big };
+    struct task v[] = { some_big_task(w), some_big_task(w) };
     push(w, v, 2);
     struct take t = take_of(w, 0, 2);
     t.wait_ms = 1000;

@@ -153,11 +153,7 @@ static void what_is_renewed_is_known_again(void **state)
 static void an_arena_too_small_gets_what_lapses_fit(void **state)
 {
     struct world *w = *state;
-    static char big[20002];
-    memset(big, 'x', sizeof big);
-    big[0] = big[sizeof big - 1] = '"';
-    struct task v[] = { some_task(w), some_task(w) };
-    v[0].payload = v[1].payload = (struct str){ big, sizeof big };
+    struct task v[] = { some_big_task(w), some_big_task(w) };
     push(w, v, 2);
     take_exactly(w, 0, 2);
     worker_dies(w, 0);

@@ -143,6 +143,16 @@ struct task some_task(struct world *w)
                           .target = TARGET_NOOP };
 }
 
+struct task some_big_task(struct world *w)
+{
+    static char big[20002];
+    memset(big, 'x', sizeof big);
+    big[0] = big[sizeof big - 1] = '"';
+    struct task t = some_task(w);
+    t.payload = (struct str){ big, sizeof big };
+    return t;
+}
+
 struct delivery_id id_of(const struct task *t)
 {
     return (struct delivery_id){ t->id, t->fence };

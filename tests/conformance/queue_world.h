@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "check.h"
+#include "needs.h"
 #include "port/queue.h"
 #include "seed.h"
 
@@ -33,15 +34,6 @@ struct queue_adapter {
 extern const struct queue_adapter *adapter_under_test;
 const struct queue_adapter *queue_adapter_of(int argc, char **argv);
 
-/* Not by skip(): as cmocka writes that down, those who read it take it for a failure. */
-#define needs(what)                                                                                                    \
-    do {                                                                                                               \
-        if (!(what)) {                                                                                                 \
-            printf("# skipped, for want of %s\n", #what);                                                              \
-            return;                                                                                                    \
-        }                                                                                                              \
-    } while (0)
-
 struct queue_worker {
     struct queue *handle; /* NULL: gone */
     struct uuid id;
@@ -67,6 +59,7 @@ struct test_list {
 extern const struct test_list delivery_tests, lapse_tests, filter_tests, random_tests;
 
 struct task some_task(struct world *w);
+struct task some_big_task(struct world *w); /* of 20 KB and a bit */
 struct delivery_id id_of(const struct task *t);
 void push(struct world *w, const struct task *v, size_t n);
 bool recall(struct world *w, const struct task *t);
