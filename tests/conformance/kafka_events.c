@@ -203,11 +203,12 @@ static void produce(struct world *w, const char *key, const char *text)
     assert_int_equal(rd_kafka_conf_set(conf, "bootstrap.servers", servers, why, sizeof why), RD_KAFKA_CONF_OK);
     rd_kafka_t *rk = rd_kafka_new(RD_KAFKA_PRODUCER, conf, why, sizeof why);
     assert_non_null(rk);
-    char *copy = xstrdup(text);
-    assert_int_equal(rd_kafka_producev(rk, RD_KAFKA_V_TOPIC(topic), RD_KAFKA_V_KEY(key, strlen(key)),
+    char *name = xstrdup(key), *copy = xstrdup(text); /* its macros take no const */
+    assert_int_equal(rd_kafka_producev(rk, RD_KAFKA_V_TOPIC(topic), RD_KAFKA_V_KEY(name, strlen(name)),
                                        RD_KAFKA_V_VALUE(copy, strlen(copy)), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
                                        RD_KAFKA_V_END),
                      0);
+    free(name);
     free(copy);
     assert_int_equal(rd_kafka_flush(rk, ENOUGH_MS), 0);
     rd_kafka_destroy(rk);

@@ -497,7 +497,8 @@ static void what_another_node_gives_back_is_changed_and_keeps_its_time(void **st
     harness_claim_until(h, INT64_MAX / 2);
     h->recall_result = RECALL_FREED;
     h->freed_as = TASK_SCHEDULED;
-    h->freed_attempts = h->recalls = 0;
+    h->freed_attempts = 0;
+    h->recalls = 0;
     const char *head = "Idempotency-Key: far away\r\nIf-Match: \"1\"\r\n";
     struct answer a = ask_with(h, h->key, "PATCH", path_of(id, ""), head, "{\"priority\":9}");
     assert_status(&a, 200);
