@@ -327,10 +327,11 @@ function verbs.take()
         if n <= 0 then
             at = at + 1
         else
-            local bound = from == '-inf' and next[4] or '+inf'
+            local doubt = from ~= '-inf'
+            local bound = not doubt and next[4] or '+inf'
             local got, size = take_from(channel, n, from, bound, score, out)
             local head = call('ZRANGE', P .. 'c:' .. channel, 0, 0, 'WITHSCORES')
-            if got == 0 and #head > 0 and now_us < since + RENEW_US then at = at + 1 end
+            if doubt and got == 0 and #head > 0 and now_us < since + RENEW_US then at = at + 1 end
             if #head == 0 then call('ZREM', g, channel) else call('ZADD', g, head[2], channel) end
             taken, bytes = taken + got, bytes + size
             if cpu >= 0 then cpu = cpu - got * c.cpu end

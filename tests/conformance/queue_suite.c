@@ -1,4 +1,4 @@
-/* Holds each adapter to port/queue.h: queue_suite [adapter]. Each sentence there is a test in one of the queue_suite_*.c. */
+/* Holds each adapter to port/queue.h: queue_suite [adapter [pattern of the tests' names]]. Each sentence there is a test in one of the queue_suite_*.c. */
 #include "queue_world.h"
 
 int main(int argc, char **argv)
@@ -15,5 +15,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s is no queue that was built\n", argv[1]);
         return 2;
     }
+    if (argc > 2)
+        cmocka_set_test_filter(argv[2]);
     return _cmocka_run_group_tests(adapter_under_test->name, tests, n, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 """Workers of their own: what they run, what becomes of their work when they or a control node die, and what each of them gets."""
 
 import json
+import re
 import signal
 import time
 
@@ -19,6 +20,12 @@ def by_worker(client, task):
 
 def process_of(worker):
     return f":{worker.process.pid}"
+
+
+def running_on(worker):
+    """How many tasks a worker says that it runs."""
+    text = worker.client().get("/metrics", auth=False).body.decode()
+    return int(re.search(r"^belfry_tasks_running (\d+)$", text, re.MULTILINE)[1])
 
 
 def test_a_webhook_runs_on_a_worker(make_fleet, receiver):
@@ -50,20 +57,21 @@ def test_a_fleet_shows_its_workers_and_its_queue(make_fleet, belfry):
 def test_a_killed_workers_tasks_run_elsewhere_within_five_seconds(make_fleet, receiver):
     fleet = make_fleet(workers=3)
     client = fleet.client()
-    held = Reply(takes_s=1)
-    receiver.answer("/kill", held)
+    receiver.answer("/kill", Reply(takes_s=2))
     made = [client.create(run_at=at(now_ms()), **receiver.target("/kill"))["id"] for _ in range(30)]
     receiver.wait("/kill", 30)
+    busiest = max(fleet.workers, key=running_on)
+    had = running_on(busiest)
     killed_ms = now_ms()
-    fleet.workers[0].kill()
+    busiest.kill()
     until(lambda: all(client.task(i)["status"] == "COMPLETED" for i in made), why=lambda: fleet.log()[-3000:])
     again = [c for c in receiver.to("/kill") if c.received_ms > killed_ms]
-    assert again, "the worker had nothing"
+    assert had and again, "the worker had nothing"
     late_ms = max(c.received_ms - killed_ms for c in again)
     assert late_ms <= RESUME_MS, f"the last ran {late_ms:.0f} ms later"
-    assert len(again) <= 15 and len({c.id for c in again}) == len(again), "more ran again than the dead worker had"
+    assert len(again) <= had and len({c.id for c in again}) == len(again), "more ran again than the dead worker had"
     silent = until(lambda: [w for w in fleet.known_workers() if w["state"] == "silent"], why="it is not silent")
-    assert silent[0]["name"].endswith(process_of(fleet.workers[0]))
+    assert silent[0]["name"].endswith(process_of(busiest))
 
 
 def test_a_worker_whose_clock_is_an_hour_off_does_as_the_others(make_fleet, fleet, receiver, clocks):
