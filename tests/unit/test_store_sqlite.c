@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include "adapter/store_sqlite_migrations.h"
+#include "base/date.h"
 
 /* ---- what lasts ---- */
 
@@ -430,6 +431,38 @@ static void migrations_go_down_and_up_again(void **state)
     assert_true(v[0].applied && v[0].applied_ms == 0);
 }
 
+static size_t how_many_are_there(struct fixture *f, const struct task *v, size_t n)
+{
+    size_t there = 0;
+    struct task t;
+    for (size_t i = 0; i < n; i++)
+        there += get(f, v[i].id, &t) == ERR_OK;
+    return there;
+}
+
+static void upkeep_brings_a_few_near_two_days_before_their_day(void **state)
+{
+    struct fixture *f = *state;
+    struct task v[5];
+    open_store(f);
+    for (size_t i = 0; i < array_count(v); i++) {
+        v[i] = plain_task(f);
+        v[i].created_ms = NOW_MS;
+        v[i].due_ms = NOW_MS + 10 * DAY_MS;
+    }
+    insert(f, v, array_count(v));
+    struct op_forget op = { .op.kind = OP_FORGET, .now_ms = NOW_MS + 7 * DAY_MS, .max = 2 };
+    apply(f, &op.op);
+    assert_false(op.ret_more);
+    op.now_ms = NOW_MS + 8 * DAY_MS;
+    apply(f, &op.op);
+    assert_true(op.ret_more);
+    close_store(f);
+    edit_file(f, "DELETE FROM tasks WHERE near");
+    open_store(f);
+    assert_int_equal(how_many_are_there(f, v, array_count(v)), 3);
+}
+
 static struct tasks lease(struct fixture *f)
 {
     static const struct lease_terms terms = { NOW_MS + 60000, { "w", 1 } };
@@ -697,6 +730,7 @@ int main(void)
         T(a_row_we_did_not_write_fails_only_who_reads_it),
         T(a_claim_that_meets_such_a_row_fails_alone),
         T(migrations_go_down_and_up_again),
+        T(upkeep_brings_a_few_near_two_days_before_their_day),
         T(leases_go_down_and_up_with_data_in_place),
         T(a_migration_that_fails_changes_nothing),
         T(a_claims_row_goes_with_its_last_task),
