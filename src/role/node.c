@@ -108,107 +108,6 @@ static void refused(void *context)
     membership_beat_now(n->membership);
 }
 
-static void describe(void *context, struct jw *w)
-{
-    const struct node *n = context;
-    struct scheduler_status s = scheduler_status(n->scheduler);
-    int64_t oldest_ms = INT64_MAX;
-    for (int i = 0; i <= CLASS_HIGH; i++)
-        oldest_ms = min_of(oldest_ms, s.oldest_due_ms[i]);
-    jw_kv_i64(w, "running", (int64_t)worker_running(n->worker));
-    jw_kv_i64(w, "slots", (int64_t)n->setup.slots);
-    jw_kv_i64(w, "lag_ms", oldest_ms == INT64_MAX ? 0 : max_of(n->now_ms - oldest_ms, (int64_t)0));
-    jw_kv_i64(w, "skew_us", membership_skew_us(n->membership));
-    jw_kv_i64(w, "skew_error_us", membership_offset(n->membership).error_us);
-}
-
-static void shares_changed(void *context)
-{
-    struct node *n = context;
-    scheduler_set_own(n->scheduler, membership_own(n->membership));
-}
-
-static void somebody_died(void *context)
-{
-    struct node *n = context;
-    recovery_look_again(n->recovery, n->now_ms);
-}
-
-static void wished(void *context)
-{
-    struct node *n = context;
-    wishes_heard(n->wishes);
-}
-
-/* Results that are known already are published all the same: they are true, and refused if somebody was faster. */
-static void died(void *context, struct uuid new_id)
-{
-    struct node *n = context;
-    n->id = new_id;
-    n->company = COMPANY_UNKNOWN;
-    n->joined = false;
-    missed_wait(n->missed);
-    scheduler_disown(n->scheduler, new_id);
-    worker_disown(n->worker);
-    if (n->setup.fleet)
-        handover_forget(n->fleet.handover);
-    if (n->setup.rejoined)
-        n->setup.rejoined(n->setup.observe_context, new_id);
-}
-
-static void make_membership(struct node *n, int64_t now_ms)
-{
-    const struct node_setup *setup = &n->setup;
-    n->membership =
-        membership_new(&(struct membership_setup){ .writer = setup->writer,
-                                                   .clock = setup->clock,
-                                                   .name = setup->name,
-                                                   .version = setup->version,
-                                                   .seed = setup->seed,
-                                                   .shared = setup->shared,
-                                                   .fleet = setup->fleet,
-                                                   .aside = !node_has_role(n, NODE_SCHEDULER),
-                                                   .lease = setup->lease ? setup->courier : NULL,
-                                                   .beat_ms = setup->beat_ms ? setup->beat_ms : MEMBERSHIP_BEAT_MS,
-                                                   .describe = describe,
-                                                   .shares_changed = shares_changed,
-                                                   .found_dead = somebody_died,
-                                                   .wished = wished,
-                                                   .died = died,
-                                                   .context = n },
-                       now_ms);
-    n->id = membership_id(n->membership);
-}
-
-static void abort_for(struct node *n, const struct wish *w)
-{
-    char text[SLOT_REASON_MAX];
-    bool by = w->by_scheduled_ms != 0;
-    struct str why = by ? slot_replace_reason(w->by_scheduled_ms, text) : S("cancelled");
-    if (!scheduler_replace(n->scheduler, w->id, w->fence, why) && !node_fleet_end(n, w->id, w->fence, why))
-        worker_replace(n->worker, w->id, w->fence, by ? why : S("cancelled while it ran"));
-}
-
-/* What another node wants back. One that waits in the queue has fired, as far as anybody can tell. */
-static enum wish_grant grant(void *context, const struct wish *w)
-{
-    struct node *n = context;
-    struct outcome o = { .kind = OUTCOME_RETURNED, .retry_after_ms = WISHES_BACK_MS };
-    if (!scheduler_holds(n->scheduler, w->id, w->fence))
-        return WISH_UNKNOWN;
-    if (w->abort) {
-        abort_for(n, w);
-        return WISH_DONE;
-    }
-    const struct task *t = scheduler_armed(n->scheduler, w->id, w->fence);
-    if (!t)
-        return WISH_REFUSED;
-    if (!end_claim(n, t, &o))
-        return WISH_UNKNOWN;
-    scheduler_unarm(n->scheduler, w->id, w->fence);
-    return WISH_DONE;
-}
-
 /* ---- beginning and end ---- */
 
 struct worker_setup node_worker_setup(const struct node *n, struct courier *courier, struct uuid id)
@@ -283,7 +182,7 @@ struct node *node_new(const struct node_setup *setup, int64_t now_ms)
         n->setup.poll_ms = POLL_SHARED_MS;
     prng_init(&n->random, setup->seed + 4);
     list_init(&n->waiting_recalls);
-    make_membership(n, now_ms);
+    node_join(n, now_ms);
     make_worker(n);
     make_scheduler(n, now_ms);
     n->updater = updater_new(&(struct updater_setup){ .courier = n->setup.own,
@@ -300,8 +199,7 @@ struct node *node_new(const struct node_setup *setup, int64_t now_ms)
                                                          .nudge = found,
                                                          .woke = node_woke_lanes,
                                                          .context = n });
-    n->wishes =
-        wishes_new(&(struct wishes_setup){ .writer = setup->writer, .node = &n->id, .grant = grant, .context = n });
+    node_grant_wishes(n);
     n->missed =
         missed_new(&(struct missed_setup){ .writer = setup->writer, .over = nothing_is_missed, .context = n }, now_ms);
     missed_wait(n->missed);
@@ -347,7 +245,7 @@ void node_give_up(struct node *n)
         worker_give_up(n->fleet.worker);
 }
 
-static size_t queued(const struct node *n)
+size_t node_queued(const struct node *n)
 {
     return n->setup.own->ops->queue_depth(n->setup.own);
 }
@@ -356,7 +254,7 @@ static bool holds_nothing(const struct node *n)
 {
     return scheduler_is_idle(n->scheduler) && worker_is_idle(n->worker) && updater_is_idle(n->updater) &&
            n->recalls == 0 && list_empty(&n->waiting_recalls) && wishes_is_idle(n->wishes) &&
-           !recovery_in_flight(n->recovery) && !missed_in_flight(n->missed) && queued(n) == 0 &&
+           !recovery_in_flight(n->recovery) && !missed_in_flight(n->missed) && node_queued(n) == 0 &&
            leasing_is_idle(n->leasing) && node_fleet_is_idle(n);
 }
 
@@ -417,7 +315,7 @@ static void expect_step(struct node *n, int64_t now_ms, int64_t wake)
     n->expected_ms = in_ms == INT64_MAX ? INT64_MAX : stall_clock_ms(n, now_ms) + in_ms;
 }
 
-static bool is_settled_in(const struct node *n)
+bool node_is_settled_in(const struct node *n)
 {
     bool looked = missed_is_over(n->missed) || !node_has_role(n, NODE_SCHEDULER);
     return n->joined && recovery_is_over(n->recovery) && looked;
@@ -462,7 +360,7 @@ int64_t node_step(struct node *n, int64_t now_us)
     if (n->draining) {
         scheduler_drain(n->scheduler);
         node_drain_queue(n);
-    } else if (is_settled_in(n)) {
+    } else if (node_is_settled_in(n)) {
         begin(n);
     }
     node_fleet_before(n);
@@ -480,131 +378,4 @@ int64_t node_step(struct node *n, int64_t now_us)
         wake = min_of(wake, missed_next_ms(n->missed));
     expect_step(n, now_ms, wake);
     return wake;
-}
-
-void node_know_lane(struct node *n, struct lane lane)
-{
-    scheduler_know_lane(n->scheduler, lane);
-}
-
-void node_nudge(struct node *n, const struct task *tasks, size_t count, int64_t now_ms)
-{
-    for (size_t i = 0; i < count; i++)
-        if (tasks[i].state == TASK_SCHEDULED && tasks[i].target == TARGET_WORKER && tasks[i].kind != TASK_RECURRING)
-            leasing_due(n->leasing, tasks[i].tenant, tasks[i].queue, tasks[i].due_ms);
-        else if (tasks[i].state == TASK_SCHEDULED)
-            scheduler_nudge(n->scheduler, &tasks[i], now_ms);
-}
-
-void node_nodes_changed(struct node *n)
-{
-    membership_beat_now(n->membership);
-}
-
-bool node_is_leader(const struct node *n)
-{
-    return membership_is_leader(n->membership);
-}
-
-const struct node_rows *node_others(const struct node *n)
-{
-    return membership_nodes(n->membership);
-}
-
-uint64_t node_others_generation(const struct node *n)
-{
-    return membership_generation(n->membership);
-}
-
-void node_woke(struct node *n, uint64_t lanes)
-{
-    node_woke_lanes(n, lanes);
-}
-
-void node_heard_due(struct node *n, int64_t due_ms)
-{
-    lanes_all_due(scheduler_lanes(n->scheduler), due_ms);
-    leasing_look(n->leasing, due_ms);
-}
-
-void node_know_lanes(struct node *n, const struct lane *lanes, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (!lanes_get(scheduler_lanes(n->scheduler), lanes[i]))
-            scheduler_know_lane(n->scheduler, lanes[i]);
-}
-
-void node_await_rules(struct node *n, bool await)
-{
-    scheduler_await_rules(n->scheduler, await);
-}
-
-void node_heard_wish(struct node *n)
-{
-    wishes_heard(n->wishes);
-}
-
-void node_heard_given_back(struct node *n)
-{
-    wishes_given_back(n->wishes);
-}
-
-void node_rules_changed(struct node *n, int64_t now_ms)
-{
-    scheduler_rules_changed(n->scheduler, now_ms);
-    leasing_look(n->leasing, now_ms);
-}
-
-void node_queue(struct node *n, int32_t tenant, int64_t now_ms, struct queue_standing *q)
-{
-    struct lanes *lanes = scheduler_lanes(n->scheduler);
-    q->known = false;
-    for (int class_ = CLASS_LOW; class_ <= CLASS_HIGH; class_++) {
-        struct lane_entry *e = lanes_get(lanes, (struct lane){ tenant, q->name, (enum priority_class)class_ });
-        if (!e)
-            continue;
-        struct lane_hold hold = lanes_hold_of(lanes, e, now_ms);
-        if (!q->known || hold.until_ms < q->hold.until_ms)
-            q->hold = hold;
-        q->held = lanes_facts(lanes, e).queue_held;
-        q->known = true;
-    }
-}
-
-void node_explain(struct node *n, const struct task *t, int64_t now_ms, struct explanation *ret)
-{
-    struct explain_view v = { .scheduler = n->scheduler,
-                              .worker = n->worker,
-                              .book = n->setup.book,
-                              .slots = scheduler_status(n->scheduler).room,
-                              .recovering = !is_settled_in(n) };
-    explain(&v, t, now_ms, ret);
-}
-
-struct node_status node_status(const struct node *n)
-{
-    const struct partitions *own = membership_own(n->membership);
-    bool aside = !node_has_role(n, NODE_SCHEDULER);
-    return (struct node_status){
-        .scheduler = scheduler_status(n->scheduler),
-        .id = n->id,
-        .running = worker_running(n->worker) + (n->fleet.worker ? worker_running(n->fleet.worker) : 0),
-        .queued = queued(n),
-        .recovering = !is_settled_in(n),
-        .draining = n->draining,
-        .leader = membership_is_leader(n->membership),
-        .fenced = !membership_may_fire(n->membership),
-        .aside = aside,
-        .partitions = own     ? partitions_count(own)
-                      : aside ? 0
-                              : PARTITIONS,
-        .skew_us = membership_skew_us(n->membership),
-        .error_us = membership_offset(n->membership).error_us,
-    };
-}
-
-void node_each_breaker(struct node *n, int64_t now_ms, void (*see)(void *context, const struct breaker_view *b),
-                       void *context)
-{
-    breakers_each(worker_breakers(n->worker), now_ms, see, context);
 }

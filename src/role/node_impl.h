@@ -1,6 +1,7 @@
 #pragma once
-/* role/node_impl.h - what node*.c share: node.c ties the parts together and has the doors, node_recall.c takes back what users change,
- * node_fleet.c is what it does for a queue that others share, node_drain.c empties a node that goes. */
+/* role/node_impl.h - what node*.c share: node.c ties the parts together and steps them, node_news.c is what it is told, node_view.c what it shows,
+ * node_others.c what it is to other nodes, node_recall.c takes back what users change, node_leases.c gives tasks to who asks for them, node_fleet.c is what
+ * it does for a queue that others share, node_drain.c empties a node that goes. */
 #include "role/handover.h"
 #include "role/holding.h"
 #include "role/lapses.h"
@@ -52,7 +53,11 @@ struct node {
 /* A claim that is ours ends: whoever settles it gets to know. */
 bool node_end_claim(struct node *n, const struct settle_facts *t, const struct outcome *o);
 
-void node_leasing_init(struct node *n); /* node_leases.c */
+void node_leasing_init(struct node *n);         /* node_leases.c */
+void node_join(struct node *n, int64_t now_ms); /* node_others.c, like the next */
+void node_grant_wishes(struct node *n);
+bool node_is_settled_in(const struct node *n); /* it knows what there is, and may claim */
+size_t node_queued(const struct node *n);
 
 void node_settled(void *context, const struct event *e, const struct settlement *s);
 void node_woke_lanes(void *context, uint64_t lanes);
