@@ -3,72 +3,17 @@
  *  - sent_us is when the last beat that was answered was sent: others count our silence from a later moment;
  *  - a peer's since_us is when we heard first that its beats are what they are, or the end of a gap in our own: it has been silent from
  *    there until we sent the beat whose answer shows the same number. Both are to our disadvantage, never to its. */
-#include "role/membership.h"
-
 #include <assert.h>
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "role/membership_impl.h"
 
 enum {
-    DEAD_BEATS = 5,   /* silent for so long */
     FENCE_BEATS = 4,  /* unanswered for so long */
     LEASE_BEATS = 10, /* the leader's */
     RENEW_BEATS = 3,
     DOC_MAX = 4096,
-    ARENA = 1 << 20,
-    US_PER_MS = 1000,
-};
-
-/* How a doc begins, whoever wrote it; and what stands behind that. */
-#define STATE(name) "{\"state\":\"" name "\""
-#define BEAT        "beat_ms"
-
-struct peer {
-    struct uuid id;
-    int64_t beats, since_us, beat_ms;
-    bool risen; /* since we came, or looked around */
-};
-
-struct membership {
-    struct membership_setup setup;
-    struct uuid_gen ids;
-    struct uuid id;
-    int64_t now_ms;
-    bool joined, ready, closing, leaving, left;
-
-    struct op_beat beat;
-    struct buf doc;
-    bool beating, at_once;
-    int64_t asked_us;             /* when the beat in flight, or the last one, was sent */
-    int64_t sent_us, answered_us; /* of the last one that was answered well; 0: none */
-    uint64_t failed;              /* in a row */
-    int64_t beats;                /* ours, as the last answer had them */
-    bool dead_held;               /* the last beat said so */
-
-    struct arena arena; /* of the rows */
-    struct node_rows rows;
-    uint64_t generation;
-    struct peer *peers;
-    size_t peer_count;
-    enum company company;
-
-    struct op_bury bury;
-    bool burying;
-
-    struct op_lease lease;
-    struct errand_lease errand; /* instead, if it is not the store's */
-    bool renewing;
-    int64_t renewed_us, leader_until_us; /* asked; held until */
-
-    bool sharing; /* with others: else all is ours */
-    struct partitions own;
-    struct uuid *sharers; /* among whom the partitions are shared, as of the last beat */
-    size_t ready_count;
-    int64_t worker_slots;
-
-    struct offset offset;
-    int64_t skew_us;
 };
 
 struct membership *membership_new(const struct membership_setup *setup, int64_t now_ms)
@@ -81,7 +26,7 @@ struct membership *membership_new(const struct membership_setup *setup, int64_t 
     uuid_gen_init(&m->ids, setup->seed);
     m->id = uuid_next(&m->ids, now_ms);
     buf_init(&m->doc, DOC_MAX);
-    arena_init(&m->arena, ARENA);
+    arena_init(&m->arena, MEMBERSHIP_ARENA);
     return m;
 }
 
@@ -105,170 +50,6 @@ static int64_t beats_us(const struct membership *m, int64_t n)
 static int64_t steady_us(const struct membership *m)
 {
     return clock_steady_us(m->setup.clock);
-}
-
-/* ---- the others ---- */
-
-static bool is_ready(const struct node_row *r)
-{
-    return str_starts(r->doc, S(STATE("ready")));
-}
-
-/* Until now, at least. */
-static bool looks_after_tasks(const struct node_row *r)
-{
-    return is_ready(r) || str_starts(r->doc, S(STATE("leaving")));
-}
-
-/* As it was told to; of one that does not say, as everybody does. */
-static int64_t beat_ms_of(const struct node_row *r)
-{
-    const struct str name = S("\"" BEAT "\":");
-    struct str rest = r->doc, state, beat;
-    int64_t ms;
-    if (!str_cut(&rest, ',', &state) || !str_cut(&rest, ',', &beat) || !str_starts(beat, name))
-        return MEMBERSHIP_BEAT_MS;
-    return str_to_i64(str_sub(beat, name.n, beat.n), 1, INT32_MAX, &ms) ? ms : MEMBERSHIP_BEAT_MS;
-}
-
-static struct peer *find_peer(const struct membership *m, struct uuid id)
-{
-    for (size_t i = 0; i < m->peer_count; i++)
-        if (uuid_eq(m->peers[i].id, id))
-            return &m->peers[i];
-    return NULL;
-}
-
-static struct peer watch(const struct membership *m, const struct node_row *r, bool gap, int64_t now_us)
-{
-    const struct peer *before = find_peer(m, r->id);
-    struct peer p = { .id = r->id, .beats = r->beats, .since_us = now_us, .beat_ms = beat_ms_of(r) };
-    if (!before)
-        return p;
-    p.risen = before->risen || r->beats != before->beats;
-    if (r->beats == before->beats && !gap)
-        p.since_us = before->since_us;
-    return p;
-}
-
-static void watch_all(struct membership *m, bool gap, int64_t now_us)
-{
-    struct peer *peers = xcalloc(m->rows.n, sizeof *peers);
-    size_t n = 0;
-    for (size_t i = 0; i < m->rows.n; i++)
-        if (!m->rows.v[i].dead && !uuid_eq(m->rows.v[i].id, m->id))
-            peers[n++] = watch(m, &m->rows.v[i], gap, now_us);
-    free(m->peers);
-    m->peers = peers;
-    m->peer_count = n;
-}
-
-static const struct node_row *row_of(const struct membership *m, struct uuid id)
-{
-    for (size_t i = 0; i < m->rows.n; i++)
-        if (uuid_eq(m->rows.v[i].id, id))
-            return &m->rows.v[i];
-    return NULL;
-}
-
-static bool stands_aside(const struct node_row *r)
-{
-    return str_starts(r->doc, S(STATE("serving")));
-}
-
-/* Any order that is the same for all will do. */
-static bool comes_before(const struct node_row *a, const struct node_row *b)
-{
-    return a->joined_ms != b->joined_ms ? a->joined_ms < b->joined_ms : uuid_cmp(a->id, b->id) < 0;
-}
-
-static enum company look_at_company(const struct membership *m)
-{
-    const struct node_row *self = row_of(m, m->id);
-    bool waits = !self;
-    for (size_t i = 0; i < m->peer_count; i++) {
-        const struct node_row *r = row_of(m, m->peers[i].id);
-        if (m->peers[i].risen && looks_after_tasks(r))
-            return COMPANY_OTHERS;
-        waits = waits || (!stands_aside(r) && (!m->peers[i].risen || comes_before(r, self)));
-    }
-    return waits ? COMPANY_UNKNOWN : COMPANY_NOBODY;
-}
-
-/* The same nodes share as before. Takes them over if not. */
-static bool same_sharers(struct membership *m, struct uuid *nodes, size_t n)
-{
-    bool same = n == m->ready_count && m->sharers && memcmp(nodes, m->sharers, n * sizeof *nodes) == 0;
-    m->ready_count = n;
-    free(m->sharers);
-    m->sharers = nodes;
-    return same;
-}
-
-static void share(struct membership *m)
-{
-    struct uuid *nodes = xcalloc(m->rows.n + 1, sizeof *nodes);
-    struct partitions own = { 0 };
-    size_t n = 0;
-    for (size_t i = 0; i < m->rows.n; i++) {
-        const struct node_row *r = &m->rows.v[i];
-        bool shares = uuid_eq(r->id, m->id) ? m->ready : is_ready(r);
-        if (!r->dead && shares)
-            nodes[n++] = r->id;
-    }
-    bool sharing = n > 1 || (n == 1 && !m->ready);
-    if (same_sharers(m, nodes, n) && sharing == m->sharing)
-        return;
-    if (sharing)
-        own = partitions_share(m->id, nodes, n);
-    bool changed = sharing != m->sharing || memcmp(&own, &m->own, sizeof own) != 0;
-    m->sharing = sharing;
-    m->own = own;
-    if (changed)
-        m->setup.shares_changed(m->setup.context);
-}
-
-/* ---- burials ---- */
-
-static void buried(struct op *op)
-{
-    struct membership *m = op->context;
-    m->burying = false;
-    arena_release(&op->arena);
-    if (op->rc) {
-        log_warn("bury_failed", kv_err(&op->error));
-        return;
-    }
-    m->at_once = true; /* the partitions are shared anew */
-    if (!m->bury.ret_buried)
-        return;
-    log_warn("node_buried", kv_uuid("node", m->bury.node));
-    m->setup.found_dead(m->setup.context);
-}
-
-/* By the slower beat of the two: one that beats more rarely than we do fires for longer, too. */
-static bool is_silent(const struct membership *m, const struct peer *p)
-{
-    int64_t beat_ms = max_of(m->setup.beat_ms, p->beat_ms);
-    return m->asked_us - p->since_us >= DEAD_BEATS * beat_ms * US_PER_MS;
-}
-
-/* One at a time: the next beat is soon. */
-static void bury_silent(struct membership *m)
-{
-    const struct peer *silent = NULL;
-    for (size_t i = 0; i < m->peer_count; i++)
-        if (is_silent(m, &m->peers[i]))
-            silent = &m->peers[i];
-    if (!silent || m->burying)
-        return;
-    m->burying = true;
-    m->bury = (struct op_bury){ .op = { .kind = OP_BURY, .done = buried, .context = m },
-                                .node = silent->id,
-                                .beats = silent->beats,
-                                .now_ms = m->now_ms };
-    arena_init(&m->bury.op.arena, ARENA);
-    writer_submit(m->setup.writer, &m->bury.op);
 }
 
 /* ---- the leader ---- */
@@ -317,7 +98,7 @@ static void ask_for_lease(struct membership *m, int64_t ttl_ms)
                                   .holder = m->id,
                                   .now_ms = m->now_ms,
                                   .ttl_ms = ttl_ms };
-    arena_init(&m->lease.op.arena, ARENA);
+    arena_init(&m->lease.op.arena, MEMBERSHIP_ARENA);
     writer_submit(m->setup.writer, &m->lease.op);
 }
 
@@ -370,20 +151,20 @@ static void heard(struct membership *m, int64_t now_us)
     bool first = !m->joined;
     keep_rows(m, b);
     m->joined = true;
-    m->beats = row_of(m, m->id)->beats;
+    m->beats = peers_row(m, m->id)->beats;
     m->sent_us = m->asked_us;
     m->answered_us = now_us;
     m->worker_slots = b->ret_worker_slots;
     measure(m, b->ret_store_us, now_us);
-    watch_all(m, gap, now_us);
+    peers_watch(m, gap, now_us);
     if (m->company == COMPANY_UNKNOWN)
-        m->company = m->setup.shared ? look_at_company(m) : COMPANY_NOBODY;
+        m->company = m->setup.shared ? peers_company(m) : COMPANY_NOBODY;
     if (first)
         log_info("joined", kv_uuid("node", m->id), kv_i64("others", (int64_t)m->peer_count));
     if (!m->setup.shared)
         return;
-    share(m);
-    bury_silent(m);
+    peers_share(m);
+    peers_bury_silent(m);
     if (b->ret_wished)
         m->setup.wished(m->setup.context);
     if (b->ret_held_by_dead && m->dead_held) /* whoever buried them has had his time */
@@ -452,7 +233,7 @@ static void beat(struct membership *m)
         .alone = !m->setup.shared,
         .leave = m->leaving,
     };
-    arena_init(&m->beat.op.arena, ARENA);
+    arena_init(&m->beat.op.arena, MEMBERSHIP_ARENA);
     m->asked_us = steady_us(m);
     writer_submit(m->setup.writer, &m->beat.op);
 }
@@ -535,7 +316,7 @@ void membership_set_ready(struct membership *m, bool ready)
     if (!m->setup.shared)
         return;
     m->at_once = true;
-    share(m);
+    peers_share(m);
 }
 
 void membership_close(struct membership *m)
