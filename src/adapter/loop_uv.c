@@ -1,5 +1,8 @@
 /* One async handle gathers all wake-ups from other threads. A prepare handle steps the node before the loop waits: the loop
- * turns only when something happened. The timerfd is armed for exactly what the step asked for: an idle loop sleeps for ever. */
+ * turns only when something happened. The timerfd is armed for what the step asked for: an idle loop sleeps for ever.
+ *
+ * A thread that sleeps is woken tens of microseconds late, by the same few nearly every time. So the timer is set as much earlier as three of
+ * four wakings have been late, and the fourth waits the rest of it out. */
 #include "adapter/loop_uv.h"
 
 #include <errno.h>
@@ -9,7 +12,12 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-enum { NEAR_US = 20 }; /* two readings of a corrected clock differ by less */
+enum {
+    NEAR_US = 20,      /* two readings of a corrected clock differ by less */
+    LEAD_MAX_US = 100, /* the most that is waited out, and so the most that a waking can cost in vain */
+    LEAD_RISE_US = 1,  /* one to three: one of four wakings is earlier than that */
+    LEAD_FALL_US = 3,
+};
 
 struct loop_writer {
     struct writer base;
@@ -25,6 +33,7 @@ struct loop {
     uv_poll_t timer;
     int timer_fd;
     int64_t armed_us; /* by the machine's clock; -1: nothing is armed */
+    int64_t lead_us;  /* so much earlier the timer is set */
     struct loop_writer writer;
     pthread_mutex_t lock; /* over the two lists */
     struct list completed, calls;
@@ -100,6 +109,11 @@ static int64_t on_machine_us(struct loop *l, int64_t wake_ms)
     return wake_ms == INT64_MAX ? INT64_MAX : wake_ms * 1000 - clock_ahead_us(l->setup.clock);
 }
 
+static int64_t machine_us(struct loop *l)
+{
+    return clock_wall_us(l->setup.clock) - clock_ahead_us(l->setup.clock);
+}
+
 static void arm(struct loop *l, int64_t wake_ms)
 {
     int64_t wake_us = on_machine_us(l, wake_ms);
@@ -108,10 +122,23 @@ static void arm(struct loop *l, int64_t wake_ms)
     l->armed_us = wake_us;
     struct itimerspec when = { 0 };
     if (wake_us != INT64_MAX) {
-        when.it_value.tv_sec = wake_us / 1000000;
-        when.it_value.tv_nsec = wake_us % 1000000 * 1000 + 1; /* not zero: that would disarm it */
+        int64_t set_us = wake_us - l->lead_us;
+        when.it_value.tv_sec = set_us / 1000000;
+        when.it_value.tv_nsec = set_us % 1000000 * 1000 + 1; /* not zero: that would disarm it */
     }
     timerfd_settime(l->timer_fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &when, NULL);
+}
+
+/* The clock may be set meanwhile: the steady one says when it is enough. */
+static void wait_out(struct loop *l)
+{
+    int64_t begun_us = clock_steady_us(l->setup.clock), early_us = l->armed_us - machine_us(l);
+    if (early_us > LEAD_MAX_US)
+        return;
+    l->lead_us += early_us > 0 ? -LEAD_FALL_US : LEAD_RISE_US;
+    l->lead_us = max_of(min_of(l->lead_us, (int64_t)LEAD_MAX_US), (int64_t)0);
+    while (machine_us(l) < l->armed_us && clock_steady_us(l->setup.clock) - begun_us <= LEAD_MAX_US)
+        continue;
 }
 
 static void on_timer(uv_poll_t *handle, int status, int events)
@@ -121,7 +148,9 @@ static void on_timer(uv_poll_t *handle, int status, int events)
     struct loop *l = handle->data;
     uint64_t expirations;
     ssize_t n = read(l->timer_fd, &expirations, sizeof expirations);
-    (void)n;          /* ECANCELED: somebody set the clock, which is just as good a reason to look */
+    if (n == sizeof expirations && l->armed_us != INT64_MAX)
+        wait_out(l);
+    /* ECANCELED: somebody set the clock, which is just as good a reason to look */
     l->armed_us = -1; /* nothing is armed: not even a time that never comes */
 }
 
