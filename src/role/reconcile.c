@@ -15,6 +15,7 @@
 enum {
     PAGE = 2000,
     PAGE_ARENA = 256 << 20,
+    PAGE_BYTES = 64 << 20,
     MISSING_ARENA = 1 << 30,
     VERDICTS_ARENA = 64 << 20,
     ERRORS_ARENA = 4096,
@@ -234,7 +235,8 @@ static void ask_page(struct reconcile *r)
     r->handed = (struct op_handed){ .op = { .kind = OP_HANDED, .done = handed, .context = r },
                                     .before_ms = r->before_ms,
                                     .after = after,
-                                    .max = PAGE };
+                                    .max = PAGE,
+                                    .max_bytes = PAGE_BYTES };
     arena_init(&r->op.arena, PAGE_ARENA);
     writer_submit(r->setup.writer, &r->op);
 }
