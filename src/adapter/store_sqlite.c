@@ -12,7 +12,7 @@ enum { AUTO_VACUUM_INCREMENTAL = 2 };
 
 #define WAITING "FROM tasks INDEXED BY tasks_waiting WHERE waits_for = ?1 "
 #define HOLDERS "FROM slots AS s CROSS JOIN tasks AS t ON t.id = s.task_id WHERE s.key = ?1"
-#define DUE     "FROM tasks INDEXED BY tasks_due WHERE state = 0 AND kind <> 1 AND lane = ?1 "
+#define DUE     "FROM tasks INDEXED BY tasks_due WHERE " SQL_NEAR "AND lane = ?1 "
 
 /* Claims by nodes that do not live; of a wish, that its task runs as it did when it was made. */
 #define LEFT_BEHIND "FROM claims WHERE node <> ?1 AND node NOT IN (SELECT id FROM nodes WHERE NOT dead) AND hold = 0"
@@ -63,7 +63,11 @@ static const char *const writer_sql[] = {
         "SELECT rid" TASK_COLUMNS_DUE(SQL_NAME) ", gates " DUE "AND due_ms <= ?2 AND (due_ms, id) > (?3, ?4) "
                                                 "ORDER BY due_ms, id",
     [ST_NEXT_DUE] = "SELECT due_ms, id " DUE "ORDER BY due_ms, id",
-    [ST_CLAIM_TASK] = "UPDATE tasks SET state = 3, fence = fence + 1, claim_id = ?2 WHERE rid = ?1",
+    [ST_CLAIM_TASK] = "UPDATE tasks SET state = 3, fence = fence + 1, claim_id = ?2, near = 1 WHERE rid = ?1",
+    [ST_BRING_NEAR] =
+        "UPDATE tasks SET near = 1 WHERE rid IN (SELECT rid FROM tasks INDEXED BY tasks_far WHERE " SQL_FAR
+        "AND due_ms / 86400000 <= ?1 / 86400000 LIMIT ?2)",
+    [ST_FAR_EXISTS] = "SELECT 1 FROM tasks INDEXED BY tasks_far WHERE " SQL_FAR "LIMIT 1",
     [ST_CLAIM_EXISTS] = "SELECT 1 FROM claims WHERE id = ?",
     [ST_CLAIM_INSERT] = "INSERT INTO claims (id, node, held, tasks, hold) VALUES (?, ?, ?, ?, ?)",
     [ST_CLAIM_JOIN] = "UPDATE claims SET held = held + 1, tasks = CAST(tasks || ?2 AS BLOB) WHERE id = ?1",

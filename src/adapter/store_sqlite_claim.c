@@ -253,13 +253,18 @@ static enum err first_due(struct store_sqlite *s, const struct op_claim *op, str
 
 static enum err tell_what_is_left(struct store_sqlite *s, struct op_claim *op, struct error *e)
 {
-    op->ret_next_due_ms = op->ret_next_suspect_ms = INT64_MAX;
+    bool far;
+    if (far_exists(s, &far, e))
+        return e->code;
+    int64_t sight_ms = far ? op->now_ms + CLAIM_SIGHT_MS : INT64_MAX;
+    op->ret_next_due_ms = op->ret_next_suspect_ms = sight_ms;
     for (size_t i = 0; i < op->lane_count; i++) {
         struct lane_quota *q = &op->lanes[i];
         int64_t suspect_ms;
         if (first_due(s, op, q->lane, pool_of(op, false), &q->ret_next_due_ms, e) ||
             first_due(s, op, q->lane, pool_of(op, true), &suspect_ms, e))
             return e->code;
+        q->ret_next_due_ms = min_of(q->ret_next_due_ms, sight_ms);
         op->ret_next_due_ms = min_of(op->ret_next_due_ms, q->ret_next_due_ms);
         op->ret_next_suspect_ms = min_of(op->ret_next_suspect_ms, suspect_ms);
     }
@@ -348,6 +353,8 @@ enum err sqlite_claim(struct store_sqlite *s, struct op *base)
         return node_is_dead(e);
     if (exists)
         return error_set(e, ERR_CONFLICT, "this claim was made before");
+    if (far_before_claim(s, op->now_ms, op->until_ms, e))
+        return e->code;
     struct claiming c = { .op = op,
                           .arena = &base->arena,
                           .gate = { .slots = &s->slots, .now_ms = op->now_ms, .is_picked = claim_is_picked } };

@@ -1,4 +1,5 @@
-/* OP_FORGET: a small batch, found without looking at what stays, and a little of the space it leaves given back.
+/* OP_FORGET: a small batch, found without looking at what stays, a little of the space it leaves given back, and some
+ * of what was far brought near.
  *
  * Executions and idempotency records stand in the order they came, so that the old ones are in front. Tasks do not: those that
  * wait lie between those that are over. So each transaction leaves a note of the tasks that it made final (table `ended`), which
@@ -261,7 +262,7 @@ enum err sqlite_forget(struct store_sqlite *s, struct op *base)
     struct op_forget *op = (struct op_forget *)base;
     struct error *e = &base->error;
     size_t n = 0;
-    bool gave;
+    bool gave, far;
     if (write_ended(s, e)) /* of operations in front of this one */
         return e->code;
     if (forget_oldest(s, ST_FORGET_IDEMPOTENCY, op->idempotency_before_ms, op->max, &n, e) ||
@@ -272,9 +273,9 @@ enum err sqlite_forget(struct store_sqlite *s, struct op *base)
     if (forget_ended(s, &f, e) || forget_dead(s, true, op->tasks_before_ms, op->max - n, &n, e) ||
         forget_dead(s, false, op->dlq_before_ms, op->max - n, &n, e) ||
         forget_oldest(s, ST_FORGET_EXECUTIONS, op->executions_before_ms * 1000, op->max - n, &n, e) ||
-        forget_cluster(s, op, &n, e) || give_back(s, &gave, e))
+        forget_cluster(s, op, &n, e) || give_back(s, &gave, e) || far_upkeep(s, op->now_ms, op->max, &far, e))
         return e->code;
     op->ret_forgotten = n;
-    op->ret_more = n == op->max || gave;
+    op->ret_more = n == op->max || gave || far;
     return ERR_OK;
 }

@@ -200,6 +200,8 @@ enum writer_statement {
     ST_DUE,
     ST_DUE_BEHIND,
     ST_NEXT_DUE,
+    ST_BRING_NEAR,
+    ST_FAR_EXISTS,
     ST_CLAIM_EXISTS,
     ST_CLAIM_TASK,
     ST_CLAIM_INSERT,
@@ -350,6 +352,15 @@ enum err idempotency_take_back(struct store_sqlite *s, int64_t rowid, struct err
 /* A row is final now, or is so still: OP_FORGET finds it by this. Of rows that are not, nothing is noted. */
 void note_ended(struct store_sqlite *s, int64_t rid, enum task_state state, int64_t completed_ms);
 enum err write_ended(struct store_sqlite *s, struct error *e) must_use; /* what was noted and kept so far */
+
+/* ---- what is due in days (store_sqlite_far.c); the terms stand as in its indexes ---- */
+
+#define SQL_NEAR "state = 0 AND kind <> 1 AND (near OR due_ms - created_ms < 259200000) "
+#define SQL_FAR  "state = 0 AND kind <> 1 AND NOT near AND due_ms - created_ms >= 259200000 "
+
+enum err far_before_claim(struct store_sqlite *s, int64_t now_ms, int64_t until_ms, struct error *e) must_use;
+enum err far_upkeep(struct store_sqlite *s, int64_t now_ms, size_t max, bool *ret_more, struct error *e) must_use;
+enum err far_exists(struct store_sqlite *s, bool *ret, struct error *e) must_use;
 
 /* ---- slots (store_sqlite_slots.c, and of claims store_sqlite_gate.c; what is decided, in adapter/store_slots.h) ---- */
 

@@ -2,17 +2,25 @@
  * come due while the server is away, so that it finds them waiting and drains them as fast as it can. */
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 
 #include "base/date.h"
 #include "cli/bench_load.h"
 #include "cli/bench_tasks.h"
 
-enum { WAITING = 1000000, DRAINED_EACH = 11, CREATES = 50000, RUNS = 100000, MARGIN_MS = 3000, READY_POLL_MS = 1 };
+enum {
+    WAITING = 1000000,
+    DRAINED_EACH = 11,
+    CREATES = 50000,
+    ROUNDS = 3,
+    RUNS = 100000,
+    MARGIN_MS = 3000,
+    READY_POLL_MS = 1
+};
 enum { CALM_LOOK_MS = 500, CALM_CPU_US = 10000, CALM_LOOKS_MAX = 120 };
 
 struct rates {
-    double create;
-    struct burst noop;
+    struct burst create, noop;
 };
 
 /* What was done before is still being written from the log to the file when the last answer is long out. */
@@ -28,26 +36,49 @@ static void let_it_calm_down(struct bench *b)
     }
 }
 
+/* Like those that wait: due at random over a month, none of them while this runs. */
+static struct bodies far_tasks(struct bench *b, size_t n)
+{
+    return (struct bodies){
+        .tasks = n, .per_request = BENCH_BATCH, .due_ms = soon(b, DAY_MS), .spread_ms = 30 * DAY_MS, .random_due = true
+    };
+}
+
+static int by_rate(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* A round takes half a second, in which a machine may be busy with something else: the middle one of several counts. */
+static enum err measure_creates(struct bench *b, size_t n, struct burst *ret, struct error *e)
+{
+    double rates[ROUNDS];
+    int64_t before_us = bench_server_cpu_us(&b->server);
+    for (size_t i = 0; i < ROUNDS; i++) {
+        struct bodies more = far_tasks(b, n);
+        if (create_tasks(b, &more, BATCH_CONNECTIONS, &rates[i], e))
+            return e->code;
+    }
+    qsort(rates, ROUNDS, sizeof *rates, by_rate);
+    ret->rate = rates[ROUNDS / 2];
+    ret->cpu_us = (double)(bench_server_cpu_us(&b->server) - before_us) / (double)(ROUNDS * n);
+    return ERR_OK;
+}
+
 static enum err measure(struct bench *b, size_t n, struct rates *ret, struct error *e)
 {
     let_it_calm_down(b);
-    struct bodies more = { .tasks = min_of(n, (size_t)CREATES),
-                           .per_request = BENCH_BATCH,
-                           .due_ms = soon(b, 30 * DAY_MS) };
-    if (create_tasks(b, &more, BATCH_CONNECTIONS, &ret->create, e))
-        return e->code;
-    return run_burst(b, min_of(n, (size_t)RUNS), &ret->noop, e);
+    return measure_creates(b, min_of(n, (size_t)CREATES), &ret->create, e)
+               ? e->code
+               : run_burst(b, min_of(n, (size_t)RUNS), &ret->noop, e);
 }
 
 /* n, and so many more as will be drained. */
 static enum err fill(struct bench *b, struct bodies *w, size_t n, double rate, struct error *e)
 {
-    *w = (struct bodies){ .tasks = n + n / (DRAINED_EACH - 1),
-                          .per_request = BENCH_BATCH,
-                          .due_ms = soon(b, DAY_MS),
-                          .spread_ms = 30 * DAY_MS,
-                          .random_due = true,
-                          .soon_each = DRAINED_EACH };
+    *w = far_tasks(b, n + n / (DRAINED_EACH - 1));
+    w->soon_each = DRAINED_EACH;
     w->soon_ms = soon(b, MARGIN_MS + (int64_t)(3000 * (double)w->tasks / rate)); /* it gets slower as it fills */
     double filling;
     if (create_tasks(b, w, BATCH_CONNECTIONS, &filling, e))
@@ -111,9 +142,9 @@ static enum err restart_and_drain(struct bench *b, const struct bodies *w, struc
 
 static void compare(struct bench *b, const struct rates *few, const struct rates *all)
 {
-    add_figure(b, "create, few waiting", "tasks/s", few->create);
-    add_figure(b, "create, all waiting", "tasks/s", all->create);
-    add_figure(b, "  ratio", "%", 100 * all->create / few->create);
+    add_burst(b, "create, few waiting", &few->create);
+    add_burst(b, "create, all waiting", &all->create);
+    add_figure(b, "  ratio", "%", 100 * all->create.rate / few->create.rate);
     add_burst(b, "noop, few waiting", &few->noop);
     add_burst(b, "noop, all waiting", &all->noop);
     add_figure(b, "  ratio", "%", 100 * all->noop.rate / few->noop.rate);
@@ -124,7 +155,7 @@ enum err bench_pending(struct bench *b, struct error *e)
     size_t n = tasks_wanted(b, WAITING);
     struct rates few, all;
     struct bodies waiting;
-    if (measure(b, n, &few, e) || fill(b, &waiting, n, few.create, e))
+    if (measure(b, n, &few, e) || fill(b, &waiting, n, few.create.rate, e))
         return e->code;
     int64_t filled_kib = bench_server_rss_kib(&b->server);
     if (restart_and_drain(b, &waiting, e) || measure(b, n, &all, e))

@@ -54,7 +54,8 @@ struct op_insert {
  * Lanes are served in the order they are given, none of them twice, and ret has that order too. A task's bytes are those of
  * its payload and its target_config; the task with which their sum reaches max_bytes is the last one taken, so a task of any
  * size is. What was left for later, by a quota or otherwise, counts in ret_next_due_ms; what no claim would ever take does
- * not. A node that is marked dead (OP_BURY) claims nothing: ERR_CONFLICT, field "node".
+ * not; and what is due later than CLAIM_SIGHT_MS from now may count as if it were due then, also in a lane that has none such: whoever is
+ * told that time or a later one looks again then. A node that is marked dead (OP_BURY) claims nothing: ERR_CONFLICT, field "node".
  *
  * With `own`, tasks of other partitions are left to others until they are help_after_ms overdue: they are taken only if
  * due_ms + help_after_ms <= now_ms, and count in ret_next_due_ms as if that sum were their due_ms. Of suspects the same holds.
@@ -628,6 +629,7 @@ enum {
     STORE_BATCH_MAX = 4096,
     CLAIM_MAX = 8192,
     CLAIM_GATED_MAX = 1000,
+    CLAIM_SIGHT_MS = 86400000,
     LIST_MAX = 1000,
     DEDUPE_KEY_MAX = 256,
     MISSED_ALL_MAX = 10000,

@@ -42,14 +42,22 @@ static bool same_settlements(const struct op_settle *a, const struct op_settle *
     return true;
 }
 
+/* What is due beyond their sight stores need not tell apart. */
+static int64_t in_sight(const struct op_claim *op, int64_t due_ms)
+{
+    return min_of(due_ms, op->now_ms + CLAIM_SIGHT_MS);
+}
+
 static bool same_lanes(const struct op_claim *a, const struct op_claim *b, char why[WHY_MAX])
 {
     for (size_t i = 0; i < a->lane_count; i++)
         if (!number_same("taken of a lane", a->lanes[i].ret_taken, b->lanes[i].ret_taken) ||
-            !number_same("a lane's next due", a->lanes[i].ret_next_due_ms, b->lanes[i].ret_next_due_ms))
+            !number_same("a lane's next due", in_sight(a, a->lanes[i].ret_next_due_ms),
+                         in_sight(b, b->lanes[i].ret_next_due_ms)))
             return false;
-    return number_same("claim's next due", a->ret_next_due_ms, b->ret_next_due_ms) &&
-           number_same("claim's next suspect", a->ret_next_suspect_ms, b->ret_next_suspect_ms);
+    return number_same("claim's next due", in_sight(a, a->ret_next_due_ms), in_sight(b, b->ret_next_due_ms)) &&
+           number_same("claim's next suspect", in_sight(a, a->ret_next_suspect_ms),
+                       in_sight(b, b->ret_next_suspect_ms));
 }
 
 static bool same_replaced(const struct op_claim *a, const struct op_claim *b, char why[WHY_MAX])

@@ -1,4 +1,5 @@
 /* Makes operations up; see store_model.h. What they point at lives in the model's arena until the next batch. */
+#include "base/date.h"
 #include "store_model.h"
 
 const char *const model_queues[2] = { "a", "b" };
@@ -124,6 +125,10 @@ static struct task make_task(struct model *m)
         .created_ms = m->now_ms,
         .updated_ms = m->now_ms,
     };
+    if (chance(m, 10))
+        t.created_ms -= (int64_t)below(m, 6 * DAY_MS); /* it was due in days when it was made */
+    else if (chance(m, 5))
+        t.due_ms += (int64_t)below(m, 6 * DAY_MS);
     t.scheduled_ms = t.due_ms;
     set_key(m, &t);
     if (t.kind == TASK_RECURRING) {

@@ -10,7 +10,7 @@ int main(int argc, char **argv)
                                               &catalog_tests, &forget_tests, &causes_tests,  &growth_tests,
                                               &slot_tests,    &line_tests,   &overlap_tests, &suspect_tests,
                                               &limits_tests,  &node_tests,   &share_tests,   &partition_tests,
-                                              &hand_tests,    &lease_tests,  &worker_tests };
+                                              &hand_tests,    &lease_tests,  &worker_tests,  &far_tests };
     struct CMUnitTest tests[512];
     size_t n = 0;
     for (size_t i = 0; i < array_count(areas); i++) {

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include "adapter/store_sqlite_migrations.h"
+#include "base/date.h"
 
 /* ---- what lasts ---- */
 
@@ -338,15 +339,15 @@ static void a_newer_schema_is_refused(void **state)
     edit_file(f, "INSERT INTO migrations (version, name, applied_ms) VALUES (9000, 'later', 5)");
     struct error e = { 0 };
     assert_int_equal(store_sqlite_open(f->directory, &f->store, &e), ERR_INVALID);
-    assert_says(&e, "has schema version 9000, this belfry knows up to 4: use a newer belfry");
+    assert_says(&e, "has schema version 9000, this belfry knows up to 5: use a newer belfry");
     struct store_migration *v;
     size_t count;
     assert_ok(store_sqlite_migrations(f->directory, &f->arena, &v, &count, &e), &e);
-    assert_int_equal(count, 5);
+    assert_int_equal(count, 6);
     assert_true(v[0].known && v[0].applied);
-    assert_int_equal(v[4].version, 9000);
-    assert_str(v[4].name, "later");
-    assert_true(!v[4].known && v[4].applied && v[4].applied_ms == 5);
+    assert_int_equal(v[5].version, 9000);
+    assert_str(v[5].name, "later");
+    assert_true(!v[5].known && v[5].applied && v[5].applied_ms == 5);
 }
 
 static void a_row_we_did_not_write_fails_only_who_reads_it(void **state)
@@ -400,7 +401,7 @@ static void migrations_go_down_and_up_again(void **state)
     struct store_migration *v;
     size_t count;
     assert_ok(store_sqlite_migrations(f->directory, &f->arena, &v, &count, &e), &e);
-    assert_int_equal(count, 4);
+    assert_int_equal(count, 5);
     assert_str(v[0].name, "spine");
     assert_str(v[1].name, "one_node");
     assert_str(v[2].name, "nodes");
@@ -417,10 +418,10 @@ static void migrations_go_down_and_up_again(void **state)
 
     assert_ok(store_sqlite_migrate(f->directory, 0, 5, &e), &e);
     assert_ok(store_sqlite_migrations(f->directory, &f->arena, &v, &count, &e), &e);
-    assert_int_equal(count, 4);
+    assert_int_equal(count, 5);
     assert_false(v[0].applied || v[1].applied);
-    assert_int_equal(store_sqlite_migrate(f->directory, 5, 5, &e), ERR_INVALID);
-    assert_says(&e, "there is no schema version 5: this belfry knows up to 4");
+    assert_int_equal(store_sqlite_migrate(f->directory, 6, 5, &e), ERR_INVALID);
+    assert_says(&e, "there is no schema version 6: this belfry knows up to 5");
 
     open_store(f);
     assert_int_equal(get(f, t.id, &t), ERR_NOT_FOUND);
@@ -428,6 +429,38 @@ static void migrations_go_down_and_up_again(void **state)
     assert_int_equal(claim(f).n, 1);
     assert_ok(store_sqlite_migrations(f->directory, &f->arena, &v, &count, &e), &e);
     assert_true(v[0].applied && v[0].applied_ms == 0);
+}
+
+static size_t how_many_are_there(struct fixture *f, const struct task *v, size_t n)
+{
+    size_t there = 0;
+    struct task t;
+    for (size_t i = 0; i < n; i++)
+        there += get(f, v[i].id, &t) == ERR_OK;
+    return there;
+}
+
+static void upkeep_brings_a_few_near_two_days_before_their_day(void **state)
+{
+    struct fixture *f = *state;
+    struct task v[5];
+    open_store(f);
+    for (size_t i = 0; i < array_count(v); i++) {
+        v[i] = plain_task(f);
+        v[i].created_ms = NOW_MS;
+        v[i].due_ms = NOW_MS + 10 * DAY_MS;
+    }
+    insert(f, v, array_count(v));
+    struct op_forget op = { .op.kind = OP_FORGET, .now_ms = NOW_MS + 7 * DAY_MS, .max = 2 };
+    apply(f, &op.op);
+    assert_false(op.ret_more);
+    op.now_ms = NOW_MS + 8 * DAY_MS;
+    apply(f, &op.op);
+    assert_true(op.ret_more);
+    close_store(f);
+    edit_file(f, "DELETE FROM tasks WHERE near");
+    open_store(f);
+    assert_int_equal(how_many_are_there(f, v, array_count(v)), 3);
 }
 
 static struct tasks lease(struct fixture *f)
@@ -697,6 +730,7 @@ int main(void)
         T(a_row_we_did_not_write_fails_only_who_reads_it),
         T(a_claim_that_meets_such_a_row_fails_alone),
         T(migrations_go_down_and_up_again),
+        T(upkeep_brings_a_few_near_two_days_before_their_day),
         T(leases_go_down_and_up_with_data_in_place),
         T(a_migration_that_fails_changes_nothing),
         T(a_claims_row_goes_with_its_last_task),
