@@ -315,9 +315,20 @@ static bool is_time(const struct reconcile *r)
     return r->round_at_ms <= r->now_ms && r->answers && r->has_epoch && !r->stopped;
 }
 
+/* What it has asked so far says nothing of the queue as it is now: the next one does not wait for the rest. */
+static bool is_outdated(const struct reconcile *r)
+{
+    return (r->phase == PAGES || r->phase == CHECK) && r->state.epoch != r->round_epoch;
+}
+
 /* One step of the round, if it is time for one. */
 static void go_on(struct reconcile *r)
 {
+    if (is_outdated(r)) {
+        r->phase = REST;
+        r->n = 0;
+        return;
+    }
     if (r->phase == REST && is_time(r) && r->setup.is_leader(r->setup.context))
         begin_round(r);
     switch (r->phase) {
