@@ -24,7 +24,7 @@ enum column_kind {
 };
 
 /* X(column, kind, member, max), in the order of the statements. */
-#define TASK_COLUMNS_DUE(X)                                                                                            \
+#define TASK_COLUMNS_SHORT(X)                                                                                          \
     X(id, COL_UUID, id, 0)                                                                                             \
     X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
     X(state, COL_INT, state, TASK_EXPIRED)                                                                             \
@@ -56,7 +56,10 @@ enum column_kind {
     X(task_type, COL_TEXT, task_type, 0)                                                                               \
     X(retry, COL_RETRY, retry, 0)                                                                                      \
     X(schedule, COL_SCHEDULE, schedule, 0)                                                                             \
-    X(last_error, COL_TEXT, last_error, 0)                                                                             \
+    X(last_error, COL_TEXT, last_error, 0)
+
+#define TASK_COLUMNS_DUE(X)                                                                                            \
+    TASK_COLUMNS_SHORT(X)                                                                                              \
     X(target_config, COL_TEXT, target_config, 0)                                                                       \
     X(extra, COL_TEXT, extra, 0)                                                                                       \
     X(payload, COL_TEXT, payload, 0)                                                                                   \
@@ -158,6 +161,9 @@ struct task_lease {
 
 /* In a statement's text: the columns. A leading column keeps the commas right. */
 #define SQL_NAME(column, kind, member, max) ", " #column
+
+/* What OP_HANDED tells of target_config; `of` is "" or the table's name and a dot. */
+#define HANDED_CONFIG(of) "CASE WHEN " of "delivery = 1 THEN " of "target_config END"
 
 /* Where a column of tasks stands in "SELECT rid" TASK_COLUMNS(SQL_NAME), and as a parameter behind the first one, rid. */
 enum task_column {

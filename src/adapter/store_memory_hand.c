@@ -45,6 +45,26 @@ static void pick_handed(const struct claim *c, const struct handed_place *after,
         qsort(p->v + before, p->n - before, sizeof *p->v, by_id);
 }
 
+/* As many of them as may be told of, without what is left out. */
+static enum err copy_handed(const struct picks *p, struct op_handed *op)
+{
+    struct task *v = arena_alloc(&op->op.arena, min_of(p->n, op->max) * sizeof *v);
+    size_t n = 0, bytes = 0;
+    bool fits = v;
+    for (; fits && n < min_of(p->n, op->max) && handed_goes_on(op, bytes); n++) {
+        struct task t = *p->v[n];
+        t.payload = t.extra = (struct str){ 0 };
+        t.target_config = handed_has_config(&t) ? t.target_config : (struct str){ 0 };
+        bytes += t.target_config.n;
+        fits = task_copy(&op->op.arena, &t, &v[n]);
+    }
+    if (!fits)
+        return error_set(&op->op.error, ERR_LIMIT, "the answer is larger than the memory set aside for it");
+    op->ret = (struct tasks){ v, n };
+    op->ret_more = n < p->n;
+    return ERR_OK;
+}
+
 enum err memory_handed(struct store_memory *s, struct op *base)
 {
     struct op_handed *op = container_of(base, struct op_handed, op);
@@ -60,12 +80,7 @@ enum err memory_handed(struct store_memory *s, struct op *base)
     for (size_t i = 0; i < n && p.n <= op->max; i++)
         pick_handed(claims[i], &op->after, &p);
     free(claims);
-    bool more = p.n > op->max;
-    p.n = min_of(p.n, op->max);
-    if (picks_copy(&p, &base->arena, &op->ret, &base->error))
-        return base->error.code;
-    op->ret_more = more;
-    return ERR_OK;
+    return copy_handed(&p, op);
 }
 
 enum err memory_running(struct store_memory *s, struct op *base)

@@ -7,16 +7,21 @@
 static const struct pg_statement hold_node = { "hand_node", "SELECT dead FROM nodes WHERE id = $1 FOR KEY SHARE" };
 static const struct pg_statement own_claims = { "hand_own", "SELECT id FROM claims WHERE id = ANY ($2) AND node = $1" };
 /* One claim after the other and in it one task after the other, until there are enough: no order is asked for at the end, for which all
- * would have to be looked at. A claim may name a task twice. */
+ * would have to be looked at. A claim may name a task twice. `bytes` are those of the target_configs before it; where they are too many
+ * its own is left where it is, to be told of by the next page. */
 static const struct pg_statement list_handed = {
     "handed",
-    "SELECT " TASK_OF_T
-    " FROM (SELECT id, tasks FROM claims WHERE hold = 1 AND id < $1 AND ($2 IS NULL OR id >= $2) ORDER BY id) AS c "
-    "CROSS JOIN LATERAL (SELECT DISTINCT u.task FROM unnest(c.tasks) AS u(task) WHERE $2 IS NULL OR c.id > $2 OR u.task > $3 "
-    "ORDER BY u.task) AS x "
-    "CROSS JOIN LATERAL (SELECT * FROM tasks WHERE id = x.task AND state = 3 AND claim_id = c.id OFFSET 0) AS t "
-    "LIMIT $4",
+    "SELECT t.part" TASK_COLUMNS_SHORT(SQL_OF_T) ", CASE WHEN t.bytes < $5 THEN t.handed_config END, NULL, NULL, t.needs" TASK_COLUMNS_REST(
+        SQL_OF_T) ", t.bytes < $5 FROM (SELECT h.*, coalesce(sum(octet_length(h.handed_config)) "
+                  "OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS bytes FROM (SELECT t.*, " HANDED_CONFIG(
+                      "t.") " AS handed_config "
+                            "FROM (SELECT id, tasks FROM claims WHERE hold = 1 AND id < $1 AND ($2 IS NULL OR id >= $2) ORDER BY id) AS c "
+                            "CROSS JOIN LATERAL (SELECT DISTINCT u.task FROM unnest(c.tasks) AS u(task) WHERE $2 IS NULL OR c.id > $2 OR u.task > $3 "
+                            "ORDER BY u.task) AS x "
+                            "CROSS JOIN LATERAL (SELECT * FROM tasks WHERE id = x.task AND state = 3 AND claim_id = c.id OFFSET 0) AS t "
+                            "LIMIT $4) AS h) AS t",
 };
+enum { HANDED_FITS = AT_calendar + 1 };
 static const struct pg_statement which_run = {
     "running",
     "SELECT x.place FROM unnest($1, $2) WITH ORDINALITY AS x(task, fence, place) "
@@ -54,9 +59,12 @@ enum err postgres_handed(struct store_postgres *s, struct op *base)
     pg_add_uuid(p, op->after.claim);
     pg_add_uuid(p, op->after.task);
     pg_add_i64(p, (int64_t)op->max + 1);
+    pg_add_i64(p, op->max_bytes ? (int64_t)op->max_bytes : INT64_MAX);
     if (pg_run(&s->conn, &list_handed, p, &r, e))
         return e->code;
-    size_t n = min_of((size_t)r.rows, op->max);
+    size_t n = 0;
+    while (n < min_of((size_t)r.rows, op->max) && pg_bool(&r, (int)n, HANDED_FITS))
+        n++;
     if (pg_read_tasks(s, &r, n, &base->arena, &op->ret, e))
         return e->code;
     op->ret_more = (size_t)r.rows > n;

@@ -53,6 +53,8 @@ static const char *const writer_sql[] = {
     [ST_SETTLE_GUARDS] = "SELECT rid, tenant_id, state, fence, deleted, claim_id, losses, lane, gates IS NOT NULL "
                          "FROM tasks WHERE id = ?",
     [ST_TASK_BY_RID] = "SELECT rid" TASK_COLUMNS(SQL_NAME) " FROM tasks WHERE rid = ?",
+    [ST_HANDED_BY_RID] = "SELECT rid" TASK_COLUMNS_SHORT(SQL_NAME) ", " HANDED_CONFIG(
+        "") ", NULL, NULL, needs" TASK_COLUMNS_REST(SQL_NAME) " FROM tasks WHERE rid = ?",
     [ST_TASK_REPLACE] = "REPLACE INTO tasks (rid" TASK_COLUMNS(SQL_NAME) ") VALUES (?" TASK_COLUMNS(SQL_MARK) ")",
     [ST_TASK_DELETE] = "DELETE FROM tasks WHERE rid = ?",
     /* claims */

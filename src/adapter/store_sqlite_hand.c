@@ -109,41 +109,49 @@ static int by_place(const void *a, const void *b)
     return order ? order : uuid_cmp(x->id, y->id);
 }
 
-static enum err read_tasks(struct store_sqlite *s, const struct handed *v, size_t n, struct arena *a, struct error *e)
+static enum err read_task(struct store_sqlite *s, const struct handed *h, size_t at, struct arena *a, struct error *e)
 {
-    sqlite3_stmt *st = writer_stmt(s, ST_TASK_BY_RID);
-    enum err rc = ERR_OK;
-    for (size_t i = 0; !rc && i < n; i++) {
-        bool row;
-        sqlite3_bind_int64(st, 1, v[i].rid);
-        rc = conn_step(&s->conn, st, &row, e);
-        if (!rc)
-            rc = row ? scratch_read(s, st, i, a, e) : conn_corrupt(&s->conn, "a task that runs is not there", e);
-        sqlite3_reset(st);
-    }
+    sqlite3_stmt *st = writer_stmt(s, ST_HANDED_BY_RID);
+    bool row;
+    sqlite3_bind_int64(st, 1, h->rid);
+    enum err rc = conn_step(&s->conn, st, &row, e);
+    if (!rc)
+        rc = row ? scratch_read(s, st, at, a, e) : conn_corrupt(&s->conn, "a task that runs is not there", e);
+    sqlite3_reset(st);
     return rc;
+}
+
+/* As many as may be told of. */
+static enum err read_tasks(struct store_sqlite *s, const struct handed_list *all, struct op_handed *op)
+{
+    struct error *e = &op->op.error;
+    size_t n = 0;
+    for (size_t bytes = 0; n < min_of(all->n, op->max) && handed_goes_on(op, bytes); n++) {
+        if (read_task(s, &all->v[n], n, &op->op.arena, e))
+            return e->code;
+        bytes += s->scratch[n].target_config.n;
+    }
+    if (scratch_take(s, n, &op->op.arena, &op->ret, e))
+        return e->code;
+    op->ret_more = n < all->n;
+    return ERR_OK;
 }
 
 enum err sqlite_handed(struct store_sqlite *s, struct op *base)
 {
     struct op_handed *op = (struct op_handed *)base;
-    struct error *e = &base->error;
     struct handed_list all = { .op = op };
     struct uuid before = uuid_floor(op->before_ms);
     sqlite3_stmt *st = writer_stmt(s, ST_CLAIMS_HANDED);
     sqlite3_bind_blob(st, 1, before.b, sizeof before.b, SQLITE_STATIC);
     sqlite3_bind_blob(st, 2, op->after.claim.b, sizeof op->after.claim.b, SQLITE_STATIC);
-    enum err rc = each_handed(s, st, gather, &all, e);
-    size_t n = min_of(all.n, op->max);
+    enum err rc = each_handed(s, st, gather, &all, &base->error);
     if (all.n)
         qsort(all.v, all.n, sizeof *all.v, by_place);
     if (!rc)
-        rc = read_tasks(s, all.v, n, &base->arena, e);
+        rc = read_tasks(s, &all, op);
     free(all.v);
-    if (rc || scratch_take(s, n, &base->arena, &op->ret, e))
-        return e->code;
-    op->ret_more = all.n > n;
-    return ERR_OK;
+    return rc;
 }
 
 /* ---- OP_RUNNING ---- */

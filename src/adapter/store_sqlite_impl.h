@@ -194,6 +194,7 @@ enum writer_statement {
     ST_TASK_GUARDS,
     ST_SETTLE_GUARDS,
     ST_TASK_BY_RID,
+    ST_HANDED_BY_RID,
     ST_TASK_REPLACE,
     ST_TASK_DELETE,
     ST_DUE,

@@ -165,6 +165,31 @@ static int64_t look_ahead(struct visit *v, int64_t cursor_ms)
     return cursor_ms;
 }
 
+/* A run that is skipped or expires comes back to max_runs, and only at its due time or later. */
+static bool runs_may_come_back(const struct task *t)
+{
+    enum overlap o = t->schedule.overlap;
+    return t->schedule.max_runs && (o == OVERLAP_SKIP || o == OVERLAP_QUEUE_ONE || t->expires_after_ms);
+}
+
+/* As many as may run are made: the cursor stays behind the last of them, so that none is passed over should one of them come back. In
+ * time for the next the task is looked at again, then now and then, and some seconds after the last it has ended. */
+static void wait_for_the_end(struct visit *v, int64_t cursor_ms)
+{
+    struct spawn_plan *plan = v->plan;
+    struct occurrence next;
+    bool has_next = recurrence_next(v->rule, cursor_ms, &next);
+    if (plan->occurrences.n && cursor_ms < v->now_ms) /* what was missed is due only now */
+        cursor_ms = has_next ? max_of(cursor_ms, min_of(next.at_ms, v->now_ms)) : v->now_ms;
+    int64_t end_ms = cursor_ms + SPAWN_PATIENCE_MS;
+    bool awaits = has_next && runs_may_come_back(v->task);
+    plan->cursor_ms = cursor_ms;
+    plan->ended = plan->occurrences.n == 0 && v->now_ms >= (awaits ? end_ms : cursor_ms);
+    plan->look_ms = end_ms;
+    if (awaits)
+        plan->look_ms = min_of(end_ms, max_of(next.at_ms - SPAWN_LEAD_MS, v->now_ms + SPAWN_LEAD_MS));
+}
+
 enum err spawn_plan(const struct task *recurring, const struct recurrence *rule, int64_t now_ms, int64_t until_ms,
                     struct arena *a, struct spawn_plan *ret, struct error *e)
 {
@@ -189,12 +214,10 @@ enum err spawn_plan(const struct task *recurring, const struct recurrence *rule,
         return error_set(e, ERR_LIMIT, "too little memory to spawn occurrences");
 
     struct occurrence next;
-    if (v.runs_left > 0 && recurrence_next(rule, cursor_ms, &next))
-        ret->cursor_ms = ret->more ? cursor_ms : next.at_ms;
-    else if (ret->occurrences.n == 0)
-        ret->ended = true; /* the visit after the last fire: nothing was left */
+    if (v.runs_left <= 0 || !recurrence_next(rule, cursor_ms, &next))
+        wait_for_the_end(&v, cursor_ms);
     else
-        ret->cursor_ms = cursor_ms + (until_ms - now_ms); /* comes into view once the last has fired */
+        ret->cursor_ms = ret->more ? cursor_ms : next.at_ms;
     return ERR_OK;
 }
 

@@ -6,8 +6,10 @@
 #include "core/task.h"
 
 enum {
-    SPAWN_MAX = 200,      /* occurrences a visit: what is left is made at the next, at once */
-    SPAWN_GRACE_MS = 1000 /* later than that counts as missed */
+    SPAWN_MAX = 200,       /* occurrences a visit: what is left is made at the next, at once */
+    SPAWN_GRACE_MS = 1000, /* later than that counts as missed */
+    SPAWN_LEAD_MS = 500,   /* before one that may stand in for a skipped one: that was due a second earlier, at least */
+    SPAWN_PATIENCE_MS = 5000 /* after the last: by then it runs, or was skipped */
 };
 
 struct spawn_plan {
@@ -16,6 +18,7 @@ struct spawn_plan {
     int64_t runs, skipped;    /* to add to the task's counts */
     bool ended;               /* nothing is left: the task is COMPLETED */
     bool more;                /* the visit was cut short: come again at once */
+    int64_t look_ms; /* not 0: as many as may run are made: look again then, not when the cursor comes into view */
 };
 
 /* Occurrences with at_ms < until_ms from the cursor on. A moment more than SPAWN_GRACE_MS before now_ms counts as missed. */

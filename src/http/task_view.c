@@ -9,13 +9,15 @@ static void kv_raw(struct jw *w, const char *name, struct str v)
 }
 
 /* The next occurrence is a row of its own from some seconds before its time on, and the cursor is past it then: the rule knows
- * better. */
+ * better. Once the last has had its time, the task is about to end. */
 static int64_t next_occurrence(const struct task *t, const struct task_context *c)
 {
     struct recurrence rule;
     struct occurrence next;
     cleanup_with(rule_base_release) struct rule_base base = { 0 };
     bool ahead = c->zones && t->cursor_ms > c->now_ms;
+    if (!ahead && t->schedule.max_runs && t->runs_count >= t->schedule.max_runs)
+        return INT64_MAX;
     if (!ahead || task_rule(t, c->zones, c->book, &rule, &base, NULL) || !recurrence_next(&rule, c->now_ms, &next))
         return t->cursor_ms;
     return min_of(next.at_ms, t->cursor_ms);

@@ -19,7 +19,9 @@ struct op_hand {
 };
 
 /* OP_HANDED: RUNNING tasks of handed claims that are no leases, made (uuid_time_ms of the claim) before before_ms; claim by claim and in it
- * task by task, by their ids; those behind `after`, at most max: for who asks the queue whether it still knows them. */
+ * task by task, by their ids; those behind `after`, at most max: for who asks the queue whether it still knows them, and settles what it
+ * does not. So there is no payload or extra in them, and a target_config only in those that may run but once, whose failure has a cause.
+ * Tasks are of any size: one is told of only if the target_configs of those before it have fewer than max_bytes together. */
 struct handed_place {
     struct uuid claim, task;
 };
@@ -29,9 +31,21 @@ struct op_handed {
     int64_t before_ms;
     struct handed_place after; /* nil: from the first on */
     size_t max;
+    size_t max_bytes; /* 0: whatever they have */
     struct tasks ret;
     bool ret_more;
 };
+
+/* Whether the next may be told of as well: `bytes` are those of the target_configs so far. */
+static inline bool handed_goes_on(const struct op_handed *op, size_t bytes)
+{
+    return op->max_bytes == 0 || bytes < op->max_bytes;
+}
+
+static inline bool handed_has_config(const struct task *t)
+{
+    return t->delivery == DELIVER_AT_MOST_ONCE;
+}
 
 /* OP_RUNNING: which of these tasks are RUNNING under just that fence still. */
 struct op_running {

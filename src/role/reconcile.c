@@ -15,6 +15,7 @@
 enum {
     PAGE = 2000,
     PAGE_ARENA = 256 << 20,
+    PAGE_BYTES = 64 << 20,
     MISSING_ARENA = 1 << 30,
     VERDICTS_ARENA = 64 << 20,
     ERRORS_ARENA = 4096,
@@ -234,7 +235,8 @@ static void ask_page(struct reconcile *r)
     r->handed = (struct op_handed){ .op = { .kind = OP_HANDED, .done = handed, .context = r },
                                     .before_ms = r->before_ms,
                                     .after = after,
-                                    .max = PAGE };
+                                    .max = PAGE,
+                                    .max_bytes = PAGE_BYTES };
     arena_init(&r->op.arena, PAGE_ARENA);
     writer_submit(r->setup.writer, &r->op);
 }
@@ -313,9 +315,20 @@ static bool is_time(const struct reconcile *r)
     return r->round_at_ms <= r->now_ms && r->answers && r->has_epoch && !r->stopped;
 }
 
+/* What it has asked so far says nothing of the queue as it is now: the next one does not wait for the rest. */
+static bool is_outdated(const struct reconcile *r)
+{
+    return (r->phase == PAGES || r->phase == CHECK) && r->state.epoch != r->round_epoch;
+}
+
 /* One step of the round, if it is time for one. */
 static void go_on(struct reconcile *r)
 {
+    if (is_outdated(r)) {
+        r->phase = REST;
+        r->n = 0;
+        return;
+    }
     if (r->phase == REST && is_time(r) && r->setup.is_leader(r->setup.context))
         begin_round(r);
     switch (r->phase) {

@@ -70,6 +70,11 @@ static int64_t in_time_for(const struct spawner *s, int64_t cursor_ms)
     return cursor_ms - s->setup.ahead_ms / 2;
 }
 
+static void look_later(struct spawner *s, const struct spawn_plan *plan)
+{
+    look_at(s, plan->look_ms ? plan->look_ms : in_time_for(s, plan->cursor_ms), plan->cursor_ms);
+}
+
 /* It could not be spawned: passed over until trouble_at, or, with its cursor, only until the next visit. */
 static void leave_behind(struct spawner *s, int64_t cursor_ms)
 {
@@ -110,7 +115,7 @@ static void spawn_done(struct op *op)
         if (sp->plan.more)
             look_at(s, s->now_ms, sp->plan.cursor_ms);
         else if (!sp->plan.ended)
-            look_at(s, in_time_for(s, sp->plan.cursor_ms), sp->plan.cursor_ms);
+            look_later(s, &sp->plan);
     } else if (op->rc == ERR_CONFLICT) { /* a user's change: whether he nudges or not, and wherever its cursor is now */
         look_at(s, s->now_ms, 0);
     } else {
@@ -161,6 +166,11 @@ static void spawn_one(struct spawner *s, const struct task *t)
     if (!plan_spawn(s, t, sp, &e)) {
         log_error("spawn_impossible", kv_uuid("task", t->id), kv_err(&e));
         leave_behind(s, INT64_MAX);
+        spawning_free(sp);
+        return;
+    }
+    if (sp->plan.look_ms && !sp->plan.ended && sp->plan.occurrences.n == 0) {
+        look_later(s, &sp->plan);
         spawning_free(sp);
         return;
     }

@@ -50,7 +50,8 @@ void model_make_handed(struct model *m, union any_op *op)
 {
     op->handed = (struct op_handed){ .op.kind = OP_HANDED,
                                      .before_ms = m->now_ms + prng_between(&m->random, -100, 20),
-                                     .max = chance(m, 50) ? 1 + below(m, 6) : 1000 };
+                                     .max = chance(m, 50) ? 1 + below(m, 6) : 1000,
+                                     .max_bytes = chance(m, 50) ? 1 + below(m, 100) : 0 };
     if (chance(m, 50))
         op->handed.after = (struct handed_place){ some_running(m).claim, some_running(m).id };
 }

@@ -1,4 +1,6 @@
 /* OP_HAND, OP_HANDED and OP_RUNNING: what a queue has, whatever becomes of who put it there. */
+#include <stdlib.h>
+
 #include "store_fleet.h"
 
 static struct task claimed_by(struct world *w, struct uuid node)
@@ -118,6 +120,7 @@ static void what_was_handed_comes_claim_by_claim_in_pages(void **state)
     assert_tasks(&first.ret, &v[2].id, &v[3].id, &v[0].id);
     assert_true(first.ret_more);
     struct task now = get(w, v[2].id);
+    now.payload = now.extra = now.target_config = S(""); /* what settling it does not need */
     assert_same_task(&now, &first.ret.v[0]);
     struct op_handed second = handed_behind(w, INT64_MAX, (struct handed_place){ claims[1], v[0].id }, 3);
     assert_tasks(&second.ret, &v[1].id);
@@ -182,6 +185,58 @@ static void an_answer_that_does_not_fit_leaves_no_trace(void **state)
     arena_init(&op.op.arena, 64);
     assert_int_equal(world_apply(w, &op.op), ERR_LIMIT);
     assert_int_equal(handed(w).n, 1);
+}
+
+enum { LARGE = 3 << 20, LARGE_COUNT = 4 };
+
+/* The last may run again, and its target is of no interest then. */
+static void hand_large_ones(struct world *w, struct task ret[LARGE_COUNT])
+{
+    struct uuid node = some_node(w);
+    char *text = xcalloc(LARGE, 1);
+    memset(text, 'x', LARGE);
+    for (int i = 0; i < LARGE_COUNT; i++) {
+        struct task t = some_task(w);
+        t.payload = t.extra = t.target_config = (struct str){ text, LARGE };
+        t.delivery = i < LARGE_COUNT - 1 ? DELIVER_AT_MOST_ONCE : DELIVER_AT_LEAST_ONCE;
+        ret[i] = claim_one(w, &t, node);
+        hand(w, node, ret[i].claim);
+    }
+    free(text);
+}
+
+/* In pages of so many, each with no more memory than that takes. */
+static void large_ones_come_by(struct world *w, const struct task v[LARGE_COUNT], size_t max_bytes, size_t by)
+{
+    struct handed_place after = { 0 };
+    for (size_t from = 0; from < LARGE_COUNT; from += by) {
+        struct op_handed op = {
+            .op.kind = OP_HANDED, .before_ms = INT64_MAX, .after = after, .max = 100, .max_bytes = max_bytes
+        };
+        arena_init(&op.op.arena, by * LARGE + (1 << 20));
+        assert_ok(world_apply(w, &op.op), &op.op.error);
+        assert_int_equal(op.ret.n, by);
+        assert_true(op.ret_more == (from + by < LARGE_COUNT));
+        for (size_t i = 0; i < by; i++) {
+            const struct task *t = &op.ret.v[i], *expected = &v[from + i];
+            bool once = expected->delivery == DELIVER_AT_MOST_ONCE;
+            assert_true(uuid_eq(t->id, expected->id) && t->fence == expected->fence);
+            assert_true(t->payload.n == 0 && t->extra.n == 0);
+            assert_true(str_eq(t->target_config, once ? expected->target_config : S("")));
+            after = (struct handed_place){ t->claim, t->id };
+        }
+    }
+}
+
+static void large_tasks_come_as_they_fit_in_and_one_at_least(void **state)
+{
+    struct world *w = *state;
+    struct task v[LARGE_COUNT];
+    hand_large_ones(w, v);
+    large_ones_come_by(w, v, 1, 1);
+    large_ones_come_by(w, v, LARGE, 1);
+    large_ones_come_by(w, v, LARGE + 1, 2);
+    large_ones_come_by(w, v, 0, LARGE_COUNT);
 }
 
 /* ---- OP_RUNNING ---- */
@@ -340,6 +395,7 @@ static const struct CMUnitTest tests[] = {
     store_test(what_is_held_leased_or_over_was_not_handed),
     store_test(of_a_claim_only_what_still_runs_is_told),
     store_test(an_answer_that_does_not_fit_leaves_no_trace),
+    store_test(large_tasks_come_as_they_fit_in_and_one_at_least),
     store_test(a_task_runs_under_its_fence_alone),
     store_test(what_is_settled_in_the_same_batch_runs_no_more),
     store_test(places_of_who_died_stay_taken_for_what_it_has_handed),

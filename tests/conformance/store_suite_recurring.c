@@ -125,7 +125,7 @@ static void spawning_puts_occurrences_in_and_moves_the_cursor(void **state)
     insert(w, &t, 1);
     struct task two[] = { some_occurrence(w, &t, NOW + 1000), some_occurrence(w, &t, NOW + 2000) };
     two[1].state = TASK_SKIPPED;
-    struct spawn_plan plan = { { two, 2 }, NOW + 3000, 1, 3, false, false };
+    struct spawn_plan plan = { { two, 2 }, .cursor_ms = NOW + 3000, .runs = 1, .skipped = 3 };
     struct op_spawn op = spawn_of(&t, &plan);
     assert_ok(world_apply(w, &op.op), &op.op.error);
     struct task first = get(w, two[0].id), second = get(w, two[1].id), after = get(w, t.id), expected = t;
@@ -144,7 +144,7 @@ static void a_task_that_has_ended_is_completed(void **state)
     struct world *w = *state;
     struct task t = some_recurring(w), expected = t;
     insert(w, &t, 1);
-    struct spawn_plan plan = { { NULL, 0 }, INT64_MAX, 0, 0, true, false };
+    struct spawn_plan plan = { .cursor_ms = INT64_MAX, .ended = true };
     struct op_spawn op = spawn_of(&t, &plan);
     assert_ok(world_apply(w, &op.op), &op.op.error);
     expected.state = TASK_COMPLETED;
@@ -163,7 +163,7 @@ static void an_occurrence_that_exists_stays_as_it_is(void **state)
     struct task o = some_occurrence(w, &t, NOW + 1000), claimed = claim_one(w, &o, fresh_id(w));
     struct task two[] = { o, some_occurrence(w, &t, NOW + 2000) };
     two[0].created_ms++; /* whoever spawned it first, made it then */
-    struct spawn_plan plan = { { two, 2 }, NOW + 3000, 2, 0, false, false };
+    struct spawn_plan plan = { { two, 2 }, .cursor_ms = NOW + 3000, .runs = 2 };
     struct op_spawn op = spawn_of(&t, &plan);
     assert_ok(world_apply(w, &op.op), &op.op.error);
     struct task read = get(w, o.id);
@@ -192,7 +192,7 @@ static void spawning_is_guarded(void **state)
         if (!rows[i].missing)
             insert(w, &t, 1);
         struct task o = some_occurrence(w, &t, NOW + 1000);
-        struct spawn_plan plan = { { &o, 1 }, NOW + 2000, 1, 0, false, false };
+        struct spawn_plan plan = { { &o, 1 }, .cursor_ms = NOW + 2000, .runs = 1 };
         struct op_spawn op = spawn_of(&t, &plan);
         op.version += rows[i].version;
         op.cursor_ms -= rows[i].cursor;
@@ -211,7 +211,7 @@ static void a_second_spawner_changes_nothing(void **state)
     struct task t = some_recurring(w);
     insert(w, &t, 1);
     struct task o = some_occurrence(w, &t, NOW + 1000);
-    struct spawn_plan plan = { { &o, 1 }, NOW + 2000, 1, 0, false, false };
+    struct spawn_plan plan = { { &o, 1 }, .cursor_ms = NOW + 2000, .runs = 1 };
     struct op_spawn a = spawn_of(&t, &plan), b = a;
     world_apply_all(w, (struct op *[]){ &a.op, &b.op }, 2);
     assert_int_equal(a.op.rc, ERR_OK);

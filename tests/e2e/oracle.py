@@ -13,6 +13,8 @@ is others', but when the database is away for all of them, or for a moment, noth
 import collections
 import dataclasses
 
+from server import to_ms
+
 IN_FLIGHT_MS = 5000  # from the call to its settlement, on a machine with better things to do
 LAG_MS = 1000  # of the receiver's threads behind what is in their sockets
 FINAL = {"COMPLETED", "FAILED", "CANCELLED", "SKIPPED", "EXPIRED"}
@@ -98,6 +100,16 @@ def most_at_once(calls, faults_ms=(), only_repeated=False):
         now += step
         most = max(most, now)
     return most
+
+
+def assert_none_dropped(task, runs, max_runs, interval_ms=1000):
+    """`runs` are all occurrences of a task that has ended: of every time between its first and its last it says what became of it."""
+    times = sorted(to_ms(r["scheduled_for"]) for r in runs)
+    ran = [r for r in runs if r["status"] == "COMPLETED"]
+    between = (times[-1] - times[0]) / interval_ms + 1
+    listed = [(r["scheduled_for"], r["status"], r["last_error"]) for r in runs]
+    assert len(ran) == task["runs_count"] == max_runs, listed
+    assert len(ran) + task["skipped_count"] == between == len(runs), f"{between} times, {task['skipped_count']} skipped: {listed}"
 
 
 def check_order(report, calls, faults, finals_seen):

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from oracle import FINAL, most_at_once
+from oracle import FINAL, assert_none_dropped, most_at_once
 from server import Reply, at, now_ms, until
 
 LONG = bool(os.environ.get("BELFRY_TEST_LONG"))
@@ -150,6 +150,7 @@ def test_runs_of_one_task_meet_wherever_they_are(cluster, receiver, policy):
         else:
             assert most_at_once(calls) == 1, [(c.received_ms, c.answered_ms) for c in calls]
             assert ("SKIPPED" in states) == (policy == "SKIP"), states
+            assert_none_dropped(client.task(task["id"]), runs, 4)
 
 
 @pytest.mark.parametrize("part", range(ROUNDS))

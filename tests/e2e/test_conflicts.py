@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from oracle import most_at_once
+from oracle import assert_none_dropped, most_at_once
 from server import Reply, at, now_ms, to_ms, until
 
 pytestmark = pytest.mark.cluster
@@ -65,6 +65,14 @@ def test_by_default_a_run_is_skipped_while_the_one_before_is_not_over(client, re
     second = receiver.wait("/s", 2)[1]
     assert second.scheduled_ms > to_ms(skipped[1]["scheduled_for"])
     assert to_ms(skipped[0]["completed_at"]) >= to_ms(skipped[0]["scheduled_for"]), "skipped before it was due"
+
+
+def test_max_runs_counts_what_ran_and_each_run_that_is_skipped_is_made_up_for_by_the_next(client, receiver):
+    receiver.answer("/m", Reply(takes_s=1.4))
+    task = beat(client, receiver, "/m", max_runs=3)
+    done = client.wait_for(task["id"], "COMPLETED")
+    assert_none_dropped(done, occurrences(client, task["id"]), 3)
+    assert len(receiver.to("/m")) == 3 and most_at_once(receiver.to("/m")) == 1
 
 
 def test_queue_one_lets_one_wait_and_skips_the_others(client, receiver, held):

@@ -558,11 +558,10 @@ static void check_occurrences(struct sim *s, const struct subject *x, const stru
         count_occurrence(s, x, &o, &n);
     }
     bool may_skip = x->overlap == OVERLAP_SKIP || x->overlap == OVERLAP_QUEUE_ONE || x->expires_after_ms;
-    /* A run that is skipped at its due time comes back to max_runs when the cursor has gone on; and a change that withdraws one that
-     * waited has those decided on anew that were skipped for it. Where a breaker held one that is withdrawn, later ones have run by then,
+    /* A change that withdraws one that waited has those decided on anew that were skipped for it. Where a breaker held one that is withdrawn, later ones have run by then,
      * and are gone over again. */
     bool held = metric_count(s->metrics, METRIC_TASKS_HELD) > 0;
-    bool exact = (!may_skip || !(x->schedule.max_runs || x->withdrawn)) && !(x->withdrawn && held);
+    bool exact = !(x->withdrawn && (may_skip || held));
     if (exact && n.skipped != t->skipped_count && t->state != TASK_COMPLETED)
         breach(s, BREACH_OCCURRENCE, "%s: %lld ran, %lld did not, %lld were counted as skipped", short_id(x->id),
                (long long)n.ran, (long long)n.skipped, (long long)t->skipped_count);

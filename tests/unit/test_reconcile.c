@@ -239,6 +239,29 @@ static void a_round_that_failed_still_gives_workers_their_time(void **state)
     assert_int_equal(pass_time_until(ERRAND_KNOWN, 5000), NOW + 700 + RECONCILE_RENEW_MS);
 }
 
+static void a_round_that_another_epoch_outdates_is_not_gone_on_with(void **state)
+{
+    (void)state;
+    struct task t = queued_task(1);
+    int64_t at_ms = NOW + RECONCILE_MS + RECONCILE_LOOK_MS;
+    begin();
+    step_at(NOW + RECONCILE_MS);
+    carry(&hand, ERRAND_LOOK);
+    ((struct op_handed *)asked(&desk, OP_HANDED))->ret_more = true;
+    answer_page(&t, 1);
+    hand.epoch++;
+    step_at(at_ms);
+    carry(&hand, ERRAND_LOOK);
+    carry(&hand, ERRAND_KNOWN);
+    step_at(at_ms);
+    const struct op_handed *op = (struct op_handed *)asked(&desk, OP_HANDED);
+    assert_true(uuid_is_nil(op->after.claim)); /* from the first on, and not the second page of what was */
+    assert_int_equal(op->before_ms, at_ms);
+    answer_page(&t, 1);
+    carry(&hand, ERRAND_KNOWN);
+    assert_int_equal(pass_time_until(ERRAND_KNOWN, 5000), at_ms + RECONCILE_RENEW_MS);
+}
+
 static void what_was_wiped_in_the_middle_of_a_round_is_looked_at_anew(void **state)
 {
     (void)state;
@@ -319,6 +342,7 @@ int main(void)
         T(what_is_missing_is_settled_when_all_that_was_published_has_passed),
         T(after_another_epoch_workers_have_time_to_renew_what_they_run),
         T(a_round_that_failed_still_gives_workers_their_time),
+        T(a_round_that_another_epoch_outdates_is_not_gone_on_with),
         T(what_was_wiped_in_the_middle_of_a_round_is_looked_at_anew),
         T(a_look_from_before_the_question_says_nothing_of_the_queue_since),
         T(who_begins_does_not_know_what_was_before_and_gives_them_time_too),

@@ -348,14 +348,17 @@ static void max_runs_ends_it_after_its_last(void **state)
     struct bench b;
     every(&b, SECOND, NOW);
     b.t.schedule.max_runs = 7;
+    b.t.schedule.overlap = OVERLAP_ALLOW; /* none of them comes back */
     b.t.runs_count = 4;
     plan_at(&b, NOW);
     assert_true(b.plan.runs == 3);
     assert_false(b.plan.ended);
     assert_false(b.plan.more);
     apply(&b);
-    assert_true(b.t.cursor_ms - AHEAD > NOW + 2 * SECOND); /* comes into view when the last has fired */
-    plan_at(&b, NOW + 3 * SECOND);
+    plan_at(&b, NOW + 2 * SECOND); /* the last is due only now */
+    assert_false(b.plan.ended);
+    assert_true(b.plan.look_ms > NOW + 2 * SECOND);
+    plan_at(&b, b.plan.look_ms);
     assert_int_equal(b.plan.occurrences.n, 0);
     assert_true(b.plan.ended);
     assert_true(b.plan.runs == 0 && b.plan.skipped == 0);
@@ -372,6 +375,78 @@ static void skipped_ones_do_not_count_against_max_runs(void **state)
     plan_at(&b, NOW - HOUR / 2);
     assert_true(b.plan.skipped == 9 && b.plan.runs == 0);
     assert_false(b.plan.ended);
+    arena_release(&b.arena);
+}
+
+/* What a store does with an occurrence that finds the one before it still running. */
+static void skip_one(struct bench *b)
+{
+    b->t.runs_count--;
+    b->t.skipped_count++;
+}
+
+static void a_run_that_comes_back_is_made_up_for_by_the_very_next(void **state)
+{
+    (void)state;
+    struct bench b;
+    every(&b, SECOND, NOW);
+    b.t.schedule.max_runs = 4;
+    b.t.schedule.overlap = OVERLAP_SKIP;
+    int64_t now_ms = NOW, made = 0, looks = 0;
+    while (b.t.state == TASK_SCHEDULED) {
+        plan_at(&b, now_ms);
+        for (size_t i = 0; i < b.plan.occurrences.n; i++, made++)
+            is_run(&b, i, NOW + made * SECOND, NOW + made * SECOND); /* none is left out, none is late */
+        apply(&b);
+        int64_t until_ms = b.plan.ended ? INT64_MAX : b.plan.look_ms;
+        assert_true(until_ms > now_ms && looks++ < 20);
+        for (int64_t n = 1; n < made; n += 2) /* every second one finds the one before it running */
+            if (NOW + n * SECOND >= now_ms && NOW + n * SECOND < until_ms)
+                skip_one(&b);
+        now_ms = until_ms;
+    }
+    assert_true(b.t.runs_count == 4 && b.t.skipped_count == 3 && made == 7);
+    arena_release(&b.arena);
+}
+
+static void a_last_run_that_comes_back_late_is_made_up_for_until_the_task_has_ended(void **state)
+{
+    (void)state;
+    struct bench b;
+    every(&b, SECOND, NOW);
+    b.t.schedule.max_runs = 1;
+    b.t.schedule.overlap = OVERLAP_SKIP;
+    plan_at(&b, NOW);
+    apply(&b);
+    plan_at(&b, NOW + SPAWN_PATIENCE_MS);
+    assert_false(b.plan.ended);
+    plan_at(&b, b.plan.look_ms);
+    assert_true(b.plan.ended);
+    skip_one(&b); /* what went by since counts as missed */
+    plan_at(&b, NOW + 3 * SECOND);
+    assert_true(b.plan.runs == 1 && b.plan.skipped == 0);
+    is_run(&b, 0, NOW + SECOND, NOW + 3 * SECOND);
+    apply(&b);
+    assert_true(b.t.cursor_ms == NOW + 2 * SECOND);
+    arena_release(&b.arena);
+}
+
+static void one_run_for_all_that_was_missed_may_come_back_too(void **state)
+{
+    (void)state;
+    struct bench b;
+    every(&b, HOUR, NOW - 3 * HOUR);
+    b.t.schedule.max_runs = 1;
+    b.t.schedule.overlap = OVERLAP_SKIP;
+    b.t.schedule.catch_up = CATCH_UP_ONE;
+    plan_at(&b, NOW + HOUR / 2);
+    assert_true(b.plan.runs == 1 && b.plan.look_ms > NOW + HOUR / 2);
+    apply(&b);
+    plan_at(&b, NOW + HOUR / 2 + SECOND);
+    assert_false(b.plan.ended);
+    skip_one(&b);
+    plan_at(&b, NOW + HOUR / 2 + 2 * SECOND);
+    assert_true(b.plan.runs == 0 && !b.plan.ended && b.plan.cursor_ms == NOW + HOUR);
     arena_release(&b.arena);
 }
 
@@ -622,88 +697,10 @@ static void what_waits_as_it_was_made_may_be_taken_back(void **state)
     arena_release(&b.arena);
 }
 
-static void what_fired_or_was_touched_is_there_for_good(void **state)
-{
-    (void)state;
-    struct bench b;
-    every(&b, SECOND, NOW);
-    plan_at(&b, NOW);
-    struct task o[6];
-    for (size_t i = 0; i < array_count(o); i++)
-        o[i] = *occurrence(&b, 0);
-    o[0].attempts = 1;
-    o[1].losses = 1;
-    o[2].started_ms = NOW; /* a retry by hand begins at no attempts again */
-    o[3].version = 2;
-    o[4].state = TASK_RUNNING;
-    o[5].scheduled_ms++; /* moved, but still a run of its schedule */
-    o[5].version = 2;
-    for (size_t i = 0; i < array_count(o); i++)
-        assert_int_equal(spawned_how(&o[i], false), SPAWNED_FOR_GOOD);
-    arena_release(&b.arena);
-}
-
-static void what_stood_in_line_for_a_slot_is_there_for_good(void **state)
-{
-    (void)state;
-    struct bench b;
-    every(&b, SECOND, NOW);
-    plan_at(&b, NOW);
-    struct task o = *occurrence(&b, 0);
-    assert_int_equal(spawned_how(&o, true), SPAWNED_FOR_GOOD); /* its turn has come */
-    o.state = TASK_BLOCKED;
-    assert_int_equal(spawned_how(&o, false), SPAWNED_FOR_GOOD);
-    arena_release(&b.arena);
-}
-
-static void what_a_user_asked_for_is_by_hand_whatever_became_of_it(void **state)
-{
-    (void)state;
-    struct task o = {
-        .id = { { 9 } }, .kind = TASK_OCCURRENCE, .parent = { { 1 } }, .scheduled_ms = NOW, .version = 1
-    };
-    for (int s = TASK_SCHEDULED; s <= TASK_EXPIRED; s++) {
-        o.state = (enum task_state)s;
-        assert_int_equal(spawned_how(&o, false), SPAWNED_BY_HAND);
-    }
-}
-
-static void what_is_late_was_missed_and_of_all_what_is_too_old(void **state)
-{
-    (void)state;
-    struct bench b;
-    every(&b, SECOND, NOW);
-    b.t.schedule.spread_ms = HOUR;
-    b.t.schedule.catch_up_window_ms = 5 * SECOND;
-    int64_t at_ms = NOW + schedule_spread(&b.t.schedule, b.t.id);
-    struct task o = { .kind = TASK_OCCURRENCE,
-                      .parent = b.t.id,
-                      .scheduled_ms = NOW,
-                      .due_ms = at_ms + 2 * SECOND,
-                      .overlap = OVERLAP_ALLOW };
-    static const enum catch_up modes[] = { CATCH_UP_ONE, CATCH_UP_NONE };
-    for (size_t i = 0; i < array_count(modes); i++) {
-        b.t.schedule.catch_up = modes[i];
-        assert_false(spawned_was_missed(&o, &b.t.schedule, o.due_ms));
-        assert_true(spawned_was_missed(&o, &b.t.schedule, o.due_ms + 1));
-    }
-    b.t.schedule.catch_up = CATCH_UP_ALL;
-    assert_false(spawned_was_missed(&o, &b.t.schedule, at_ms + 5 * SECOND));
-    assert_true(spawned_was_missed(&o, &b.t.schedule, at_ms + 5 * SECOND + 1));
-    o.overlap = OVERLAP_SKIP; /* as it is, it would be skipped for another that is late */
-    assert_false(spawned_was_missed(&o, &b.t.schedule, o.due_ms));
-    assert_true(spawned_was_missed(&o, &b.t.schedule, o.due_ms + 1));
-    arena_release(&b.arena);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_late_was_missed_and_of_all_what_is_too_old),
         cmocka_unit_test(what_waits_as_it_was_made_may_be_taken_back),
-        cmocka_unit_test(what_fired_or_was_touched_is_there_for_good),
-        cmocka_unit_test(what_stood_in_line_for_a_slot_is_there_for_good),
-        cmocka_unit_test(what_a_user_asked_for_is_by_hand_whatever_became_of_it),
         cmocka_unit_test(what_comes_before_the_horizon_is_made),
         cmocka_unit_test(what_lies_beyond_the_horizon_waits),
         cmocka_unit_test(an_occurrence_carries_what_its_task_says),
@@ -718,6 +715,9 @@ int main(void)
         cmocka_unit_test(window_edge_is_within),
         cmocka_unit_test(max_runs_ends_it_after_its_last),
         cmocka_unit_test(skipped_ones_do_not_count_against_max_runs),
+        cmocka_unit_test(a_run_that_comes_back_is_made_up_for_by_the_very_next),
+        cmocka_unit_test(a_last_run_that_comes_back_late_is_made_up_for_until_the_task_has_ended),
+        cmocka_unit_test(one_run_for_all_that_was_missed_may_come_back_too),
         cmocka_unit_test(the_end_date_ends_it_and_is_itself_within),
         cmocka_unit_test(more_runs_than_allowed_end_it_at_once),
         cmocka_unit_test(first_occurrence_is_at_or_after),

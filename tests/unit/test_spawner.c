@@ -6,6 +6,7 @@
 #include "adapter/store_memory.h"
 #include "adapter/zoneinfo_system.h"
 #include "check.h"
+#include "core/spawn.h"
 
 #define NOW  1772532000000LL /* 2026-03-03T10:00:00Z */
 #define LOST S("Mars/Olympus")
@@ -315,6 +316,30 @@ static void what_nobody_told_of_is_found_by_the_next_visit(void **state)
     assert_int_equal(w->spawned, 1 + 1 + 2); /* one of it was missed */
 }
 
+static void what_waits_for_its_last_run_is_looked_at_and_not_written(void **state)
+{
+    struct world *w = *state;
+    struct task t = every_minute(w, NOW + 1000);
+    t.schedule.interval_ms = 1000;
+    t.schedule.max_runs = 2;
+    put_in(w, &t);
+    int64_t wake = live_at(w, NOW);
+    assert_int_equal(w->spawned, 2);
+    assert_true(wake == NOW + 3000 - SPAWN_LEAD_MS); /* in time for the one behind its last */
+    spawner_nudge(w->spawner, NOW);
+    assert_true(live_at(w, NOW + 500) == wake);
+    spawner_step(w->spawner, wake);
+    answer(w, OP_RECURRING);
+    assert_true(list_empty(&w->pending));
+    int64_t last = 0;
+    for (int64_t next; wake != INT64_MAX; last = wake, wake = next) {
+        next = live_at(w, wake);
+        assert_true(next > wake);
+    }
+    assert_int_equal(w->spawned, 2);
+    assert_true(last == NOW + 2001 + SPAWN_PATIENCE_MS); /* it has ended */
+}
+
 static void a_user_who_comes_between_is_met_again_at_once(void **state)
 {
     struct world *w = *state;
@@ -372,6 +397,7 @@ int main(void)
         spawner_test(what_the_store_refused_is_asked_for_again),
         spawner_test(what_the_store_refused_comes_along_with_an_earlier_visit),
         spawner_test(what_nobody_told_of_is_found_by_the_next_visit),
+        spawner_test(what_waits_for_its_last_run_is_looked_at_and_not_written),
         spawner_test(a_user_who_comes_between_is_met_again_at_once),
         spawner_test(drained_it_ends_its_page_and_asks_for_no_more),
         spawner_test(a_clock_set_back_has_it_look_at_everything),
