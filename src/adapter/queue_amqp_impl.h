@@ -95,6 +95,7 @@ struct queue_hub {
     int64_t told_ms;   /* when the time was */
     int64_t stamp_us;  /* of what was published last */
     struct list young; /* what was pushed to queues that may be forgotten */
+    bool young_open;   /* some of that are not confirmed yet */
     char life_name[RABBIT_NAME];
     uint64_t life; /* the generation that has begun it */
 
@@ -175,9 +176,9 @@ void young_init(struct queue_hub *hub);
 void young_release(struct queue_hub *hub);
 /* For each connection once: a route that may be new. */
 enum err young_route(struct queue_hub *hub, struct route *r, bool is_new, struct error *e) must_use;
-/* Of what is published to a route, if it is young; and never mind the last few. */
-bool young_keep(struct queue_hub *hub, struct route *r, struct str text, bool once);
-void young_forget_last(struct queue_hub *hub, size_t n);
+/* Of what is published to a route, if it is young; and whether all of the push was confirmed: else it is forgotten. */
+void young_keep(struct queue_hub *hub, struct route *r, struct str text, bool once);
+void young_pushed(struct queue_hub *hub, bool confirmed);
 /* Connected: what was pushed by a connection before, and what is old enough. */
 enum err young_settle(struct queue_hub *hub, struct error *e) must_use;
 void young_look(struct queue_hub *hub);

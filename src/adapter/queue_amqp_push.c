@@ -31,7 +31,7 @@ static void write_order(struct queue_hub *hub, const struct route *r, char out[R
     snprintf(out, RABBIT_WORD, "%d.%016llx", PRIORITY_MAX - r->facts.priority_max, (unsigned long long)hub->stamp_us);
 }
 
-static enum err publish_task(struct queue_hub *hub, const struct task *t, size_t *kept, struct error *e)
+static enum err publish_task(struct queue_hub *hub, const struct task *t, struct error *e)
 {
     struct jw w;
     char order[RABBIT_WORD];
@@ -42,7 +42,7 @@ static enum err publish_task(struct queue_hub *hub, const struct task *t, size_t
     if (hub->text.full)
         return error_set(e, ERR_LIMIT, "a task is larger than %d MiB", TASK_TEXT_MAX >> 20);
     r->pushed++;
-    *kept += young_keep(hub, r, buf_str(&hub->text), t->delivery == DELIVER_AT_MOST_ONCE);
+    young_keep(hub, r, buf_str(&hub->text), t->delivery == DELIVER_AT_MOST_ONCE);
     write_order(hub, r, order);
     return rabbit_publish(&hub->push,
                           &(struct rabbit_letter){ .key = str_from(r->name),
@@ -106,8 +106,7 @@ static void ring_bells(struct queue_hub *hub)
         rabbit_cork(&hub->push, false);
 }
 
-/* kept: how many copies of them are, for as long as their queues may be forgotten. */
-static enum err publish_all(struct queue_hub *hub, const struct task *tasks, size_t n, size_t *kept, bool *ret_unsure,
+static enum err publish_all(struct queue_hub *hub, const struct task *tasks, size_t n, bool *ret_unsure,
                             struct error *e)
 {
     enum err rc = ERR_OK;
@@ -115,7 +114,7 @@ static enum err publish_all(struct queue_hub *hub, const struct task *tasks, siz
     rabbit_cork(&hub->push, true);
     *ret_unsure = true;
     for (size_t i = 0; !rc && i < n; i++)
-        rc = publish_task(hub, &tasks[i], kept, e);
+        rc = publish_task(hub, &tasks[i], e);
     rabbit_cork(&hub->push, false);
     if (rc)
         return rc;
@@ -136,16 +135,14 @@ enum err queue_amqp_push(struct queue *q, const struct task *tasks, size_t n, bo
 {
     struct queue_hub *hub = hub_of(q);
     pthread_mutex_lock(&hub->push_lock);
-    size_t kept = 0;
     enum err rc = rabbit_ready_to_publish(&hub->push, e);
     if (!rc)
         rc = young_settle(hub, e);
     if (!rc)
         rc = find_routes(hub, tasks, n, e);
     if (!rc)
-        rc = publish_all(hub, tasks, n, &kept, ret_unsure, e);
-    if (rc)
-        young_forget_last(hub, kept); /* who pushed them knows */
+        rc = publish_all(hub, tasks, n, ret_unsure, e);
+    young_pushed(hub, rc == ERR_OK);
     pthread_mutex_unlock(&hub->push_lock);
     return rc;
 }

@@ -14,7 +14,8 @@ struct copy {
     struct list link;
     uint64_t generation; /* of the link that publishes */
     int64_t until_ms;
-    bool once; /* it must not run twice */
+    bool once;      /* it must not run twice */
+    bool confirmed; /* else whoever pushes it knows best what became of it */
     size_t n;
     char text[];
 };
@@ -39,24 +40,32 @@ void young_release(struct queue_hub *hub)
 
 /* ---- copies ---- */
 
-bool young_keep(struct queue_hub *hub, struct route *r, struct str text, bool once)
+void young_keep(struct queue_hub *hub, struct route *r, struct str text, bool once)
 {
     struct rabbit_link *l = &hub->push;
     if (r->young_until_ms && l->confirms.latest_ms >= r->young_until_ms)
         r->young_until_ms = 0;
     if (!r->young_until_ms)
-        return false;
+        return;
     struct copy *c = xmalloc(sizeof *c + text.n);
     *c = (struct copy){ .generation = l->generation, .until_ms = r->young_until_ms, .once = once, .n = text.n };
     memcpy(c->text, text.p, text.n);
     list_push(&hub->young, &c->link);
-    return true;
+    hub->young_open = true;
 }
 
-void young_forget_last(struct queue_hub *hub, size_t n)
+void young_pushed(struct queue_hub *hub, bool confirmed)
 {
-    for (; n; n--)
-        copy_free(container_of(hub->young.prev, struct copy, link));
+    if (!hub->young_open)
+        return;
+    hub->young_open = false;
+    list_each (&hub->young, link) {
+        struct copy *c = container_of(link, struct copy, link);
+        if (confirmed)
+            c->confirmed = true;
+        else if (!c->confirmed)
+            copy_free(c);
+    }
 }
 
 /* ---- whether it is the same broker ---- */
