@@ -7,7 +7,7 @@
 
 /* What a queue redelivers is counted by newer brokers, and dropped after 20 times if nobody says otherwise. */
 enum { SURE_MS = 100 }; /* a broker that took something this long ago takes the next */
-enum { DELIVERIES_FOR_EVER = 1000000000, BELL_MS = 1000, BELL_UNUSED_MS = 3600000 };
+enum { DELIVERIES_FOR_EVER = 1000000000, BELL_MS = 1000, BELL_UNUSED_MS = 3600000, LIFE_UNUSED_MS = 3600000 };
 
 void rabbit_name(const struct rabbit_url *u, char out[RABBIT_NAME], const char *fmt, ...)
 {
@@ -67,6 +67,11 @@ static void add_kind(struct arguments *a, const struct rabbit_link *l, enum rabb
         add_number(a, "x-message-ttl", BELL_MS);
         add_number(a, "x-max-length", BELLS_MAX);
         add_number(a, "x-expires", BELL_UNUSED_MS);
+        return;
+    }
+    if (kind == RABBIT_LIFE) {
+        add_number(a, "x-max-length", 1);
+        add_number(a, "x-expires", LIFE_UNUSED_MS);
         return;
     }
     if (!l->classic)

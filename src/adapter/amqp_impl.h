@@ -19,6 +19,7 @@ enum rabbit_kind {
     RABBIT_ORDERED, /* the same, for one consumer at a time; what it rejects goes to the dead letters */
     RABBIT_STREAM,  /* read by all from its first message on */
     RABBIT_BELL, /* whoever waits for work consumes it: what is in it only says that there may be some, for a second */
+    RABBIT_LIFE, /* holds one message for as long as the broker runs */
     RABBIT_OWN,  /* gone with the connection */
 };
 

@@ -276,6 +276,7 @@ static void hub_free(struct queue_hub *hub)
     map_release(&hub->lapses);
     routes_release(&hub->routes);
     routes_release(&hub->pushed);
+    young_release(hub);
     rabbit_url_release(&hub->url);
     buf_release(&hub->text);
     free(hub->aborts);
@@ -342,6 +343,7 @@ enum err queue_amqp_open(const struct amqp_setup *setup, struct queue **ret, str
     routes_init(&hub->routes);
     routes_init(&hub->pushed);
     parcels_init(hub);
+    young_init(hub);
     map_init(&hub->delivered, HASH_STABLE);
     map_init(&hub->lapses, HASH_STABLE);
     list_init(&hub->inbox);

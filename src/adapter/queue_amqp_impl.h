@@ -39,12 +39,14 @@ struct route {
     struct route_facts facts; /* texts are behind it, like the next */
     struct str text;          /* as the catalogue has it */
     char name[RABBIT_NAME], bell[RABBIT_NAME];
-    size_t number;     /* among the hub's */
-    bool catalogued;   /* the catalogue has it, for sure */
-    uint64_t declared; /* by the connection of that generation */
-    size_t asked;      /* of its messages, in the round that runs */
-    bool ringing;      /* its bell is consumed */
-    size_t pushed;     /* of a batch */
+    size_t number;          /* among the hub's */
+    bool catalogued;        /* the catalogue has it, for sure */
+    uint64_t declared;      /* by the connection of that generation */
+    int64_t heard_ms;       /* when this process heard of it; 0: not yet */
+    int64_t young_until_ms; /* until then its queue may be forgotten by the broker; 0: it will not */
+    size_t asked;           /* of its messages, in the round that runs */
+    bool ringing;           /* its bell is consumed */
+    size_t pushed;          /* of a batch */
 };
 
 struct route_set {
@@ -89,9 +91,13 @@ struct queue_hub {
     pthread_mutex_t push_lock; /* of these */
     struct rabbit_link push;
     struct route_set pushed;
-    struct buf text;  /* of what is published */
-    int64_t told_ms;  /* when the time was */
-    int64_t stamp_us; /* of what was published last */
+    struct buf text;   /* of what is published */
+    int64_t told_ms;   /* when the time was */
+    int64_t stamp_us;  /* of what was published last */
+    struct list young; /* what was pushed to queues that may be forgotten */
+    bool young_open;   /* some of that are not confirmed yet */
+    char life_name[RABBIT_NAME];
+    uint64_t life; /* the generation that has begun it */
 
     pthread_mutex_t lock; /* of all below */
     int handles;
@@ -161,6 +167,21 @@ enum err queue_amqp_push(struct queue *q, const struct task *tasks, size_t n, bo
 enum err queue_amqp_abort(struct queue *q, struct delivery_id d, struct error *e) must_use;
 /* Without locks: a broker has no clock, so who asks for lapses, a control node, tells workers the time. */
 void tell_time(struct queue_hub *hub);
+
+/* ---- what may be forgotten (queue_amqp_young.c); with the lock of who publishes, but for the last ---- */
+
+enum { YOUNG_MS = 2000 };
+
+void young_init(struct queue_hub *hub);
+void young_release(struct queue_hub *hub);
+/* For each connection once: a route that may be new. */
+enum err young_route(struct queue_hub *hub, struct route *r, bool is_new, struct error *e) must_use;
+/* Of what is published to a route, if it is young; and whether all of the push was confirmed: else it is forgotten. */
+void young_keep(struct queue_hub *hub, struct route *r, struct str text, bool once);
+void young_pushed(struct queue_hub *hub, bool confirmed);
+/* Connected: what was pushed by a connection before, and what is old enough. */
+enum err young_settle(struct queue_hub *hub, struct error *e) must_use;
+void young_look(struct queue_hub *hub);
 
 /* ---- taking (queue_amqp_take.c) and lapses (queue_amqp_lapsed.c) ---- */
 

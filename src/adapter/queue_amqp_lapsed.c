@@ -138,6 +138,7 @@ enum err queue_amqp_lapsed(struct queue *q, int64_t now_ms, struct arena *a, str
     if (rc)
         return rc;
     tell_time(hub);
+    young_look(hub);
     *ret = r.found;
     return ERR_OK;
 }

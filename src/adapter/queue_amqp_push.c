@@ -42,6 +42,7 @@ static enum err publish_task(struct queue_hub *hub, const struct task *t, struct
     if (hub->text.full)
         return error_set(e, ERR_LIMIT, "a task is larger than %d MiB", TASK_TEXT_MAX >> 20);
     r->pushed++;
+    young_keep(hub, r, buf_str(&hub->text), t->delivery == DELIVER_AT_MOST_ONCE);
     write_order(hub, r, order);
     return rabbit_publish(&hub->push,
                           &(struct rabbit_letter){ .key = str_from(r->name),
@@ -136,9 +137,12 @@ enum err queue_amqp_push(struct queue *q, const struct task *tasks, size_t n, bo
     pthread_mutex_lock(&hub->push_lock);
     enum err rc = rabbit_ready_to_publish(&hub->push, e);
     if (!rc)
+        rc = young_settle(hub, e);
+    if (!rc)
         rc = find_routes(hub, tasks, n, e);
     if (!rc)
         rc = publish_all(hub, tasks, n, ret_unsure, e);
+    young_pushed(hub, rc == ERR_OK);
     pthread_mutex_unlock(&hub->push_lock);
     return rc;
 }

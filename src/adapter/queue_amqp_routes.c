@@ -172,16 +172,20 @@ void catalogue_heard(struct queue_hub *hub, const struct rabbit_message *m)
         heard_epoch(hub, buf_str(&m->body));
     } else if (strcmp(m->type, RECORD_ROUTE) == 0 &&
                wire_read(&a, buf_str(&m->body), fields, array_count(fields), &facts, &e) == ERR_OK) {
-        routes_get(&hub->routes, hub, &facts)->catalogued = true;
+        struct route *r = routes_get(&hub->routes, hub, &facts);
+        r->catalogued = true;
+        r->heard_ms = r->heard_ms ? r->heard_ms : rabbit_now_ms();
         hub->rung = true;
     }
 }
 
-static bool is_catalogued(struct queue_hub *hub, const struct route *r)
+/* *ret_new: and may have been made a moment ago, by whomever. */
+static bool is_catalogued(struct queue_hub *hub, const struct route *r, bool *ret_new)
 {
     hub_lock(hub);
     const struct route *read = map_get(&hub->routes.by_text, r->text);
     bool is = hub->link.state && read && read->catalogued;
+    *ret_new = !read || !read->heard_ms || rabbit_now_ms() - read->heard_ms < YOUNG_MS;
     hub_unlock(hub);
     return is;
 }
@@ -202,8 +206,11 @@ enum err catalogue_add(struct queue_hub *hub, struct route *r, struct error *e)
     if (rabbit_declare(&hub->push, CHANNEL_ASK, r->name, RABBIT_TASKS, NULL, e) ||
         rabbit_declare(&hub->push, CHANNEL_ASK, r->bell, RABBIT_BELL, NULL, e))
         return e->code;
-    if (!is_catalogued(hub, r) && publish_record(hub, RECORD_ROUTE, r->text, e))
+    bool is_new;
+    if (!is_catalogued(hub, r, &is_new) && publish_record(hub, RECORD_ROUTE, r->text, e))
         return error_wrap(e, "catalogue '%s'", r->name);
+    if (young_route(hub, r, is_new, e))
+        return e->code;
     r->declared = hub->push.generation;
     return ERR_OK;
 }

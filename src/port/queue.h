@@ -22,7 +22,7 @@
  * A queue is used by one thread at a time. Whoever must not wait for a network uses a courier (port/courier.h). */
 #include "core/task.h"
 
-enum { TAKE_MAX = 4096, PUSH_MAX = 8192, LAPSED_AGAIN_MS = 10000 };
+enum { TAKE_MAX = 4096, PUSH_MAX = 8192, LAPSED_AGAIN_MS = 3000 };
 
 /* Who knows what a tenant of that number is called: tasks carry numbers, filters and messages name names. Asked on the thread that uses the
  * queue; the answer is borrowed until the next. */

@@ -1,5 +1,8 @@
 /* One question is under way at a time, from asking to the acknowledgement. What came is looked at in the next step, which knows what time
- * it is. A full answer is followed by the next question at once. */
+ * it is. A full answer is followed by the next question at once.
+ *
+ * Between the answer and the verdict lies a mark in the events: while it has not passed, some of what lapsed may have ended, and not be
+ * lost at all. As long as that can not be told, because events are away, nothing is settled: nor can anything end meanwhile. */
 #include "role/lapses.h"
 
 #include <assert.h>
@@ -7,12 +10,19 @@
 
 #include "base/log.h"
 
-enum { ARENA = 64 << 20 };
+enum {
+    ARENA = 64 << 20,
+    PASSED_MS = 50,      /* between two questions whether the mark has passed */
+    MARK_AGAIN_MS = 200, /* after one that failed */
+};
+
+enum phase { REST, MARK, PASSED, JUDGE };
 
 struct lapse_watch {
     struct lapses_setup setup;
     struct prng random;
     struct errand_lapsed ask;
+    struct errand_mark mark;
     struct errand_ids ack;
     struct ends ends;
     struct arena arena; /* of what is settled, like the next three */
@@ -20,8 +30,9 @@ struct lapse_watch {
     struct settlement *settlements;
     struct delivery_id *ids;
     size_t n;
-    bool asking, arrived, acking, stopped, failed;
-    int64_t now_ms, behind_ms, ask_at_ms;
+    enum phase phase; /* of what has come */
+    bool asking, marking, acking, stopped, failed, mark_failed;
+    int64_t now_ms, behind_ms, ask_at_ms, mark_at_ms;
 };
 
 static void forget(struct lapse_watch *l)
@@ -92,8 +103,10 @@ static void asked(struct errand *e)
     if (e->rc && !l->failed)
         log_warn("lapsed_failed", kv_err(&e->error));
     l->failed = e->rc != ERR_OK;
-    l->arrived = e->rc == ERR_OK && l->ask.ret.n > 0;
-    if (!l->arrived)
+    l->mark_at_ms = l->now_ms;
+    if (e->rc == ERR_OK && l->ask.ret.n > 0 && !l->stopped)
+        l->phase = MARK;
+    else
         arena_release(&l->ask.arena);
 }
 
@@ -107,10 +120,47 @@ static void ask(struct lapse_watch *l)
     courier_submit(l->setup.courier, &l->ask.errand);
 }
 
+/* ---- what may have ended ---- */
+
+/* To others: the queue reports it again. */
+static void leave(struct lapse_watch *l)
+{
+    l->phase = REST;
+    forget(l);
+}
+
+static void asked_events(struct errand *e)
+{
+    struct lapse_watch *l = e->context;
+    l->marking = false;
+    l->mark_at_ms = l->now_ms + (e->rc ? MARK_AGAIN_MS : PASSED_MS);
+    if (e->rc && !l->mark_failed)
+        log_warn("lapses_wait", kv_err(&e->error), kv_i64("deliveries", (int64_t)l->ask.ret.n));
+    l->mark_failed = e->rc != ERR_OK;
+    if (l->stopped) {
+        leave(l);
+    } else if (!e->rc && l->phase == MARK) {
+        l->phase = PASSED;
+        l->mark_at_ms = l->now_ms;
+    } else if (!e->rc && l->mark.ret_passed) {
+        l->phase = JUDGE;
+    }
+}
+
+static void ask_events(struct lapse_watch *l)
+{
+    l->marking = true;
+    l->mark.errand =
+        (struct errand){ .kind = l->phase == MARK ? ERRAND_MARK : ERRAND_PASSED, .done = asked_events, .context = l };
+    courier_submit(l->setup.courier, &l->mark.errand);
+}
+
+/* ---- the verdict ---- */
+
 static void judge(struct lapse_watch *l)
 {
     const struct lapses *found = &l->ask.ret;
-    l->arrived = false;
+    l->phase = REST;
     arena_init(&l->arena, ARENA);
     l->n = found->n;
     l->events = arena_alloc(&l->arena, l->n * sizeof *l->events);
@@ -137,26 +187,43 @@ static void judge(struct lapse_watch *l)
         all_settled(l);
 }
 
+static void go_on(struct lapse_watch *l)
+{
+    bool waits = l->phase == MARK || l->phase == PASSED;
+    if (waits && !l->marking && l->mark_at_ms <= l->now_ms)
+        ask_events(l);
+    if (l->phase == JUDGE)
+        judge(l);
+}
+
+static int64_t next_ms(const struct lapse_watch *l)
+{
+    if (l->stopped || l->marking)
+        return INT64_MAX;
+    return l->phase != REST ? l->mark_at_ms : lapses_is_idle(l) ? l->ask_at_ms : INT64_MAX;
+}
+
 int64_t lapses_step(struct lapse_watch *l, int64_t now_ms, int64_t behind_ms)
 {
     if (now_ms < l->now_ms)
-        l->ask_at_ms = now_ms;
+        l->ask_at_ms = l->mark_at_ms = now_ms;
     l->now_ms = now_ms;
     l->behind_ms = behind_ms;
     int64_t wake = ends_step(&l->ends, now_ms);
-    if (l->arrived)
-        judge(l);
+    go_on(l);
     if (!l->stopped && lapses_is_idle(l) && l->ask_at_ms <= now_ms)
         ask(l);
-    return l->stopped || !lapses_is_idle(l) ? wake : min_of(wake, l->ask_at_ms);
+    return min_of(wake, next_ms(l));
 }
 
 void lapses_stop(struct lapse_watch *l)
 {
     l->stopped = true;
+    if (l->phase != REST && !l->marking)
+        leave(l);
 }
 
 bool lapses_is_idle(const struct lapse_watch *l)
 {
-    return !l->asking && !l->arrived && !l->acking && ends_is_idle(&l->ends);
+    return !l->asking && l->phase == REST && !l->acking && ends_is_idle(&l->ends);
 }

@@ -1,6 +1,9 @@
 #pragma once
 /* role/lapses.h - asks the queue of a fleet which deliveries have lapsed, because whoever had them went silent, and settles them
- * (role/lost.h). Each is acknowledged after its transaction: should we die before that, the queue reports it to another. */
+ * (role/lost.h). Each is acknowledged after its transaction: should we die before that, the queue reports it to another.
+ *
+ * A worker publishes an outcome before it acknowledges the delivery, so one that lapsed may have ended: nothing is settled before the updaters
+ * have applied all that was published up to a moment after the queue's answer, however long that takes. */
 #include "port/courier.h"
 #include "role/ends.h"
 

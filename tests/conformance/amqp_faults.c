@@ -8,6 +8,8 @@ static void what_waits_survives_a_restart_and_what_ran_lapses_once(void **state)
     struct world *w = *state;
     struct task v[] = { some_task(w), some_task(w), some_task(w) };
     push(w, v, 3);
+    let_queues_be_written_down();
+    lapse_none(w); /* so it is known here, too */
     struct tasks ran = take_exactly(w, 0, 1);
     rabbitmq_do("restart");
     struct lapses gone = lapse_exactly(w, 1);
@@ -24,8 +26,9 @@ static void what_a_crash_interrupted_is_all_there(void **state)
     struct task v[] = { some_task(w), some_task(w) };
     push(w, v, 2);
     uint64_t epoch = epoch_of(w->queue);
-    take_exactly(w, 0, 1);
     let_queues_be_written_down();
+    lapse_none(w);
+    take_exactly(w, 0, 1);
     rabbitmq_do("kill");
     struct error e = { 0 };
     bool unsure = true;
@@ -39,6 +42,38 @@ static void what_a_crash_interrupted_is_all_there(void **state)
     lapse_exactly(w, 1);
     take_exactly(w, 1, 1);
     assert_true(epoch_of(w->queue) == epoch);
+}
+
+/* A broker that crashes writes nothing down any more: then it has forgotten the queue, and tells nobody. */
+static void what_was_pushed_to_a_queue_that_a_crash_may_have_undone_lapses(void **state)
+{
+    struct world *w = *state;
+    struct task v[] = { some_task(w), some_task(w) };
+    v[1].delivery = DELIVER_AT_MOST_ONCE;
+    lapse_none(w); /* it is the new queue's crash, not that of all others */
+    let_queues_be_written_down();
+    push(w, v, 2);
+    rabbitmq_do("kill");
+    rabbitmq_do("start");
+    struct lapses gone = lapse_exactly(w, 2);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(gone.v[i].fired, gone.v[i].task.delivery == DELIVER_AT_MOST_ONCE);
+    lapse_none(w);
+}
+
+static void what_was_pushed_to_a_new_queue_is_kept_no_longer_than_it_may_be_undone(void **state)
+{
+    struct world *w = *state;
+    struct task t = some_task(w);
+    push(w, &t, 1);
+    assert_false(list_empty(&hub_of(w->queue)->young));
+    let_queues_be_written_down();
+    lapse_none(w);
+    assert_true(list_empty(&hub_of(w->queue)->young));
+    rabbitmq_do("kill");
+    rabbitmq_do("start");
+    take_exactly(w, 0, 1);
+    lapse_none(w);
 }
 
 static void a_closed_connection_is_a_lapse(void **state)
@@ -218,6 +253,8 @@ static void tls_is_spoken_with_who_can_prove_it_is_the_one(void **state)
 static const struct CMUnitTest tests[] = {
     amqp_test(what_waits_survives_a_restart_and_what_ran_lapses_once),
     amqp_test(what_a_crash_interrupted_is_all_there),
+    amqp_test(what_was_pushed_to_a_queue_that_a_crash_may_have_undone_lapses),
+    amqp_test(what_was_pushed_to_a_new_queue_is_kept_no_longer_than_it_may_be_undone),
     amqp_test(a_closed_connection_is_a_lapse),
     classic_test(a_classic_queue_lapses_too),
     amqp_test(a_broker_short_of_memory_refuses_at_once_and_workers_go_on),

@@ -180,7 +180,7 @@ class Chaos:
         for name, victim in zip(names, self.victims(names)):
             kind = self.kinds[name]
             self.told.append(f"{name} ({self.cluster.name_of(victim)})" if victim else name)
-            fault = self.load.fault(name, kind.excuses)
+            fault = self.load.fault(name, kind.excuses, holds=kind.of == "events")
             begun.append((fault, kind.begin(self, victim)))
         lasts = max(self.chance.uniform(*self.kinds[name].lasts) * getattr(self, self.kinds[name].unit) for name in names)
         threading.Event().wait(lasts)  # the faults themselves

@@ -42,9 +42,9 @@ class Load:
             thread.start()
         return self
 
-    def fault(self, kind, excuses=True):
+    def fault(self, kind, excuses=True, holds=False):
         """It happens now; of one that lasts, to_ms is set when it is over."""
-        self.faults.append(Fault(kind, now_ms(), excuses=excuses))
+        self.faults.append(Fault(kind, now_ms(), excuses=excuses, holds=holds))
         return self.faults[-1]
 
     def _guard(self, body):

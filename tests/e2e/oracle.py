@@ -7,7 +7,8 @@ after it came: then the orphan of a fault may stand behind it, and even behind i
 push was not answered, and is delivered when that is back: that fault lies before the repeat, not before the orphan.
 
 A fault is a moment or lasts for a while. Not every one excuses a repeat: while a node is cut off for longer than it may be silent its work
-is others', but when the database is away for all of them, or for a moment, nothing may run twice.
+is others', but when the database is away for all of them, or for a moment, nothing may run twice. Events that are away excuse nothing, but as
+long as they are results are nowhere but with the workers that have them, and so in flight (holds): a worker that dies then takes them along.
 """
 
 import collections
@@ -47,9 +48,13 @@ class Fault:
     from_ms: float
     to_ms: float = None  # None: a moment
     excuses: bool = True  # what was in flight may run twice
+    holds: bool = False  # what ends meanwhile stays in flight until it is over
+
+    def overlaps(self, from_ms, to_ms):
+        return self.from_ms <= to_ms and from_ms <= (self.to_ms or self.from_ms)
 
     def met(self, from_ms, to_ms):
-        return self.excuses and self.from_ms <= to_ms and from_ms <= (self.to_ms or self.from_ms)
+        return self.excuses and self.overlaps(from_ms, to_ms)
 
 
 @dataclasses.dataclass
@@ -112,6 +117,13 @@ def assert_none_dropped(task, runs, max_runs, interval_ms=1000):
     assert len(ran) + task["skipped_count"] == between == len(runs), f"{between} times, {task['skipped_count']} skipped: {listed}"
 
 
+def settled_ms(call, faults):
+    """By when its result is known, if nobody dies."""
+    at = call.received_ms + IN_FLIGHT_MS
+    held = [(f.to_ms or f.from_ms) + IN_FLIGHT_MS for f in faults if f.holds and f.overlaps(call.received_ms, at)]
+    return max([at, *held])
+
+
 def check_order(report, calls, faults, finals_seen):
     """The calls of one webhook-id."""
     calls = sorted(calls, key=lambda c: c.fence)
@@ -125,7 +137,7 @@ def check_order(report, calls, faults, finals_seen):
                 report.blame(f"tried again after a success: {what}")
             continue  # a retry that we asked for by our reply
         report.duplicated += 1
-        in_flight = (before.received_ms - LAG_MS, min(call.received_ms, before.received_ms + IN_FLIGHT_MS))
+        in_flight = (before.received_ms - LAG_MS, min(call.received_ms, settled_ms(before, faults)))
         if call.received_ms < before.received_ms - LAG_MS:  # a queue that came back still had what another had replaced meanwhile
             in_flight = (call.scheduled_ms - LAG_MS, call.received_ms)
         if not any(f.met(*in_flight) for f in faults):

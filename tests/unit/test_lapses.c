@@ -82,12 +82,40 @@ static bool knows(const struct task *t)
     return known;
 }
 
+/* All that was published before the lapses were found has been applied. */
+static void events_pass_at(int64_t now_ms)
+{
+    step_at(now_ms);
+    carry(&hand, ERRAND_MARK);
+    step_at(now_ms);
+    carry(&hand, ERRAND_PASSED);
+    step_at(now_ms);
+}
+
 static const struct op_settle *found_at(int64_t now_ms)
 {
     step_at(now_ms);
     carry(&hand, ERRAND_LAPSED);
-    step_at(now_ms);
+    events_pass_at(now_ms);
     return (const struct op_settle *)asked(&desk, OP_SETTLE);
+}
+
+static void publish(const struct task *t)
+{
+    struct event e = { .task = { .id = t->id, .fence = t->fence }, .outcome = { .kind = OUTCOME_OK } };
+    struct error err;
+    assert_ok(events_publish(hand.events, &e, 1, &err), &err);
+}
+
+static void apply_all(void)
+{
+    cleanup_with(arena_release) struct arena a;
+    struct event_list list;
+    struct error e;
+    arena_init(&a, 1 << 20);
+    assert_ok(events_poll(hand.events, 100, 0, &a, &list, &e), &e);
+    for (size_t i = 0; i < list.n; i++)
+        assert_ok(events_ack(hand.events, &list.v[i].sequence, 1, &e), &e);
 }
 
 static void where_nothing_lapses_it_asks_now_and_then(void **state)
@@ -122,6 +150,80 @@ static void what_lapsed_is_acknowledged_after_the_commit_and_not_before(void **s
     assert_true(knows(&t[0]));
     carry(&hand, ERRAND_ACK);
     assert_false(knows(&t[0]) || knows(&t[1]));
+}
+
+/* It ended and its worker died before it could acknowledge it; whoever applies outcomes is behind. */
+static void nothing_is_settled_before_all_is_applied_that_was_published_before(void **state)
+{
+    (void)state;
+    struct task t = queued_task(1);
+    int64_t at_ms = NOW + VISIBLE_MS;
+    lose(&t, 1);
+    publish(&t);
+    step_at(at_ms);
+    carry(&hand, ERRAND_LAPSED);
+    step_at(at_ms);
+    carry(&hand, ERRAND_MARK);
+    for (int i = 0; i < 100; i++) {
+        int64_t next_ms = step_at(at_ms);
+        carry(&hand, ERRAND_PASSED);
+        assert_true(next_ms == INT64_MAX); /* one question is under way */
+        next_ms = step_at(at_ms);
+        assert_true(next_ms > at_ms && next_ms <= at_ms + 1000);
+        assert_true(asks_nothing(&desk));
+        assert_null(find_errand(&hand, ERRAND_LAPSED));
+        at_ms = next_ms;
+    }
+    apply_all();
+    step_at(at_ms);
+    carry(&hand, ERRAND_PASSED);
+    step_at(at_ms);
+    answer(&desk, asked(&desk, OP_SETTLE), ERR_OK);
+    carry(&hand, ERRAND_ACK);
+    assert_false(knows(&t));
+}
+
+static void while_events_are_away_what_lapsed_waits(void **state)
+{
+    (void)state;
+    struct task t = queued_task(1);
+    int64_t at_ms = NOW + VISIBLE_MS;
+    lose(&t, 1);
+    step_at(at_ms);
+    carry(&hand, ERRAND_LAPSED);
+    step_at(at_ms);
+    for (int i = 0; i < 100; i++) {
+        refuse(&hand, i < 50 ? ERRAND_MARK : ERRAND_PASSED, false);
+        at_ms = step_at(at_ms);
+        step_at(at_ms);
+        if (i == 49) {
+            carry(&hand, ERRAND_MARK);
+            step_at(at_ms);
+        }
+    }
+    assert_true(at_ms > NOW + VISIBLE_MS + 1000 && at_ms < NOW + 60000);
+    assert_true(asks_nothing(&desk));
+    carry(&hand, ERRAND_PASSED);
+    step_at(at_ms);
+    answer(&desk, asked(&desk, OP_SETTLE), ERR_OK);
+    carry(&hand, ERRAND_ACK);
+}
+
+static void who_is_stopped_while_it_waits_leaves_what_lapsed_to_others(void **state)
+{
+    (void)state;
+    struct task t = queued_task(1);
+    lose(&t, 1);
+    step_at(NOW + VISIBLE_MS);
+    carry(&hand, ERRAND_LAPSED);
+    step_at(NOW + VISIBLE_MS);
+    lapses_stop(role);
+    assert_false(lapses_is_idle(role));
+    carry(&hand, ERRAND_MARK);
+    assert_true(lapses_is_idle(role));
+    assert_true(step_at(NOW + 60000) == INT64_MAX);
+    assert_true(asks_nothing(&desk));
+    assert_true(knows(&t));
 }
 
 static void the_next_question_follows_an_answer_at_once(void **state)
@@ -185,7 +287,7 @@ static void what_has_lost_its_contents_is_acknowledged_for_who_compares(void **s
     ask->ret.v[1] = (struct lapse){ .task = t[1] };
     ask->ret.n = 2;
     ask->errand.done(&ask->errand);
-    step_at(NOW);
+    events_pass_at(NOW);
     struct op_settle *op = (struct op_settle *)asked(&desk, OP_SETTLE);
     assert_int_equal(op->n, 1);
     assert_true(uuid_eq(op->v[0].id, t[1].id));
@@ -226,6 +328,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(where_nothing_lapses_it_asks_now_and_then),
         T(what_lapsed_is_acknowledged_after_the_commit_and_not_before),
+        T(nothing_is_settled_before_all_is_applied_that_was_published_before),
+        T(while_events_are_away_what_lapsed_waits),
+        T(who_is_stopped_while_it_waits_leaves_what_lapsed_to_others),
         T(the_next_question_follows_an_answer_at_once),
         T(while_the_store_is_down_nothing_is_acknowledged_and_nothing_else_asked),
         T(an_ack_that_was_lost_brings_it_again_for_its_fence_to_refuse),

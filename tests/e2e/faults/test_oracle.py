@@ -44,6 +44,17 @@ def test_a_fault_that_lasts_excuses_what_was_called_while_it_did():
     assert any("repeated without" in text for text in judge(**run).wrong)
 
 
+def test_what_a_worker_could_not_report_is_in_flight_until_events_are_back():
+    away, killed = Fault("events away", T0 - 100, T0 + 20_000, excuses=False, holds=True), Fault("kill", T0 + 21_000)
+    run = sound_run()
+    run["calls"][2].received_ms = T0 + 25_000
+    run["finals_seen"] = {}
+    for faults, fine in (([away, killed], True), ([killed], False), ([away], False), ([away, Fault("kill", T0 + 25_200)], False),
+                         ([Fault("events away", T0 - 9000, T0 - 100, excuses=False, holds=True), killed], False)):
+        run["faults"] = faults
+        assert any("repeated without" in text for text in judge(**run).wrong) is not fine, faults
+
+
 def test_an_orphan_that_a_queue_kept_while_it_was_away_may_come_last():
     run = sound_run()
     run["calls"][1].received_ms = run["faults"][0].from_ms + 30_000
