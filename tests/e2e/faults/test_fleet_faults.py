@@ -22,7 +22,7 @@ from test_cluster_faults import conclude, new_seed, record
 PARTS = 8 if LONG else 1
 FAULTS = 26 if LONG else 18  # in each part
 BEAT_S = 0.5 if LONG else 0.2
-LATE_MS = 120_000 if LONG else 60_000  # while events are away little runs, and what waits adds up over several faults
+LATE_MS = 120_000  # while events are away little runs, and what waits adds up over several faults
 NUMBERS = itertools.count()
 HELD = 5000 if LONG else 500
 HELD_BY_ENDED = 30
