@@ -247,7 +247,7 @@ part_e2e() {
     for argument in "$@"; do
         [[ -e ${argument%%::*} ]] && where=()
     done
-    TMPDIR=$scratch BELFRY_BUILD=$root/build-test run_pytest -n "$at_once" "${where[@]}" "$@"
+    TMPDIR=$scratch BELFRY_BUILD=$root/build-test run_pytest -n "$((at_once + 1))" "${where[@]}" "$@"
 }
 
 # ----------------------------------------------------------------------------------------------------------------------

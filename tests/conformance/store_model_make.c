@@ -127,7 +127,7 @@ static struct task make_task(struct model *m)
     };
     if (chance(m, 10))
         t.created_ms -= (int64_t)below(m, 6 * DAY_MS); /* it was due in days when it was made */
-    else if (chance(m, 5))
+    else if (chance(m, 2))
         t.due_ms += (int64_t)below(m, 6 * DAY_MS);
     t.scheduled_ms = t.due_ms;
     set_key(m, &t);

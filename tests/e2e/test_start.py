@@ -212,7 +212,9 @@ def test_run_passes_commands_on_from_any_directory(checkout, tmp_path, belfry):
 
 def run_until(command, said, cwd, env):
     """Runs it until it has said all of these, interrupts it, and returns what it said and its exit status."""
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=cwd, env=env, start_new_session=True)
+    heeds_interrupts = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # as in a terminal, though the tests run in the background
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=cwd, env=env, start_new_session=True,
+                               preexec_fn=heeds_interrupts)
     watchdog = threading.Timer(TIMEOUT_S, lambda: os.killpg(process.pid, signal.SIGKILL))  # and whom it has started: they hold the pipe too
     watchdog.start()
     lines = []
