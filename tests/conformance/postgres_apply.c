@@ -6,13 +6,22 @@
 
 static char url[POSTGRES_URL];
 
+/* A session looks for a deadlock once, so long after it began to wait: by then the other one must have met it, on any machine. */
+static void be_patient_with_deadlocks(void)
+{
+    postgres_run(url, "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET deadlock_timeout = ''3s''', "
+                      "current_database()); END $$");
+}
+
 static enum err open_here(const char *directory, struct store **ret, struct error *e)
 {
     (void)directory;
-    if (url[0])
+    if (url[0]) {
         postgres_wipe(url);
-    else
+    } else {
         postgres_make("apply", url);
+        be_patient_with_deadlocks();
+    }
     return postgres_open(url, ret, e);
 }
 
