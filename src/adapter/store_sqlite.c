@@ -65,8 +65,8 @@ static const char *const writer_sql[] = {
     [ST_NEXT_DUE] = "SELECT due_ms, id " DUE "ORDER BY due_ms, id",
     [ST_CLAIM_TASK] = "UPDATE tasks SET state = 3, fence = fence + 1, claim_id = ?2, near = 1 WHERE rid = ?1",
     [ST_BRING_NEAR] =
-        "UPDATE tasks SET near = 1 WHERE rid IN (SELECT rid FROM tasks INDEXED BY tasks_far WHERE " SQL_FAR
-        "AND due_ms / 86400000 <= ?1 / 86400000 LIMIT ?2)",
+        "UPDATE tasks SET near = 1 WHERE rid IN (SELECT rid FROM tasks INDEXED BY tasks_far WHERE " SQL_FAR_UNTIL(
+            "?1") "LIMIT ?2)",
     [ST_FAR_EXISTS] = "SELECT 1 FROM tasks INDEXED BY tasks_far WHERE " SQL_FAR "LIMIT 1",
     [ST_CLAIM_EXISTS] = "SELECT 1 FROM claims WHERE id = ?",
     [ST_CLAIM_INSERT] = "INSERT INTO claims (id, node, held, tasks, hold) VALUES (?, ?, ?, ?, ?)",

@@ -40,8 +40,8 @@ static const char *const reader_sql[] = {
     [RD_COUNTS] = "SELECT state, sum(n) FROM counts GROUP BY state",
     [RD_DUE] = ("SELECT count(*) FROM (SELECT 1 FROM tasks INDEXED BY tasks_due "
                 "WHERE " SQL_NEAR "AND lane = ?1 AND due_ms <= ?2 AND NOT deleted "
-                "UNION ALL SELECT 1 FROM tasks INDEXED BY tasks_far WHERE " SQL_FAR
-                "AND due_ms / 86400000 <= ?2 / 86400000 AND lane = ?1 AND due_ms <= ?2 AND NOT deleted LIMIT ?3)"),
+                "UNION ALL SELECT 1 FROM tasks INDEXED BY tasks_far WHERE " SQL_FAR_UNTIL(
+                    "?2") "AND lane = ?1 AND due_ms <= ?2 AND NOT deleted LIMIT ?3)"),
     /* besides tasks: store_sqlite_read_records.c */
     [RD_KEYS] = "SELECT rowid" API_KEY_COLUMNS(SQL_NAME) " FROM api_keys WHERE tenant_id = ?1 ORDER BY id LIMIT ?2",
     [RD_DEDUPE] = "SELECT d.task_id FROM dedupe d JOIN tasks t ON t.id = d.task_id "

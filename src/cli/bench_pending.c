@@ -44,24 +44,20 @@ static struct bodies far_tasks(struct bench *b, size_t n)
     };
 }
 
-static int by_rate(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* A round takes half a second, in which a machine may be busy with something else: the middle one of several counts. */
 static enum err measure_creates(struct bench *b, size_t n, struct burst *ret, struct error *e)
 {
-    double rates[ROUNDS];
+    int64_t rates[ROUNDS];
     int64_t before_us = bench_server_cpu_us(&b->server);
     for (size_t i = 0; i < ROUNDS; i++) {
         struct bodies more = far_tasks(b, n);
-        if (create_tasks(b, &more, BATCH_CONNECTIONS, &rates[i], e))
+        double rate;
+        if (create_tasks(b, &more, BATCH_CONNECTIONS, &rate, e))
             return e->code;
+        rates[i] = (int64_t)rate;
     }
-    qsort(rates, ROUNDS, sizeof *rates, by_rate);
-    ret->rate = rates[ROUNDS / 2];
+    qsort(rates, ROUNDS, sizeof *rates, compare_i64);
+    ret->rate = (double)rates[ROUNDS / 2];
     ret->cpu_us = (double)(bench_server_cpu_us(&b->server) - before_us) / (double)(ROUNDS * n);
     return ERR_OK;
 }

@@ -558,8 +558,8 @@ static void check_occurrences(struct sim *s, const struct subject *x, const stru
         count_occurrence(s, x, &o, &n);
     }
     bool may_skip = x->overlap == OVERLAP_SKIP || x->overlap == OVERLAP_QUEUE_ONE || x->expires_after_ms;
-    /* A change that withdraws one that waited has those decided on anew that were skipped for it. Where a breaker held one that is withdrawn, later ones have run by then,
-     * and are gone over again. */
+    /* A change that withdraws one that waited has those decided on anew that were skipped for it. Where a breaker held one that is
+     * withdrawn, later ones have run by then, and are gone over again. */
     bool held = metric_count(s->metrics, METRIC_TASKS_HELD) > 0;
     bool exact = !(x->withdrawn && (may_skip || held));
     if (exact && n.skipped != t->skipped_count && t->state != TASK_COMPLETED)
