@@ -57,7 +57,8 @@ static enum err measure_creates(struct bench *b, size_t n, struct burst *ret, st
         rates[i] = (int64_t)rate;
     }
     qsort(rates, ROUNDS, sizeof *rates, compare_i64);
-    ret->rate = (double)rates[ROUNDS / 2];
+    size_t middle = ROUNDS / 2;
+    ret->rate = (double)rates[middle];
     ret->cpu_us = (double)(bench_server_cpu_us(&b->server) - before_us) / (double)(ROUNDS * n);
     return ERR_OK;
 }
