@@ -4,6 +4,6 @@
 ALTER TABLE tasks ADD COLUMN near INTEGER NOT NULL DEFAULT 0; -- 1: it was far and has come near
 DROP INDEX tasks_due;
 CREATE INDEX tasks_due ON tasks (lane, due_ms, id)
-    WHERE state = 0 AND kind <> 1 AND (near OR due_ms - created_ms < 259200000);
+    WHERE state = 0 AND kind <> 1 AND (near OR due_ms - created_ms < 108000000);
 CREATE INDEX tasks_far ON tasks (due_ms / 86400000)
-    WHERE state = 0 AND kind <> 1 AND NOT near AND due_ms - created_ms >= 259200000;
+    WHERE state = 0 AND kind <> 1 AND NOT near AND due_ms - created_ms >= 108000000;

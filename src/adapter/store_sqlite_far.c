@@ -2,11 +2,11 @@
  * touch a page of its own, but in one by the day they are due, where those of a day lie in the order they came (tasks_far).
  *
  * Whether a task is far is said by its row alone (SQL_FAR), so no statement can forget to say so; a claim brings near whatever may be due
- * within CLAIM_SIGHT_MS before it looks for anything, so nothing can come late. Upkeep does the same a day ahead, a few at a time, so that
- * claims find that done. */
+ * within CLAIM_SIGHT_MS before it looks for anything, so nothing can come late. Upkeep does the same hours ahead, a few at a time, so that
+ * claims find that done. Far begins where a day that upkeep sees has ended: no task is made far to be brought near at once. */
 #include "adapter/store_sqlite_impl.h"
 
-enum { UPKEEP_SIGHT_MS = 2 * CLAIM_SIGHT_MS };
+enum { UPKEEP_SIGHT_MS = 6 * CLAIM_SIGHT_MS };
 
 static enum err bring_near(struct store_sqlite *s, int64_t until_ms, int64_t max, size_t *ret_n, struct error *e)
 {

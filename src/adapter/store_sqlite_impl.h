@@ -355,8 +355,8 @@ enum err write_ended(struct store_sqlite *s, struct error *e) must_use; /* what 
 
 /* ---- what is due in days (store_sqlite_far.c); the terms stand as in its indexes ---- */
 
-#define SQL_NEAR          "state = 0 AND kind <> 1 AND (near OR due_ms - created_ms < 259200000) "
-#define SQL_FAR           "state = 0 AND kind <> 1 AND NOT near AND due_ms - created_ms >= 259200000 "
+#define SQL_NEAR          "state = 0 AND kind <> 1 AND (near OR due_ms - created_ms < 108000000) "
+#define SQL_FAR           "state = 0 AND kind <> 1 AND NOT near AND due_ms - created_ms >= 108000000 "
 #define SQL_FAR_UNTIL(ms) SQL_FAR "AND due_ms / 86400000 <= " ms " / 86400000 " /* by that day */
 
 enum err far_before_claim(struct store_sqlite *s, int64_t now_ms, int64_t until_ms, struct error *e) must_use;

@@ -12,7 +12,8 @@ enum { LEAD_MS = 3000, IDLE_MS = 15000, PAD = 180, BODY_MAX = 16 << 20 };
 
 static int64_t due_of(const struct bodies *w, size_t i)
 {
-    uint64_t chance = hash_bytes(HASH_STABLE, (struct str){ (const char *)&i, sizeof i });
+    size_t number = w->first + i;
+    uint64_t chance = hash_bytes(HASH_STABLE, (struct str){ (const char *)&number, sizeof number });
     if (w->soon_each && i % w->soon_each == 0)
         return w->soon_ms + (int64_t)(chance % SOON_SPREAD_MS);
     if (w->random_due)
@@ -28,13 +29,13 @@ static void add_body(const struct bodies *w, size_t i, struct buf *out)
     memset(pad, '0', sizeof pad);
     rfc3339_format(due_of(w, i), due);
     buf_text(out, "{\"name\":\"bench ");
-    buf_u64(out, i);
+    buf_u64(out, w->first + i);
     buf_text(out, "\",\"run_at\":\"");
     buf_text(out, due);
     buf_text(out, "\",");
     buf_text(out, w->bench->target);
     buf_text(out, ",\"payload\":{\"order\":");
-    buf_u64(out, i);
+    buf_u64(out, w->first + i);
     buf_text(out, ",\"note\":\"");
     buf_add(out, (struct str){ pad, sizeof pad });
     buf_text(out, "\"}}");
@@ -70,6 +71,8 @@ static void make_request(void *context, size_t request, struct buf *out)
 enum err create_tasks(struct bench *b, struct bodies *w, size_t connections, double *ret_rate, struct error *e)
 {
     w->bench = b;
+    w->first = b->made;
+    b->made += w->tasks;
     atomic_store(&b->server.shared->taken, 0);
     atomic_store(&b->server.shared->n, 0);
     struct load load = { .clock = b->cli->clock,

@@ -20,6 +20,7 @@ struct bench {
     size_t figure_count;
     const char *target; /* the members of a task that say what it does */
     uint64_t run;       /* makes idempotency keys of one run differ from the next */
+    size_t made;        /* tasks so far: numbers go on, as the orders of a shop do */
 };
 
 int compare_i64(const void *a, const void *b); /* for qsort */
@@ -33,6 +34,7 @@ void add_lag(struct bench *b, const char *label, size_t n);
 struct bodies {
     struct bench *bench;
     size_t tasks, per_request;
+    size_t first; /* the number of the first; create_tasks sets it */
     int64_t due_ms, spread_ms;
     bool random_due;
     /* Of those at random, every so many (0: none) is due at random over SOON_SPREAD_MS from soon_ms on. */
