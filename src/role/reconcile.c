@@ -4,7 +4,8 @@
  * large queue. A round that fails is given up and begun anew soon: nothing was settled before its end.
  *
  * After another epoch what is missing is asked about once more, when workers have had time to renew what they run: that makes it known
- * again. So it is when we begin, and do not know what was before; and until a round has come to its end. */
+ * again. So it is when we begin, and do not know what was before; until a round has come to its end; and when something is missing that was
+ * pushed in another epoch: it was handed over since the last round, though its queue was gone by then. */
 #include "role/reconcile.h"
 
 #include <assert.h>
@@ -47,12 +48,14 @@ struct reconcile {
         struct op_handed handed;
     };
     struct errand_known known;
-    struct delivery_id *ids; /* PAGE of them, like the next */
+    struct delivery_id *ids; /* PAGE of them, like the next two */
+    uint64_t *asked_epochs;  /* in which they were pushed */
     bool *answer;
     size_t checked, kept; /* of those that are missing: asked about again; and not known still */
     struct errand_mark mark;
     struct arena arena; /* of what is missing, like the next */
     struct settle_facts *missing;
+    uint64_t *epochs; /* of those that are missing, until they are asked about again */
     size_t n, cap, done;
     struct arena verdicts; /* of the batch that is settled, like the next two */
     struct event *events;
@@ -101,10 +104,14 @@ static void end_round(struct reconcile *r, int64_t next_ms)
 {
     arena_release(&r->arena);
     free(r->missing);
+    free(r->epochs);
     free(r->ids);
+    free(r->asked_epochs);
     free(r->answer);
     r->missing = NULL;
+    r->epochs = NULL;
     r->ids = NULL;
+    r->asked_epochs = NULL;
     r->answer = NULL;
     r->n = r->cap = r->done = r->checked = r->kept = 0;
     r->phase = REST;
@@ -124,25 +131,36 @@ static struct outcome outcome_of(enum delivery delivery)
                              .retry_after_ms = -1 };
 }
 
-static void miss(struct reconcile *r, const struct task *t)
+/* Pushed in an epoch that is over: as after one that ends while we look. */
+static bool is_of_another(const struct reconcile *r, uint64_t epoch)
+{
+    return epoch && epoch != r->round_epoch;
+}
+
+static void miss(struct reconcile *r, const struct task *t, uint64_t epoch)
 {
     if (r->n == r->cap) {
         r->cap = max_of(r->cap * 2, (size_t)256);
         r->missing = xrealloc(r->missing, r->cap * sizeof *r->missing);
+        r->epochs = xrealloc(r->epochs, r->cap * sizeof *r->epochs);
     }
+    if (!r->check_at_ms && is_of_another(r, epoch))
+        r->check_at_ms = r->now_ms + RECONCILE_RENEW_MS;
     struct outcome o = outcome_of(t->delivery);
     struct settle_facts *facts = &r->missing[r->n];
     *facts = settle_facts_of(t, &o, &r->arena);
     if (facts->retry.rules.n && !arena_str(&r->arena, facts->retry.rules, &facts->retry.rules))
         return; /* too many for one round: the next one finds it */
-    r->n++;
+    r->epochs[r->n++] = epoch;
 }
 
 static void ask_known(struct reconcile *r, size_t n, void (*done)(struct errand *e))
 {
-    r->known = (struct errand_known){
-        .errand = { .kind = ERRAND_KNOWN, .done = done, .context = r }, .v = r->ids, .n = n, .ret = r->answer
-    };
+    r->known = (struct errand_known){ .errand = { .kind = ERRAND_KNOWN, .done = done, .context = r },
+                                      .v = r->ids,
+                                      .epochs = r->asked_epochs,
+                                      .n = n,
+                                      .ret = r->answer };
     courier_submit(r->setup.courier, &r->known.errand);
 }
 
@@ -155,7 +173,7 @@ static void page_known(struct errand *e)
         failed(r, &e->error);
     for (size_t i = 0; e->rc == ERR_OK && i < page.n; i++)
         if (!r->answer[i])
-            miss(r, &page.v[i]);
+            miss(r, &page.v[i], r->asked_epochs[i]);
     r->phase = r->handed.ret_more ? PAGES : CHECK;
     if (page.n)
         r->handed.after = (struct handed_place){ page.v[page.n - 1].claim, page.v[page.n - 1].id };
@@ -198,8 +216,10 @@ static void check(struct reconcile *r)
     }
     if (r->check_at_ms > r->now_ms)
         return;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         r->ids[i] = (struct delivery_id){ r->missing[r->checked + i].id, r->missing[r->checked + i].fence };
+        r->asked_epochs[i] = r->epochs[r->checked + i];
+    }
     r->busy = true;
     ask_known(r, n, check_known);
 }
@@ -218,8 +238,10 @@ static void handed(struct op *op)
 {
     struct reconcile *r = op->context;
     if (op->rc == ERR_OK) {
-        for (size_t i = 0; i < r->handed.ret.n; i++)
+        for (size_t i = 0; i < r->handed.ret.n; i++) {
             r->ids[i] = (struct delivery_id){ r->handed.ret.v[i].id, r->handed.ret.v[i].fence };
+            r->asked_epochs[i] = r->handed.ret_epochs[i];
+        }
         ask_known(r, r->handed.ret.n, page_known);
         return;
     }
@@ -306,6 +328,7 @@ static void begin_round(struct reconcile *r)
     r->phase = PAGES;
     r->handed.after = (struct handed_place){ 0 };
     r->ids = xcalloc(PAGE, sizeof *r->ids);
+    r->asked_epochs = xcalloc(PAGE, sizeof *r->asked_epochs);
     r->answer = xcalloc(PAGE, sizeof *r->answer);
     arena_init(&r->arena, MISSING_ARENA);
 }

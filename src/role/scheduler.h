@@ -36,8 +36,8 @@ struct scheduler_setup {
     void (*refused)(void *context);
     /* A claim ends before its task has fired: RETURNED, EXPIRED or CANCELLED. False: it could not be told, and comes again. */
     bool (*end)(void *context, const struct task *t, const struct outcome *o);
-    /* In a fleet: the queue has all of this claim that is not settled otherwise. */
-    void (*handed)(void *context, struct uuid claim);
+    /* In a fleet: the queue has all of this claim that is not settled otherwise, pushed in that epoch, or from it on; 0: nobody knows. */
+    void (*handed)(void *context, struct uuid claim, uint64_t epoch);
     /* A claim has put this one off: BLOCKED, SKIPPED or CANCELLED, as it is now. */
     void (*gated)(void *context, const struct task *t);
     /* A later run replaces this one, which is claimed: end it. */

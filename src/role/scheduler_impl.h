@@ -21,6 +21,7 @@ struct claim {
     size_t references;
     size_t armed_count; /* tasks that have not left the scheduler */
     bool pushed;        /* a queue that others share has some of it */
+    uint64_t epoch;     /* in which that was pushed first; 0: nobody knows */
     bool kept;          /* and this process some: it is not handed over */
     int64_t begun_ms;
     struct partitions own;
@@ -83,6 +84,7 @@ struct scheduler {
     struct pushing *free_push; /* for the next one */
     struct list queued; /* held ones that a queue has which others share: the one asked about longest ago first */
     size_t queued_count;
+    uint64_t epoch;  /* of the queue, when it was last pushed to; 0: it was not */
     int64_t down_ms; /* since when it is; 0: it is not */
     bool probe;      /* somebody has reached it again: push something there */
     size_t room;     /* how many may be held; 0: the slots */

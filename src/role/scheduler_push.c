@@ -3,7 +3,10 @@
  *
  * A push that failed is made again. What may be there all the same is asked about first, where the queue can tell. What it does not know may
  * have run meanwhile, and would run again under the same fence: so its claim ends, and the fence rises, or it is lost if it must not run
- * twice. So it is, too, where the queue can not tell. In a fleet whose queue stays down, what is due runs in this process. */
+ * twice. So it is, too, where the queue can not tell. In a fleet whose queue stays down, what is due runs in this process.
+ *
+ * A queue that can not tell what it knows is judged by epochs, one for each claim. So there a claim is pushed in one epoch: what of it is left when
+ * that is over is given back, and claimed anew. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -42,7 +45,7 @@ static void leave_claim(struct scheduler *s, struct claim *c)
 {
     assert(c->armed_count > 0);
     if (--c->armed_count == 0 && c->pushed && !c->kept)
-        s->setup.handed(s->setup.context, c->id);
+        s->setup.handed(s->setup.context, c->id, c->epoch);
     claim_unref(c);
 }
 
@@ -105,7 +108,7 @@ static void rearm(struct scheduler *s, struct armed *a, int64_t in_ms)
     wheel_add(&s->wheel, &a->entry, s->now_ms + in_ms);
 }
 
-static void is_there(struct scheduler *s, struct armed *a, bool own)
+static void is_there(struct scheduler *s, struct armed *a, bool own, uint64_t epoch)
 {
     struct held *h = a->held;
     h->armed = NULL;
@@ -116,6 +119,7 @@ static void is_there(struct scheduler *s, struct armed *a, bool own)
         h->asked_ms = s->now_ms;
         list_push(&s->queued, &h->link);
         s->queued_count++;
+        a->claim->epoch = a->claim->pushed ? a->claim->epoch : epoch;
         a->claim->pushed = true;
     }
     leave_claim(s, a->claim);
@@ -131,17 +135,24 @@ static void failed(struct scheduler *s, struct armed *a, bool unsure)
 static void was_asked(struct scheduler *s, struct armed *a, bool known)
 {
     if (known) {
-        is_there(s, a, false);
+        is_there(s, a, false, 0);
         return;
     }
     a->ends = true;
     rearm(s, a, 0);
 }
 
+/* The queue is another than this was for, and has nothing of it. */
+static bool is_refused(const struct pushing *p, const struct errand *e)
+{
+    return e->rc == ERR_CONFLICT && !p->asks && !p->errand.ret.unsure;
+}
+
 static void note_state(struct scheduler *s, const struct pushing *p, const struct errand *e)
 {
     bool was_down = s->down_ms != 0;
-    if (e->rc) {
+    s->epoch = p->errand.ret.epoch ? p->errand.ret.epoch : s->epoch;
+    if (e->rc && !is_refused(p, e)) {
         if (!was_down)
             log_warn("push_failed", kv_err(&e->error), kv_i64("tasks", (int64_t)p->n));
         s->down_ms = was_down ? s->down_ms : p->begun_ms;
@@ -171,12 +182,14 @@ static void answered(struct pushing *p, const struct errand *e)
             claim_unref(p->armed[i]->claim);
         else if (!p->armed[i]->held)
             leave_claim(s, p->armed[i]->claim);
+        else if (is_refused(p, e))
+            rearm(s, p->armed[i], 0);
         else if (e->rc)
-            failed(s, p->armed[i], p->asks || p->errand.ret_unsure);
+            failed(s, p->armed[i], p->asks || p->errand.ret.unsure);
         else if (p->asks)
             was_asked(s, p->armed[i], p->answer[i]);
         else
-            is_there(s, p->armed[i], p->own);
+            is_there(s, p->armed[i], p->own, p->errand.ret.epoch);
     }
     recycle(s, p);
 }
@@ -217,6 +230,12 @@ static bool starts_anew(const struct scheduler *s, const struct armed *a)
     return a->unsure && scheduler_falls_back(s) && !s->probe;
 }
 
+/* The queue may have lost what it has of its claim, and can not be asked about this one apart from that. */
+static bool is_cut_off(const struct scheduler *s, const struct armed *a)
+{
+    return a->claim->pushed && a->claim->epoch != s->epoch && !s->setup.courier->push_again;
+}
+
 /* Due, and off the wheel: whether it is to be pushed now. */
 static bool goes(struct scheduler *s, struct armed *a)
 {
@@ -229,6 +248,8 @@ static bool goes(struct scheduler *s, struct armed *a)
         scheduler_end(s, a, a->unsure ? doubtful(a) : OUTCOME_RETURNED);
     else if (is_expired(task_expires_ms(a->task), s->now_ms))
         scheduler_end(s, a, a->unsure ? OUTCOME_LOST : OUTCOME_EXPIRED);
+    else if (is_cut_off(s, a))
+        scheduler_end(s, a, OUTCOME_RETURNED);
     else if (!lanes_may_fire(s->lanes, a->held->lane, s->now_ms, &when_ms))
         wheel_add(&s->wheel, &a->entry, when_ms);
     else
@@ -262,7 +283,10 @@ static void submit(struct scheduler *s, struct pushing *p)
 {
     failpoint("before_fire");
     p->begun_ms = s->now_ms;
-    p->errand = (struct errand_push){ .errand = { .kind = ERRAND_PUSH, .done = pushed }, .tasks = p->tasks, .n = p->n };
+    p->errand = (struct errand_push){ .errand = { .kind = ERRAND_PUSH, .done = pushed },
+                                      .tasks = p->tasks,
+                                      .n = p->n,
+                                      .epoch = p->own || s->setup.courier->push_again ? 0 : s->epoch };
     p->known = (struct errand_known){
         .errand = { .kind = ERRAND_KNOWN, .done = known }, .v = p->ids, .n = p->n, .ret = p->answer
     };

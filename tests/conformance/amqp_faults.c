@@ -31,12 +31,12 @@ static void what_a_crash_interrupted_is_all_there(void **state)
     take_exactly(w, 0, 1);
     rabbitmq_do("kill");
     struct error e = { 0 };
-    bool unsure = true;
+    struct pushed pushed = { .unsure = true };
     struct task t = some_task(w);
     int64_t began = rabbit_now_ms();
-    assert_int_equal(try_push(w, &t, &unsure, &e), ERR_UNAVAILABLE);
-    assert_false(unsure);
-    assert_int_equal(try_push(w, &t, &unsure, &e), ERR_UNAVAILABLE);
+    assert_int_equal(try_push(w, &t, &pushed, &e), ERR_UNAVAILABLE);
+    assert_false(pushed.unsure);
+    assert_int_equal(try_push(w, &t, &pushed, &e), ERR_UNAVAILABLE);
     assert_true(rabbit_now_ms() - began < 4000);
     rabbitmq_do("start");
     lapse_exactly(w, 1);
@@ -118,20 +118,20 @@ static void a_broker_short_of_memory_refuses_at_once_and_workers_go_on(void **st
     struct world *w = *state;
     struct task v[] = { some_task(w), some_task(w), some_task(w) };
     struct error e = { 0 };
-    bool unsure = true;
+    struct pushed pushed = { .unsure = true };
     push(w, v, 1);
     epoch_of(w->queue);
     rabbitmq_do("alarm-on");
     wait_blocked(w, true);
     int64_t began = rabbit_now_ms();
-    assert_int_equal(try_push(w, &v[1], &unsure, &e), ERR_UNAVAILABLE);
+    assert_int_equal(try_push(w, &v[1], &pushed, &e), ERR_UNAVAILABLE);
     assert_says(&e, "the broker is short of memory or disk");
-    assert_false(unsure);
+    assert_false(pushed.unsure);
     struct queue *fresh =
         rabbitmq_queue(w->prefix, "", NULL); /* one that comes only now learns it before it sends anything */
-    assert_int_equal(queue_push(fresh, &v[2], 1, &unsure, &e), ERR_UNAVAILABLE);
+    assert_int_equal(queue_push(fresh, &v[2], 1, 0, &pushed, &e), ERR_UNAVAILABLE);
     assert_says(&e, "the broker is short of memory or disk");
-    assert_false(unsure);
+    assert_false(pushed.unsure);
     assert_true(rabbit_now_ms() - began < 4000);
     queue_free(fresh);
     ack(w, 0, &take_exactly(w, 0, 1).v[0]);
@@ -150,7 +150,7 @@ static void an_alarm_in_the_middle_of_a_push_ends_it(void **state)
     enum { MANY = 40, BIG = 1 << 20 };
     struct task first = some_task(w), v[MANY];
     struct error e = { 0 };
-    bool unsure = false;
+    struct pushed pushed = { 0 };
     push(w, &first, 1);
     char *big = xmalloc(BIG);
     memset(big, 'x', BIG);
@@ -162,7 +162,7 @@ static void an_alarm_in_the_middle_of_a_push_ends_it(void **state)
     rabbitmq_do("alarm-on");
     int64_t began = rabbit_now_ms();
     enum err rc;
-    while ((rc = queue_push(w->queue, v, MANY, &unsure, &e)) == ERR_OK && rabbit_now_ms() - began < ENOUGH_MS)
+    while ((rc = queue_push(w->queue, v, MANY, 0, &pushed, &e)) == ERR_OK && rabbit_now_ms() - began < ENOUGH_MS)
         began = rabbit_now_ms();
     assert_int_equal(rc, ERR_UNAVAILABLE);
     assert_true(rabbit_now_ms() - began < 6000);
@@ -199,11 +199,11 @@ static void a_wiped_broker_begins_another_epoch(void **state)
     bool known = false;
     push(w, v, 1);
     uint64_t before = epoch_of(w->queue);
-    assert_ok(queue_known(w->queue, &id, 1, &known, &e), &e);
+    assert_ok(queue_known(w->queue, &id, NULL, 1, &known, &e), &e);
     assert_true(known);
     rabbitmq_do("wipe");
     assert_true(epoch_of(w->queue) != before);
-    assert_ok(queue_known(w->queue, &id, 1, &known, &e), &e);
+    assert_ok(queue_known(w->queue, &id, NULL, 1, &known, &e), &e);
     assert_false(known);
     assert_true(epoch_of(w->queue) == epoch_of(w->workers[0]));
     push(w, v + 1, 1);
@@ -222,8 +222,8 @@ static void of_several_hosts_the_one_that_answers_serves(void **state)
     struct error e = { 0 };
     assert_ok(queue_amqp_open(&(struct amqp_setup){ .url = str_from(url) }, &q, &e), &e);
     struct task t = some_task(w);
-    bool unsure;
-    assert_ok(queue_push(q, &t, 1, &unsure, &e), &e);
+    struct pushed pushed;
+    assert_ok(queue_push(q, &t, 1, 0, &pushed, &e), &e);
     take_exactly(w, 0, 1);
     queue_free(q);
 }
@@ -235,17 +235,17 @@ static void tls_is_spoken_with_who_can_prove_it_is_the_one(void **state)
     struct queue *q = NULL;
     struct error e = { 0 };
     struct task t = some_task(w);
-    bool unsure;
+    struct pushed pushed;
     snprintf(url, sizeof url, "%s&prefix=%s", getenv("BELFRY_TEST_RABBITMQ_TLS"), w->prefix);
     assert_ok(queue_amqp_open(&(struct amqp_setup){ .url = str_from(url) }, &q, &e), &e);
-    assert_ok(queue_push(q, &t, 1, &unsure, &e), &e);
+    assert_ok(queue_push(q, &t, 1, 0, &pushed, &e), &e);
     queue_free(q);
     take_exactly(w, 0, 1);
     /* By those whom the system trusts, nobody vouches for it. */
     snprintf(strchr(url, '?'), 64, "?prefix=%s", w->prefix);
     assert_ok(queue_amqp_open(&(struct amqp_setup){ .url = str_from(url) }, &q, &e), &e);
-    assert_int_equal(queue_push(q, &t, 1, &unsure, &e), ERR_UNAVAILABLE);
-    assert_false(unsure);
+    assert_int_equal(queue_push(q, &t, 1, 0, &pushed, &e), ERR_UNAVAILABLE);
+    assert_false(pushed.unsure);
     queue_free(q);
 }
 

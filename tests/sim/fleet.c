@@ -575,11 +575,11 @@ static bool ack_first(struct sim_node *n, struct errand_publish *x)
 static void redeliver(struct sim *s, const struct errand_lapsed *x)
 {
     struct error e;
-    bool unsure;
+    struct pushed pushed;
     for (size_t i = 0; i < x->ret.n; i++) {
         const struct task *t = &x->ret.v[i].task;
         struct delivery_id d = { t->id, t->fence };
-        if (queue_ack(s->fleet.queue, &d, 1, &e) || queue_push(s->fleet.queue, t, 1, &unsure, &e))
+        if (queue_ack(s->fleet.queue, &d, 1, &e) || queue_push(s->fleet.queue, t, 1, 0, &pushed, &e))
             abort();
     }
 }

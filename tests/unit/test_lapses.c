@@ -43,8 +43,8 @@ static int teardown(void **state)
 static void push(struct task *t)
 {
     struct error e;
-    bool unsure;
-    assert_ok(queue_push(hand.queue, t, 1, &unsure, &e), &e);
+    struct pushed pushed;
+    assert_ok(queue_push(hand.queue, t, 1, 0, &pushed, &e), &e);
 }
 
 /* So many wait for a worker, which takes them at NOW and is never heard of again. */
@@ -78,7 +78,7 @@ static bool knows(const struct task *t)
     struct delivery_id id = { t->id, t->fence };
     struct error e;
     bool known;
-    assert_ok(queue_known(hand.queue, &id, 1, &known, &e), &e);
+    assert_ok(queue_known(hand.queue, &id, NULL, 1, &known, &e), &e);
     return known;
 }
 

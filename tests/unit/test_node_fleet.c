@@ -94,7 +94,7 @@ static void what_lapses_is_lost_and_claimed_anew(void **state)
     struct delivery_id id = { t.id, 1 };
     struct error e;
     bool known;
-    assert_ok(queue_known(hand.queue, &id, 1, &known, &e), &e);
+    assert_ok(queue_known(hand.queue, &id, NULL, 1, &known, &e), &e);
     assert_false(known); /* acknowledged after the commit */
 }
 
@@ -159,8 +159,8 @@ static void what_may_be_in_the_queue_and_is_there_is_left_there(void **state)
     step_at(w, NOW);
     struct task arrived = row_of(w, &t, &a);
     struct error e;
-    bool unsure;
-    assert_ok(queue_push(hand.queue, &arrived, 1, &unsure, &e), &e);
+    struct pushed pushed;
+    assert_ok(queue_push(hand.queue, &arrived, 1, 0, &pushed, &e), &e);
     refuse(&hand, ERRAND_PUSH, true);
     rest_at(w, NOW + 300);
     assert_int_equal(queue_depth(hand.queue), 1);
