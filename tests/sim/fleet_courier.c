@@ -159,12 +159,13 @@ static void run_push(struct sim *s, const struct courier_ports *ports, struct er
     x->ret.epoch = s->fleet.epoch;
 }
 
-/* One that does not take what it has again can not tell what it has either: all that was pushed since it was wiped. */
+/* One that does not take again what it has can not tell what that is, either: it has all that was pushed since it was wiped, or nobody knows
+ * when. */
 static void run_known(struct sim *s, const struct courier_ports *ports, struct errand_known *x)
 {
     errand_run(ports, &x->errand);
     for (size_t i = 0; !s->fleet.push_again && i < x->n; i++)
-        x->ret[i] = x->ret[i] || x->epochs[i] == s->fleet.epoch;
+        x->ret[i] = x->ret[i] || !x->epochs[i] || x->epochs[i] == s->fleet.epoch;
 }
 
 static void run_errand(struct sim *s, const struct courier_ports *ports, struct errand *e)

@@ -70,12 +70,13 @@ static inline void run_push(struct hand_courier *h, const struct courier_ports *
     x->ret.epoch = h->epoch;
 }
 
-/* One that does not take again what it has can not tell what that is, either: it has all that was pushed since it was wiped. */
+/* One that does not take again what it has can not tell what that is, either: it has all that was pushed since it was wiped, or
+ * nobody knows when. */
 static inline void run_known(struct hand_courier *h, const struct courier_ports *ports, struct errand_known *x)
 {
     errand_run(ports, &x->errand);
     for (size_t i = 0; !h->base.push_again && i < x->n; i++)
-        x->ret[i] = x->ret[i] || x->epochs[i] == h->epoch;
+        x->ret[i] = x->ret[i] || !x->epochs[i] || x->epochs[i] == h->epoch;
 }
 
 /* Where it goes, without an answer. */
