@@ -503,6 +503,7 @@ static void planted_bugs_are_noticed(void **state)
         BUG(helps_a_millisecond_early),
         BUG(knows_no_partitions_of_recurring_tasks),
         BUG(hands_nothing),
+        BUG(hands_in_no_epoch),
         BUG(leases_a_millisecond_too_long),
         BUG(keeps_leases_of_any_fence),
         BUG(leases_what_nodes_claim),

@@ -204,6 +204,53 @@ static void what_may_be_in_a_queue_that_can_not_tell_is_claimed_anew(void **stat
     assert_int_equal(queue_depth(hand.queue), 1);
 }
 
+/* One epoch says of a claim whether the queue has it. */
+static void what_a_queue_that_can_not_tell_did_not_get_of_a_claim_before_it_was_wiped_is_claimed_anew(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    hand.base.push_again = false;
+    struct task before = task_due(w, 1, NOW), after = task_due(w, 2, NOW + 40);
+    rest(w);
+    assert_int_equal(queue_depth(hand.queue), 1);
+    queue_free(hand.queue);
+    hand.queue = queue_memory_new();
+    hand.epoch++;
+    rest_at(w, NOW + 40);
+    rest_at(w, NOW + 50);
+    assert_int_equal(queue_depth(hand.queue), 1);
+    assert_int_equal(row_of(w, &before, &a).fence, 1);
+    assert_true(handed_in(w, &before) == hand.epoch - 1);
+    assert_int_equal(row_of(w, &after, &a).fence, 2);
+    assert_int_equal(row_of(w, &after, &a).losses, 0);
+    assert_true(handed_in(w, &after) == hand.epoch);
+    for (int i = 1; i <= 40; i++)
+        rest_at(w, NOW + 50 + 100 * i);
+    assert_int_equal(queue_depth(hand.queue), 2);
+    assert_int_equal(row_of(w, &before, &a).fence, 2);
+    assert_int_equal(row_of(w, &after, &a).fence, 2); /* nothing was amiss with it */
+    assert_true(handed_in(w, &before) == hand.epoch);
+}
+
+/* There each of them can be asked about. */
+static void a_queue_that_can_tell_gets_the_rest_of_a_claim_though_it_was_wiped(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task before = task_due(w, 1, NOW), after = task_due(w, 2, NOW + 40);
+    rest(w);
+    queue_free(hand.queue);
+    hand.queue = queue_memory_new();
+    hand.epoch++;
+    for (int i = 0; i <= 40; i++)
+        rest_at(w, NOW + 40 + 300 * i);
+    assert_int_equal(row_of(w, &before, &a).fence, 2);
+    assert_int_equal(row_of(w, &after, &a).fence, 1);
+    assert_int_equal(queue_depth(hand.queue), 2);
+}
+
 static void while_the_queue_is_down_the_node_runs_what_is_due_itself(void **state)
 {
     struct world *w = *state;
@@ -328,6 +375,8 @@ int main(void)
         T(what_may_be_in_the_queue_and_is_there_is_left_there),
         T(what_may_have_been_in_the_queue_and_is_not_is_pushed_under_another_fence),
         T(what_may_be_in_a_queue_that_can_not_tell_is_claimed_anew),
+        T(what_a_queue_that_can_not_tell_did_not_get_of_a_claim_before_it_was_wiped_is_claimed_anew),
+        T(a_queue_that_can_tell_gets_the_rest_of_a_claim_though_it_was_wiped),
         T(while_the_queue_is_down_the_node_runs_what_is_due_itself),
         T(a_task_that_waits_in_the_queue_is_recalled_from_there),
         T(one_that_runs_on_a_worker_is_asked_to_end),
