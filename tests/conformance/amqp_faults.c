@@ -211,6 +211,34 @@ static void a_wiped_broker_begins_another_epoch(void **state)
     assert_true(uuid_eq(got.v[0].id, v[1].id));
 }
 
+/* A process that was not there before, and one that was. */
+static void what_was_pushed_before_a_wipe_is_unknown_to_who_did_not_see_it(void **state)
+{
+    struct world *w = *state;
+    struct task v[] = { some_task(w), some_task(w) };
+    struct delivery_id ids[] = { { v[0].id, v[0].fence }, { v[1].id, v[1].fence } };
+    struct pushed before, after;
+    struct error e = { 0 };
+    bool known[2];
+    assert_ok(queue_push(w->queue, v, 1, 0, &before, &e), &e);
+    rabbitmq_do("wipe");
+    struct queue *fresh = rabbitmq_queue(w->prefix, "", NULL);
+    uint64_t now = epoch_of(fresh);
+    assert_true(now != before.epoch);
+    int64_t end = rabbit_now_ms() + ENOUGH_MS;
+    while (queue_push(w->queue, v + 1, 1, before.epoch, &after, &e) == ERR_UNAVAILABLE && rabbit_now_ms() < end)
+        assert_false(after.unsure);
+    assert_int_equal(e.code, ERR_CONFLICT);
+    assert_true(after.epoch == now && !after.unsure);
+    take_none(w, 0);
+    assert_ok(queue_push(w->queue, v + 1, 1, after.epoch, &after, &e), &e);
+    assert_ok(queue_known(fresh, ids, (uint64_t[]){ before.epoch, after.epoch }, 2, known, &e), &e);
+    assert_false(known[0]);
+    assert_true(known[1]);
+    queue_free(fresh);
+    take_exactly(w, 0, 1);
+}
+
 static void of_several_hosts_the_one_that_answers_serves(void **state)
 {
     struct world *w = *state;
@@ -261,6 +289,7 @@ static const struct CMUnitTest tests[] = {
     amqp_test(an_alarm_in_the_middle_of_a_push_ends_it),
     amqp_test(what_nobody_can_read_becomes_a_dead_letter),
     amqp_test(a_wiped_broker_begins_another_epoch),
+    amqp_test(what_was_pushed_before_a_wipe_is_unknown_to_who_did_not_see_it),
     amqp_test(of_several_hosts_the_one_that_answers_serves),
     amqp_test(tls_is_spoken_with_who_can_prove_it_is_the_one),
 };
