@@ -20,8 +20,9 @@ struct claim {
     struct uuid id;
     size_t references;
     size_t armed_count; /* tasks that have not left the scheduler */
-    bool pushed;        /* a queue that others share has some of it */
-    bool kept;          /* and this process some: it is not handed over */
+    size_t pushing;     /* of those: on their way to a queue that others share, or there without its word */
+    bool pushed;        /* that queue has some of it; the next is false then */
+    bool kept;          /* this process runs some of it: it is not handed over */
     int64_t begun_ms;
     struct partitions own;
     bool waits;    /* to be read back, at retry_at_ms; else it is with the writer */
@@ -54,6 +55,7 @@ struct armed {
     const struct task *task;
     struct claim *claim;
     struct held *held; /* NULL: settled while it was pushed once more */
+    bool pushing;      /* it counts among its claim's */
     bool unsure;       /* the queue may have it: it was pushed, and its answer lost */
     bool ends;         /* and can not be pushed again: its claim ends */
 };

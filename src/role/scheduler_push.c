@@ -3,7 +3,10 @@
  *
  * A push that failed is made again. What may be there all the same is asked about first, where the queue can tell. What it does not know may
  * have run meanwhile, and would run again under the same fence: so its claim ends, and the fence rises, or it is lost if it must not run
- * twice. So it is, too, where the queue can not tell. In a fleet whose queue stays down, what is due runs in this process. */
+ * twice. So it is, too, where the queue can not tell. In a fleet whose queue stays down, what is due runs in this process.
+ *
+ * A claim is handed over whole or not at all, and nobody but who it was handed over to finds what the queue forgets of it. So none is shared: what is left of
+ * a claim when the queue goes down or comes back is given back, and claimed anew. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -37,11 +40,19 @@ struct pushing {
 
 /* ---- the end of being armed ---- */
 
-/* The last of its tasks has left: what of them the queue has is its own from now on, whatever becomes of us. */
-static void leave_claim(struct scheduler *s, struct claim *c)
+static void not_pushing(struct armed *a)
 {
-    assert(c->armed_count > 0);
-    if (--c->armed_count == 0 && c->pushed && !c->kept)
+    a->claim->pushing -= a->pushing;
+    a->pushing = false;
+}
+
+/* The last of its tasks has left: what of them the queue has is its own from now on, whatever becomes of us. */
+static void leave_claim(struct scheduler *s, struct armed *a)
+{
+    struct claim *c = a->claim;
+    not_pushing(a);
+    assert(c->armed_count > 0 && !(c->pushed && c->kept));
+    if (--c->armed_count == 0 && c->pushed)
         s->setup.handed(s->setup.context, c->id);
     claim_unref(c);
 }
@@ -50,7 +61,7 @@ void scheduler_disarm(struct scheduler *s, struct armed *a)
 {
     a->held->armed = NULL;
     map_remove(&s->index, uuid_bytes(&a->task->id));
-    leave_claim(s, a->claim);
+    leave_claim(s, a);
 }
 
 /* Its answer was lost, it was in the queue all the same, and has run. */
@@ -110,21 +121,22 @@ static void is_there(struct scheduler *s, struct armed *a, bool own)
     struct held *h = a->held;
     h->armed = NULL;
     h->where = own || !s->setup.fleet ? HELD_OWN : HELD_QUEUED;
-    if (h->where == HELD_OWN) {
-        a->claim->kept = true;
-    } else {
+    a->claim->kept = a->claim->kept || own;
+    if (h->where == HELD_QUEUED) {
         h->asked_ms = s->now_ms;
         list_push(&s->queued, &h->link);
         s->queued_count++;
         a->claim->pushed = true;
     }
-    leave_claim(s, a->claim);
+    leave_claim(s, a);
 }
 
 static void failed(struct scheduler *s, struct armed *a, bool unsure)
 {
     a->unsure = a->unsure || unsure;
     a->ends = unsure && !s->setup.courier->push_again;
+    if (!a->unsure)
+        not_pushing(a);
     rearm(s, a, a->ends ? 0 : s->setup.fleet ? FLEET_RETRY_MS : PUSH_RETRY_MS);
 }
 
@@ -170,7 +182,7 @@ static void answered(struct pushing *p, const struct errand *e)
         if (p->disowned)
             claim_unref(p->armed[i]->claim);
         else if (!p->armed[i]->held)
-            leave_claim(s, p->armed[i]->claim);
+            leave_claim(s, p->armed[i]);
         else if (e->rc)
             failed(s, p->armed[i], p->asks || p->errand.ret_unsure);
         else if (p->asks)
@@ -211,6 +223,19 @@ static bool goes_own(const struct scheduler *s, const struct armed *a)
            queue_lets_through(s->setup.own_filter, a->task, S(""));
 }
 
+/* The queue is down, and this process does not run such. */
+static bool has_to_wait(const struct scheduler *s, const struct armed *a)
+{
+    return scheduler_falls_back(s) && !s->probe && !a->unsure && !goes_own(s, a);
+}
+
+/* Else its claim would be shared. */
+static bool belongs_apart(const struct scheduler *s, const struct armed *a)
+{
+    const struct claim *c = a->claim;
+    return goes_own(s, a) ? c->pushed || c->pushing : c->kept;
+}
+
 /* It may be in a queue that is down, and is not to wait for it: it runs here under another fence. */
 static bool starts_anew(const struct scheduler *s, const struct armed *a)
 {
@@ -229,6 +254,10 @@ static bool goes(struct scheduler *s, struct armed *a)
         scheduler_end(s, a, a->unsure ? doubtful(a) : OUTCOME_RETURNED);
     else if (is_expired(task_expires_ms(a->task), s->now_ms))
         scheduler_end(s, a, a->unsure ? OUTCOME_LOST : OUTCOME_EXPIRED);
+    else if (has_to_wait(s, a))
+        wheel_add(&s->wheel, &a->entry, s->now_ms + FLEET_RETRY_MS);
+    else if (belongs_apart(s, a))
+        scheduler_end(s, a, OUTCOME_RETURNED);
     else if (!lanes_may_fire(s->lanes, a->held->lane, s->now_ms, &when_ms))
         wheel_add(&s->wheel, &a->entry, when_ms);
     else
@@ -279,6 +308,10 @@ static void add(struct scheduler *s, struct pushing **at, struct armed *a, bool 
     struct pushing *p = *at;
     map_remove(&s->index, uuid_bytes(&a->task->id));
     a->held->where = HELD_PUSHING;
+    if (!own && !a->pushing) {
+        a->pushing = true;
+        a->claim->pushing++;
+    }
     p->tasks[p->n] = *a->task;
     p->ids[p->n] = (struct delivery_id){ a->task->id, a->task->fence };
     p->armed[p->n++] = a;
