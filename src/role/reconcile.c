@@ -1,6 +1,5 @@
 /* A round: pages of handed tasks, each followed by the question which of them the queue knows, until all are seen; a look whether it was the
- * same queue all the time; a mark in the events; whether it has passed, again and again; then what is missing is settled, a batch at a
- * time. One step of it is under way at a time. Of what is missing, only what settling needs is kept: there may be as many as wait in a
+ * same queue all the time; a mark in the events, and a wait until it has passed; then what is missing is settled, a batch at a time. One step of it is under way at a time. Of what is missing, only what settling needs is kept: there may be as many as wait in a
  * large queue. A round that fails is given up and begun anew soon: nothing was settled before its end.
  *
  * After another epoch what is missing is asked about once more, when workers have had time to renew what they run: that makes it known
@@ -12,6 +11,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "role/mark.h"
 
 enum {
     PAGE = 2000,
@@ -20,12 +20,10 @@ enum {
     MISSING_ARENA = 1 << 30,
     VERDICTS_ARENA = 64 << 20,
     ERRORS_ARENA = 4096,
-    PASSED_MS = 50,        /* between two questions whether the mark has passed */
-    PASSED_MAX_MS = 60000, /* nobody applies events: begin anew */
-    AGAIN_MS = 1000,       /* after a round that failed */
+    AGAIN_MS = 1000, /* after a round that failed */
 };
 
-enum phase { REST, PAGES, CHECK, SAME, MARK, PASSED, SETTLE };
+enum phase { REST, PAGES, CHECK, SAME, MARK, SETTLE };
 
 struct reconcile {
     struct reconcile_setup setup;
@@ -42,7 +40,7 @@ struct reconcile {
     bool busy;           /* the phase's step is under way */
     bool again, stopped; /* the round has failed */
     uint64_t round_epoch;
-    int64_t round_at_ms, before_ms, check_at_ms, retry_at_ms, marked_ms;
+    int64_t round_at_ms, before_ms, check_at_ms;
     union {
         struct op op;
         struct op_handed handed;
@@ -52,7 +50,7 @@ struct reconcile {
     uint64_t *asked_epochs;  /* in which they were pushed */
     bool *answer;
     size_t checked, kept; /* of those that are missing: asked about again; and not known still */
-    struct errand_mark mark;
+    struct mark_wait mark;
     struct arena arena; /* of what is missing, like the next */
     struct settle_facts *missing;
     uint64_t *epochs; /* of those that are missing, until they are asked about again */
@@ -64,6 +62,11 @@ struct reconcile {
     struct ends ends;
     int64_t now_ms, behind_ms;
 };
+
+static bool is_busy(const struct reconcile *r)
+{
+    return r->busy || r->mark.asking;
+}
 
 /* ---- looking ---- */
 
@@ -114,6 +117,7 @@ static void end_round(struct reconcile *r, int64_t next_ms)
     r->asked_epochs = NULL;
     r->answer = NULL;
     r->n = r->cap = r->done = r->checked = r->kept = 0;
+    mark_leave(&r->mark);
     r->phase = REST;
     r->again = false;
     r->round_at_ms = r->now_ms + next_ms;
@@ -232,6 +236,8 @@ static void same(struct reconcile *r)
     bool is_same = r->state.epoch == r->round_epoch;
     r->phase = is_same ? MARK : REST;
     r->n = is_same ? r->n : 0;
+    if (is_same)
+        mark_begin(&r->mark, r->now_ms);
 }
 
 static void handed(struct op *op)
@@ -263,34 +269,13 @@ static void ask_page(struct reconcile *r)
     writer_submit(r->setup.writer, &r->op);
 }
 
-static void marked(struct errand *e)
+static void go_on_waiting(struct reconcile *r)
 {
-    struct reconcile *r = e->context;
-    r->busy = false;
-    if (e->rc)
-        failed(r, &e->error);
-    r->phase = PASSED;
-    r->marked_ms = r->retry_at_ms = r->now_ms;
-}
-
-static void passed(struct errand *e)
-{
-    struct reconcile *r = e->context;
-    r->busy = false;
-    r->retry_at_ms = r->now_ms + PASSED_MS;
-    if (e->rc)
-        failed(r, &e->error);
-    else if (r->mark.ret_passed)
+    mark_step(&r->mark, r->now_ms);
+    if (r->mark.state == MARK_PASSED)
         r->phase = SETTLE;
-    else if (r->now_ms - r->marked_ms > PASSED_MAX_MS)
-        r->again = true;
-}
-
-static void ask_events(struct reconcile *r, enum errand_kind kind, void (*done)(struct errand *e))
-{
-    r->busy = true;
-    r->mark.errand = (struct errand){ .kind = kind, .done = done, .context = r };
-    courier_submit(r->setup.courier, &r->mark.errand);
+    else if (r->mark.state == MARK_FAILED)
+        failed(r, &r->mark.error);
 }
 
 static void batch_settled(void *context)
@@ -359,11 +344,7 @@ static void go_on(struct reconcile *r)
     case PAGES: ask_page(r); break;
     case CHECK: check(r); break;
     case SAME: same(r); break;
-    case MARK: ask_events(r, ERRAND_MARK, marked); break;
-    case PASSED:
-        if (r->retry_at_ms <= r->now_ms)
-            ask_events(r, ERRAND_PASSED, passed);
-        break;
+    case MARK: go_on_waiting(r); break;
     case SETTLE:
         if (r->done < r->n)
             settle_batch(r);
@@ -392,7 +373,7 @@ static bool is_over(struct reconcile *r)
 
 static void clock_set_back(struct reconcile *r, int64_t now_ms)
 {
-    r->look_at_ms = r->retry_at_ms = r->marked_ms = now_ms;
+    r->look_at_ms = now_ms;
     r->round_at_ms = min_of(r->round_at_ms, now_ms + RECONCILE_MS);
     r->changed_ms = min_of(r->changed_ms, now_ms);
     r->check_at_ms = min_of(r->check_at_ms, now_ms + RECONCILE_RENEW_MS);
@@ -401,9 +382,9 @@ static void clock_set_back(struct reconcile *r, int64_t now_ms)
 static int64_t next_ms(const struct reconcile *r)
 {
     int64_t wake = r->looking ? INT64_MAX : r->look_at_ms;
-    if (r->busy)
+    if (is_busy(r))
         return wake;
-    return r->phase == PASSED                     ? min_of(wake, r->retry_at_ms)
+    return r->phase == MARK                       ? min_of(wake, r->mark.ask_at_ms)
            : r->phase == CHECK                    ? min_of(wake, r->check_at_ms)
            : r->phase == REST || r->phase == SAME ? wake
                                                   : r->now_ms;
@@ -427,6 +408,7 @@ struct reconcile *reconcile_new(const struct reconcile_setup *setup, int64_t now
 {
     struct reconcile *r = xnew(*r);
     r->setup = *setup;
+    r->mark.courier = setup->courier;
     r->now_ms = r->look_at_ms = now_ms;
     r->round_at_ms = now_ms; /* whoever led before us may have died in a round */
     r->answers = true;
@@ -454,11 +436,11 @@ int64_t reconcile_step(struct reconcile *r, int64_t now_ms, int64_t behind_ms)
     r->behind_ms = behind_ms;
     int64_t wake = ends_step(&r->ends, now_ms);
     look(r);
-    while (!r->busy && !is_over(r)) {
+    while (!is_busy(r) && !is_over(r)) {
         enum phase before = r->phase;
         size_t checked = r->checked, done = r->done;
         go_on(r);
-        if (r->busy || (r->phase == before && r->checked == checked && r->done == done))
+        if (is_busy(r) || (r->phase == before && r->checked == checked && r->done == done))
             break; /* under way, or there is nothing to do now */
     }
     return r->stopped ? wake : min_of(wake, next_ms(r));
@@ -472,7 +454,7 @@ void reconcile_stop(struct reconcile *r)
 
 bool reconcile_is_idle(const struct reconcile *r)
 {
-    return !r->busy && !r->looking && r->phase == REST && !r->ids && ends_is_idle(&r->ends);
+    return !is_busy(r) && !r->looking && r->phase == REST && !r->ids && ends_is_idle(&r->ends);
 }
 
 bool reconcile_state(const struct reconcile *r, struct queue_state *ret)

@@ -20,9 +20,10 @@ struct claim {
     struct uuid id;
     size_t references;
     size_t armed_count; /* tasks that have not left the scheduler */
-    bool pushed;        /* a queue that others share has some of it */
+    size_t pushing;     /* of those: on their way to a queue that others share, or there without its word */
+    bool pushed;        /* that queue has some of it; kept is false then */
     uint64_t epoch;     /* in which that was pushed first; 0: nobody knows */
-    bool kept;          /* and this process some: it is not handed over */
+    bool kept;          /* this process runs some of it: it is not handed over */
     int64_t begun_ms;
     struct partitions own;
     bool waits;    /* to be read back, at retry_at_ms; else it is with the writer */
@@ -55,6 +56,7 @@ struct armed {
     const struct task *task;
     struct claim *claim;
     struct held *held; /* NULL: settled while it was pushed once more */
+    bool pushing;      /* it counts among its claim's */
     bool unsure;       /* the queue may have it: it was pushed, and its answer lost */
     bool ends;         /* and can not be pushed again: its claim ends */
 };

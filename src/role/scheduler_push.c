@@ -5,8 +5,9 @@
  * have run meanwhile, and would run again under the same fence: so its claim ends, and the fence rises, or it is lost if it must not run
  * twice. So it is, too, where the queue can not tell. In a fleet whose queue stays down, what is due runs in this process.
  *
- * A queue that can not tell what it knows is judged by epochs, one for each claim. So there a claim is pushed in one epoch: what of it is left when
- * that is over is given back, and claimed anew. */
+ * A claim is handed over whole or not at all, and nobody but who it was handed over to finds what the queue forgets of it. So none is shared: what is left of
+ * a claim when the queue goes down or comes back is given back, and claimed anew. And a queue that can not tell what it has is judged by epochs,
+ * one for each claim: there the same becomes of what is left of a claim when another epoch begins. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -40,11 +41,19 @@ struct pushing {
 
 /* ---- the end of being armed ---- */
 
-/* The last of its tasks has left: what of them the queue has is its own from now on, whatever becomes of us. */
-static void leave_claim(struct scheduler *s, struct claim *c)
+static void not_pushing(struct armed *a)
 {
-    assert(c->armed_count > 0);
-    if (--c->armed_count == 0 && c->pushed && !c->kept)
+    a->claim->pushing -= a->pushing;
+    a->pushing = false;
+}
+
+/* The last of its tasks has left: what of them the queue has is its own from now on, whatever becomes of us. */
+static void leave_claim(struct scheduler *s, struct armed *a)
+{
+    struct claim *c = a->claim;
+    not_pushing(a);
+    assert(c->armed_count > 0 && !(c->pushed && c->kept));
+    if (--c->armed_count == 0 && c->pushed)
         s->setup.handed(s->setup.context, c->id, c->epoch);
     claim_unref(c);
 }
@@ -53,7 +62,7 @@ void scheduler_disarm(struct scheduler *s, struct armed *a)
 {
     a->held->armed = NULL;
     map_remove(&s->index, uuid_bytes(&a->task->id));
-    leave_claim(s, a->claim);
+    leave_claim(s, a);
 }
 
 /* Its answer was lost, it was in the queue all the same, and has run. */
@@ -113,22 +122,23 @@ static void is_there(struct scheduler *s, struct armed *a, bool own, uint64_t ep
     struct held *h = a->held;
     h->armed = NULL;
     h->where = own || !s->setup.fleet ? HELD_OWN : HELD_QUEUED;
-    if (h->where == HELD_OWN) {
-        a->claim->kept = true;
-    } else {
+    a->claim->kept = a->claim->kept || own;
+    if (h->where == HELD_QUEUED) {
         h->asked_ms = s->now_ms;
         list_push(&s->queued, &h->link);
         s->queued_count++;
         a->claim->epoch = a->claim->pushed ? a->claim->epoch : epoch;
         a->claim->pushed = true;
     }
-    leave_claim(s, a->claim);
+    leave_claim(s, a);
 }
 
 static void failed(struct scheduler *s, struct armed *a, bool unsure)
 {
     a->unsure = a->unsure || unsure;
     a->ends = unsure && !s->setup.courier->push_again;
+    if (!a->unsure)
+        not_pushing(a);
     rearm(s, a, a->ends ? 0 : s->setup.fleet ? FLEET_RETRY_MS : PUSH_RETRY_MS);
 }
 
@@ -146,6 +156,12 @@ static void was_asked(struct scheduler *s, struct armed *a, bool known)
 static bool is_refused(const struct pushing *p, const struct errand *e)
 {
     return e->rc == ERR_CONFLICT && !p->asks && !p->errand.ret.unsure;
+}
+
+static void refused(struct scheduler *s, struct armed *a)
+{
+    not_pushing(a);
+    rearm(s, a, 0);
 }
 
 static void note_state(struct scheduler *s, const struct pushing *p, const struct errand *e)
@@ -181,9 +197,9 @@ static void answered(struct pushing *p, const struct errand *e)
         if (p->disowned)
             claim_unref(p->armed[i]->claim);
         else if (!p->armed[i]->held)
-            leave_claim(s, p->armed[i]->claim);
+            leave_claim(s, p->armed[i]);
         else if (is_refused(p, e))
-            rearm(s, p->armed[i], 0);
+            refused(s, p->armed[i]);
         else if (e->rc)
             failed(s, p->armed[i], p->asks || p->errand.ret.unsure);
         else if (p->asks)
@@ -224,16 +240,29 @@ static bool goes_own(const struct scheduler *s, const struct armed *a)
            queue_lets_through(s->setup.own_filter, a->task, S(""));
 }
 
+/* The queue is down, and this process does not run such. */
+static bool has_to_wait(const struct scheduler *s, const struct armed *a)
+{
+    return scheduler_falls_back(s) && !s->probe && !a->unsure && !goes_own(s, a);
+}
+
+/* The queue may have lost what it has of this claim, and could not be asked about the rest apart from that. */
+static bool is_cut_off(const struct scheduler *s, const struct claim *c)
+{
+    return c->pushed && c->epoch != s->epoch && !s->setup.courier->push_again;
+}
+
+/* Else its claim would be shared, or in two epochs. */
+static bool belongs_apart(const struct scheduler *s, const struct armed *a)
+{
+    const struct claim *c = a->claim;
+    return goes_own(s, a) ? c->pushed || c->pushing : c->kept || is_cut_off(s, c);
+}
+
 /* It may be in a queue that is down, and is not to wait for it: it runs here under another fence. */
 static bool starts_anew(const struct scheduler *s, const struct armed *a)
 {
     return a->unsure && scheduler_falls_back(s) && !s->probe;
-}
-
-/* The queue may have lost what it has of its claim, and can not be asked about this one apart from that. */
-static bool is_cut_off(const struct scheduler *s, const struct armed *a)
-{
-    return a->claim->pushed && a->claim->epoch != s->epoch && !s->setup.courier->push_again;
 }
 
 /* Due, and off the wheel: whether it is to be pushed now. */
@@ -248,7 +277,9 @@ static bool goes(struct scheduler *s, struct armed *a)
         scheduler_end(s, a, a->unsure ? doubtful(a) : OUTCOME_RETURNED);
     else if (is_expired(task_expires_ms(a->task), s->now_ms))
         scheduler_end(s, a, a->unsure ? OUTCOME_LOST : OUTCOME_EXPIRED);
-    else if (is_cut_off(s, a))
+    else if (has_to_wait(s, a))
+        wheel_add(&s->wheel, &a->entry, s->now_ms + FLEET_RETRY_MS);
+    else if (belongs_apart(s, a))
         scheduler_end(s, a, OUTCOME_RETURNED);
     else if (!lanes_may_fire(s->lanes, a->held->lane, s->now_ms, &when_ms))
         wheel_add(&s->wheel, &a->entry, when_ms);
@@ -303,6 +334,10 @@ static void add(struct scheduler *s, struct pushing **at, struct armed *a, bool 
     struct pushing *p = *at;
     map_remove(&s->index, uuid_bytes(&a->task->id));
     a->held->where = HELD_PUSHING;
+    if (!own && !a->pushing) {
+        a->pushing = true;
+        a->claim->pushing++;
+    }
     p->tasks[p->n] = *a->task;
     p->ids[p->n] = (struct delivery_id){ a->task->id, a->task->fence };
     p->armed[p->n++] = a;

@@ -421,6 +421,8 @@ static void queue_goes_down(struct sim *s, void *context)
     s->fleet.queue_down_us = s->steady_us + for_us;
     forgive_running(s, s->fleet.queue_down_us);
     after_us(s, for_us, forgive_again, NULL);
+    if (chance(s, 40)) /* and comes back empty */
+        after_us(s, between(s, 0, for_us), queue_is_wiped, NULL);
 }
 
 static void events_go_down(struct sim *s, void *context)

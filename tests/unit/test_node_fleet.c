@@ -277,6 +277,67 @@ static void while_the_queue_is_down_the_node_runs_what_is_due_itself(void **stat
     assert_false(node_status(w->node).scheduler.falls_back);
 }
 
+/* All that is asked of the store is answered; what is asked of the queue is refused, or not answered at all. */
+static void the_queue_is_down_until(struct world *w, int64_t end_ms)
+{
+    const enum errand_kind kinds[] = { ERRAND_PUSH, ERRAND_LAPSED, ERRAND_KNOWN };
+    while (w->now_ms < end_ms) {
+        for (size_t i = 0; i < array_count(kinds); i++)
+            while (find_errand(&hand, kinds[i]))
+                refuse(&hand, kinds[i], false);
+        for (; !list_empty(&w->pending); step_at(w, w->now_ms)) {
+            struct op *op = container_of(list_pop(&w->pending), struct op, link);
+            apply_op(w, op);
+            op->done(op);
+        }
+        step_at(w, w->now_ms + 20);
+    }
+}
+
+/* Whoever compares what was handed over with what the queue knows would not find it otherwise, should the queue come back empty. */
+static void what_the_queue_had_before_it_went_down_is_handed_over_and_the_rest_of_the_claim_runs_apart(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task there = task_due(w, 1, NOW), here = task_due(w, 2, NOW + 40);
+    rest(w);
+    assert_int_equal(queue_depth(hand.queue), 1);
+    assert_int_equal(handed(w), 0);
+    the_queue_is_down_until(w, NOW + 1500);
+    assert_int_equal(handed(w), 1);
+    assert_int_equal(row_of(w, &there, &a).fence, 1);
+    assert_int_equal(w->run_count, 1);
+    assert_true(is_running(w, &here));
+    assert_int_equal(row_of(w, &here, &a).fence, 2);
+    end_run(w, OUTCOME_OK);
+}
+
+static void what_is_left_of_a_claim_when_the_queue_comes_back_is_pushed_under_another(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    task_due(w, 1, NOW);
+    step_at(w, NOW);
+    answer(w, OP_CLAIM);
+    step_at(w, NOW);
+    the_queue_is_down_until(w, NOW + 1500);
+    assert_int_equal(w->run_count, 1);
+    end_run(w, OUTCOME_OK);
+    struct task here = task_due(w, 2, NOW + 1500), there = task_due(w, 3, NOW + 1540);
+    the_queue_is_down_until(w, NOW + 1520);
+    assert_int_equal(w->run_count, 1);
+    assert_true(is_running(w, &here));
+    assert_true(uuid_eq(row_of(w, &there, &a).claim, row_of(w, &here, &a).claim));
+    rest_at(w, NOW + 1539); /* a look is answered */
+    rest_at(w, NOW + 1540);
+    assert_int_equal(queue_depth(hand.queue), 1);
+    assert_int_equal(row_of(w, &there, &a).fence, 2);
+    assert_int_equal(handed(w), 1);
+    end_run(w, OUTCOME_OK);
+}
+
 static enum recall_result recall_result_of;
 static int recalls_done;
 
@@ -378,6 +439,8 @@ int main(void)
         T(what_a_queue_that_can_not_tell_did_not_get_of_a_claim_before_it_was_wiped_is_claimed_anew),
         T(a_queue_that_can_tell_gets_the_rest_of_a_claim_though_it_was_wiped),
         T(while_the_queue_is_down_the_node_runs_what_is_due_itself),
+        T(what_the_queue_had_before_it_went_down_is_handed_over_and_the_rest_of_the_claim_runs_apart),
+        T(what_is_left_of_a_claim_when_the_queue_comes_back_is_pushed_under_another),
         T(a_task_that_waits_in_the_queue_is_recalled_from_there),
         T(one_that_runs_on_a_worker_is_asked_to_end),
         T(a_node_that_goes_leaves_what_the_queue_has),

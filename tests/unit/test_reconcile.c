@@ -3,6 +3,7 @@
 
 #include "desk.h"
 #include "hand_courier.h"
+#include "role/mark.h"
 
 #define NOW 1772532000000LL
 
@@ -202,6 +203,26 @@ static void what_is_missing_is_settled_when_all_that_was_published_has_passed(vo
     answer(&desk, &op->op, ERR_OK);
     assert_int_equal(desk.told_count, 2);
     assert_int_equal(desk.batches, 1);
+}
+
+static void a_round_whose_mark_never_passes_is_begun_anew(void **state)
+{
+    (void)state;
+    struct task t = queued_task(1);
+    begin();
+    step_at(NOW + RECONCILE_MS);
+    answer_page(&t, 1);
+    carry(&hand, ERRAND_KNOWN);
+    int64_t marked_ms = pass_time_until(ERRAND_MARK, 0), at_ms = marked_ms;
+    struct event never_applied = { .task = { .id = t.id, .fence = t.fence }, .outcome = { .kind = OUTCOME_OK } };
+    struct error e;
+    assert_ok(events_publish(hand.events, &never_applied, 1, &e), &e);
+    for (; asks_nothing(&desk); step_at(at_ms += 50)) {
+        assert_true(at_ms < marked_ms + MARK_PATIENCE_MS + 5000);
+        carry_all(&hand);
+    }
+    assert_true(at_ms > marked_ms + MARK_PATIENCE_MS);
+    asked(&desk, OP_HANDED);
 }
 
 static void after_another_epoch_workers_have_time_to_renew_what_they_run(void **state)
@@ -423,6 +444,7 @@ int main(void)
         T(now_and_then_it_asks_about_what_is_old_enough),
         T(what_the_queue_knows_is_left_alone),
         T(what_is_missing_is_settled_when_all_that_was_published_has_passed),
+        T(a_round_whose_mark_never_passes_is_begun_anew),
         T(after_another_epoch_workers_have_time_to_renew_what_they_run),
         T(a_round_that_failed_still_gives_workers_their_time),
         T(a_round_that_another_epoch_outdates_is_not_gone_on_with),

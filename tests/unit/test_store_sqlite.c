@@ -440,7 +440,7 @@ static size_t how_many_are_there(struct fixture *f, const struct task *v, size_t
     return there;
 }
 
-static void upkeep_brings_a_few_near_two_days_before_their_day(void **state)
+static void upkeep_brings_a_few_near_on_the_evening_before_their_day(void **state)
 {
     struct fixture *f = *state;
     struct task v[5];
@@ -451,10 +451,11 @@ static void upkeep_brings_a_few_near_two_days_before_their_day(void **state)
         v[i].due_ms = NOW_MS + 10 * DAY_MS;
     }
     insert(f, v, array_count(v));
-    struct op_forget op = { .op.kind = OP_FORGET, .now_ms = NOW_MS + 7 * DAY_MS, .max = 2 };
+    int64_t day_ms = v[0].due_ms - v[0].due_ms % DAY_MS;
+    struct op_forget op = { .op.kind = OP_FORGET, .now_ms = day_ms - DAY_MS / 2, .max = 2 };
     apply(f, &op.op);
     assert_false(op.ret_more);
-    op.now_ms = NOW_MS + 8 * DAY_MS;
+    op.now_ms = day_ms - DAY_MS / 12;
     apply(f, &op.op);
     assert_true(op.ret_more);
     close_store(f);
@@ -730,7 +731,7 @@ int main(void)
         T(a_row_we_did_not_write_fails_only_who_reads_it),
         T(a_claim_that_meets_such_a_row_fails_alone),
         T(migrations_go_down_and_up_again),
-        T(upkeep_brings_a_few_near_two_days_before_their_day),
+        T(upkeep_brings_a_few_near_on_the_evening_before_their_day),
         T(leases_go_down_and_up_with_data_in_place),
         T(a_migration_that_fails_changes_nothing),
         T(a_claims_row_goes_with_its_last_task),
