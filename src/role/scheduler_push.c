@@ -288,10 +288,16 @@ static bool goes(struct scheduler *s, struct armed *a)
     return false;
 }
 
+/* The first one is on its way, and will tell which epoch the others are for, where a claim must be in one. */
+static bool learns_epoch(const struct scheduler *s)
+{
+    return s->setup.fleet && !s->epoch && !s->setup.courier->push_again && !list_empty(&s->pushing);
+}
+
 /* One is on its way and another waits for it: what becomes due meanwhile goes together, when the first is there. */
 static bool line_is_long(const struct scheduler *s)
 {
-    return !list_empty(&s->pushing) && s->pushing.next != s->pushing.prev;
+    return learns_epoch(s) || (!list_empty(&s->pushing) && s->pushing.next != s->pushing.prev);
 }
 
 bool scheduler_may_fire(const struct scheduler *s)
@@ -353,7 +359,7 @@ void scheduler_fire(struct scheduler *s)
         return;
     struct pushing *there = NULL, *here = NULL, *asked = NULL;
     struct wheel_entry *e;
-    while ((e = wheel_expire(&s->wheel, s->now_ms))) {
+    while (!learns_epoch(s) && (e = wheel_expire(&s->wheel, s->now_ms))) {
         struct armed *a = container_of(e, struct armed, entry);
         bool own = goes_own(s, a);
         if (goes(s, a))

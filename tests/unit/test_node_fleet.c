@@ -233,6 +233,29 @@ static void what_a_queue_that_can_not_tell_did_not_get_of_a_claim_before_it_was_
     assert_true(handed_in(w, &before) == hand.epoch);
 }
 
+static void where_the_queue_can_not_tell_the_first_push_tells_which_epoch_the_others_are_for(void **state)
+{
+    struct world *w = *state;
+    hand.base.push_again = false;
+    task_due(w, 1, NOW);
+    task_due(w, 2, NOW + 10);
+    step_at(w, NOW);
+    answer(w, OP_CLAIM);
+    step_at(w, NOW);
+    struct errand *first = next_errand(&hand, ERRAND_PUSH);
+    assert_true(container_of(first, struct errand_push, errand)->epoch == 0);
+    step_at(w, NOW + 10);
+    assert_null(find_errand(&hand, ERRAND_PUSH));
+    run_errand(&hand, first);
+    first->done(first);
+    step_at(w, NOW + 10);
+    struct errand *second = find_errand(&hand, ERRAND_PUSH);
+    assert_non_null(second);
+    assert_true(container_of(second, struct errand_push, errand)->epoch == hand.epoch);
+    rest_at(w, NOW + 10);
+    assert_int_equal(handed(w), 2);
+}
+
 /* There each of them can be asked about. */
 static void a_queue_that_can_tell_gets_the_rest_of_a_claim_though_it_was_wiped(void **state)
 {
@@ -437,6 +460,7 @@ int main(void)
         T(what_may_have_been_in_the_queue_and_is_not_is_pushed_under_another_fence),
         T(what_may_be_in_a_queue_that_can_not_tell_is_claimed_anew),
         T(what_a_queue_that_can_not_tell_did_not_get_of_a_claim_before_it_was_wiped_is_claimed_anew),
+        T(where_the_queue_can_not_tell_the_first_push_tells_which_epoch_the_others_are_for),
         T(a_queue_that_can_tell_gets_the_rest_of_a_claim_though_it_was_wiped),
         T(while_the_queue_is_down_the_node_runs_what_is_due_itself),
         T(what_the_queue_had_before_it_went_down_is_handed_over_and_the_rest_of_the_claim_runs_apart),
