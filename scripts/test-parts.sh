@@ -72,6 +72,12 @@ build_clang() {
     configure build-clang clang -Dwerror=true -Doptimization=0 -Dtests="$([[ ${BELFRY_TEST_LONG:-} ]] && echo enabled || echo disabled)" &&
         ninja -C build-clang
 }
+# A binary that needs nobody's server says so when it is asked for one.
+build_alone() {
+    configure build-alone gcc -Dwerror=true -Dtests=disabled -Dpostgres=disabled -Dkafka=disabled -Drabbitmq=disabled -Dredis=disabled &&
+        ninja -C build-alone belfry &&
+        build-alone/belfry worker --queue redis://localhost --events kafka://localhost 2>&1 | grep "needs Redis, which this belfry was built without"
+}
 build_release() { configure build-release gcc -Dwerror=true -Dtests=disabled --buildtype=release && ninja -C build-release belfry; }
 build_coverage() { configure build-coverage gcc -Dtests=enabled --buildtype=debug -Db_coverage=true -Dc_args=-fprofile-update=atomic && ninja -C build-coverage; }
 build_fuzzers() {
@@ -180,6 +186,7 @@ part_tidy() {
     check "layout (clang-format)" layout
     check "clang, warnings are errors" build_clang && check "bugs (clang-tidy)" clang_tidy
     check "release build, warnings are errors" build_release && check "hardening of the release build" hardening
+    [[ ! ${BELFRY_TEST_LONG:-} ]] || check "build without any server's library" build_alone
 }
 
 # ----------------------------------------------------------------------------------------------------------------------
