@@ -319,7 +319,8 @@ class Receiver:
         self.closing = False
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
         self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        self.acceptor = threading.Thread(target=self._accept, daemon=True)
+        self.acceptor.start()
 
     def url(self, path="/"):
         return f"http://127.0.0.1:{self.port}{path}"
@@ -346,6 +347,8 @@ class Receiver:
 
     def close(self):
         self.closing = True
+        self.listener.shutdown(socket.SHUT_RDWR)  # wakes the acceptor, which must not be left with a number that is another socket's next
+        self.acceptor.join(TIMEOUT_S)
         self.listener.close()
         with self.changed:
             for replies in self.replies.values():
