@@ -291,12 +291,14 @@ static enum err subscribe(struct events_kafka *k, struct error *e)
     return err ? kafka_unavailable(&k->url, "joining the updaters", err, NULL, e) : ERR_OK;
 }
 
+/* Who joins the group waits for all others, for as long as they may go without a poll: five minutes by itself, and as long by a connection that
+ * went silent meanwhile. Who polls more rarely, because the store is away, leaves the group until then. */
 static enum err have_consumer(struct events_kafka *k, struct error *e)
 {
     static const struct kafka_setting usual[] = {
-        { "session.timeout.ms", "6000" },        { "heartbeat.interval.ms", "2000" },
-        { "queued.min.messages", "10000" },      { "queued.max.messages.kbytes", "16384" },
-        { "allow.auto.create.topics", "false" },
+        { "session.timeout.ms", "6000" },          { "heartbeat.interval.ms", "2000" },
+        { "max.poll.interval.ms", "10000" },       { "queued.min.messages", "10000" },
+        { "queued.max.messages.kbytes", "16384" }, { "allow.auto.create.topics", "false" },
     };
     const struct kafka_setting fixed[] = {
         { "group.id", k->group },
