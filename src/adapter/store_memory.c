@@ -349,6 +349,7 @@ static enum err (*const verbs[])(struct store_memory *, struct op *) = {
     [OP_HAND] = memory_hand,
     [OP_HANDED] = memory_handed,
     [OP_RUNNING] = memory_running,
+    [OP_RETAKE] = memory_retake,
     [OP_KEEP] = memory_keep,
     [OP_LEASES_OVER] = memory_leases_over,
     [OP_WORKER] = memory_worker,
