@@ -138,6 +138,11 @@ static void what_must_not_simply_run_once_more_is_left_alone(void **state)
     t = some_worker_task(w);
     struct task leased = lease_one(w, &t);
     assert_false(is_retaken(w, node, &leased));
+    struct task there = some_handed(w, node), gone = there;
+    gone.deleted = true;
+    struct op_put put = put_of(&there, &gone);
+    assert_ok(world_apply(w, &put.op), &put.op.error);
+    assert_false(is_retaken(w, node, &there));
     assert_true(runs(w, once.id, once.fence) && runs(w, leased.id, leased.fence));
 }
 
