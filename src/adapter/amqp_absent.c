@@ -3,7 +3,8 @@
 
 static enum err absent(struct error *e)
 {
-    return error_set(e, ERR_INVALID, "this belfry was built without RabbitMQ: build it where librabbitmq is installed");
+    return error_set(e, ERR_INVALID,
+                     "needs RabbitMQ, which this belfry was built without: build it where librabbitmq is installed");
 }
 
 bool is_amqp_url(struct str url)

@@ -133,7 +133,7 @@ static void fail(struct errand *e, const struct error *why)
     e->rc = why->code;
     e->error = *why;
     if (e->kind == ERRAND_PUSH)
-        container_of(e, struct errand_push, errand)->ret_unsure = false;
+        container_of(e, struct errand_push, errand)->ret = (struct pushed){ 0 };
 }
 
 static void complete(struct threads *t, struct errand *e)

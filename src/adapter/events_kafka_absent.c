@@ -10,5 +10,6 @@ enum err events_kafka_open(struct str url, struct events **ret, struct error *e)
 {
     (void)url;
     (void)ret;
-    return error_set(e, ERR_INVALID, "this belfry was built without Kafka: build it where librdkafka is installed");
+    return error_set(e, ERR_INVALID,
+                     "needs Kafka, which this belfry was built without: build it where librdkafka is installed");
 }

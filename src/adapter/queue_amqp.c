@@ -1,4 +1,5 @@
-/* Handles, links, and what asks. Pushing is in queue_amqp_push.c, taking in queue_amqp_take.c, lapses are in queue_amqp_lapsed.c. */
+/* Handles, links, and what asks. Pushing is in queue_amqp_push.c, taking in queue_amqp_take.c, lapses are in queue_amqp_lapsed.c,
+ * the epoch in queue_amqp_epoch.c. */
 #include <sys/eventfd.h>
 
 #include <assert.h>
@@ -12,9 +13,6 @@
 
 enum {
     TIMEOUT_MARGIN_MS = 60000, /* the broker's timeout is checked once a minute, and begins before the task does */
-    EPOCH_WAIT_MS = 500,
-    CLAIM_OLD_MS =
-        10000, /* who asks whether a queue knows something asks about what was pushed longer ago (port/courier.h) */
 };
 
 /* ---- links ---- */
@@ -118,7 +116,7 @@ static enum err on_opened(struct rabbit_link *l, struct error *e)
 
 static enum err on_push_opened(struct rabbit_link *l, struct error *e)
 {
-    if (declare_all(owner(l), l, e) || rabbit_open_publisher(l, e))
+    if (declare_all(owner(l), l, e) || push_epoch_begin(owner(l), e) || rabbit_open_publisher(l, e))
         return e->code;
     l->channels[1].vital = true;
     return ERR_OK;
@@ -126,7 +124,7 @@ static enum err on_push_opened(struct rabbit_link *l, struct error *e)
 
 static void on_push_message(struct rabbit_link *l, struct rabbit_message *m)
 {
-    (void)l, (void)m; /* nothing is consumed there */
+    push_epoch_heard(owner(l), m); /* nothing else is consumed there */
 }
 
 static const struct rabbit_hooks take_hooks = { on_opened, on_message, on_closed };
@@ -181,44 +179,11 @@ static enum err recall(struct queue *q, struct delivery_id d, bool *ret_recalled
 
 /* ---- asking ---- */
 
-/* The catalogue is read as it comes; one that has no epoch yet gets one, from somebody. */
-static enum err read_epoch(struct queue_hub *hub, struct error *e)
-{
-    for (int tries = 0; tries < 2; tries++) {
-        int64_t end = rabbit_now_ms() + EPOCH_WAIT_MS;
-        for (int64_t left = EPOCH_WAIT_MS; !hub->epoch && left > 0; left = end - rabbit_now_ms())
-            if (rabbit_pump(&hub->link, left, e))
-                return e->code;
-        if (hub->epoch)
-            return ERR_OK;
-        hub_unlock(hub);
-        pthread_mutex_lock(&hub->push_lock);
-        enum err rc = rabbit_ready_to_publish(&hub->push, e) || catalogue_add_epoch(hub, e) ? e->code : ERR_OK;
-        pthread_mutex_unlock(&hub->push_lock);
-        hub_lock(hub);
-        if (rc)
-            return rc;
-    }
-    return error_set(e, ERR_UNAVAILABLE, "RabbitMQ: '%s' can not be read", hub->routes_name);
-}
-
-/* Another epoch: all that was pushed before it is lost. Only who saw the one before knows that, and can not tell when something was pushed; but
- * nobody asks about what is younger than CLAIM_OLD_MS, or, in that time, about what was pushed after the change. */
-static enum err known(struct queue *q, const struct delivery_id *v, size_t n, bool *ret, struct error *e)
-{
-    (void)e;
-    struct queue_hub *hub = hub_of(q);
-    hub_lock(hub);
-    bool lost = hub->epoch_lost_ms && rabbit_now_ms() - hub->epoch_lost_ms < CLAIM_OLD_MS;
-    for (size_t i = 0; i < n; i++)
-        ret[i] = !lost || map_get(&hub->delivered, delivery_bytes(&v[i]));
-    hub_unlock(hub);
-    return ERR_OK;
-}
-
 static enum err count_waiting(struct queue_hub *hub, int64_t *ret, struct error *e)
 {
     const uint32_t *ready;
+    if (!hub->routes.n) /* something is asked in any case: who answers is who was connected to */
+        return rabbit_declare(&hub->link, CHANNEL_ASK, hub->lapsed_name, RABBIT_KEPT, NULL, e);
     if (routes_count(hub, hub->routes.v, hub->routes.n, &ready, e))
         return e->code;
     *ret = 0;
@@ -233,7 +198,7 @@ static enum err look(struct queue *q, struct queue_state *ret, struct error *e)
     int64_t limit_ms = hub->url.consumer_timeout_ms, waiting = 0;
     hub_lock(hub);
     enum err rc =
-        rabbit_ready(&hub->link, e) || read_epoch(hub, e) || count_waiting(hub, &waiting, e) ? e->code : ERR_OK;
+        rabbit_ready(&hub->link, e) || epoch_read(hub, e) || count_waiting(hub, &waiting, e) ? e->code : ERR_OK;
     if (!rc)
         *ret = (struct queue_state){ .waiting = waiting,
                                      .delivered = -1,
@@ -307,7 +272,7 @@ static struct queue *handle_of(struct queue_hub *hub)
         .lapsed = queue_amqp_lapsed,
         .recall = recall,
         .abort = queue_amqp_abort,
-        .known = known,
+        .known = queue_amqp_known,
         .look = look,
         .depth = depth,
         .free = free_queue,

@@ -91,11 +91,12 @@ struct queue_hub {
     pthread_mutex_t push_lock; /* of these */
     struct rabbit_link push;
     struct route_set pushed;
-    struct buf text;   /* of what is published */
-    int64_t told_ms;   /* when the time was */
-    int64_t stamp_us;  /* of what was published last */
-    struct list young; /* what was pushed to queues that may be forgotten */
-    bool young_open;   /* some of that are not confirmed yet */
+    uint64_t push_epoch; /* of all that is confirmed by this connection; 0: not read yet */
+    struct buf text;     /* of what is published */
+    int64_t told_ms;     /* when the time was */
+    int64_t stamp_us;    /* of what was published last */
+    struct list young;   /* what was pushed to queues that may be forgotten */
+    bool young_open;     /* some of that are not confirmed yet */
     char life_name[RABBIT_NAME];
     uint64_t life; /* the generation that has begun it */
 
@@ -156,13 +157,27 @@ enum err route_serves(const struct route_facts *r, const struct queue_filter *f,
 void catalogue_heard(struct queue_hub *hub, const struct rabbit_message *m);
 /* With the lock of who publishes: what was pushed there will find its queue, and workers the route. */
 enum err catalogue_add(struct queue_hub *hub, struct route *r, struct error *e) must_use;
-enum err catalogue_add_epoch(struct queue_hub *hub, struct error *e) must_use;
+/* With the same lock: one record more, for good. */
+enum err catalogue_write(struct queue_hub *hub, const char *type, struct str body, struct error *e) must_use;
+
+/* ---- the epoch (queue_amqp_epoch.c) ---- */
+
+bool epoch_is(const struct rabbit_message *m, uint64_t *ret); /* a record that names one */
+/* With the lock of who takes, which others may have meanwhile. One that is not there yet is made, by somebody. */
+void epoch_heard(struct queue_hub *hub, uint64_t epoch);
+enum err epoch_read(struct queue_hub *hub, struct error *e) must_use;
+enum err queue_amqp_known(struct queue *q, const struct delivery_id *v, const uint64_t *epochs, size_t n, bool *ret,
+                          struct error *e) must_use;
+/* With the lock of who publishes: as it is opened; what comes; and until push_epoch is known. */
+enum err push_epoch_begin(struct queue_hub *hub, struct error *e) must_use;
+void push_epoch_heard(struct queue_hub *hub, const struct rabbit_message *m);
+enum err push_epoch_read(struct queue_hub *hub, struct error *e) must_use;
 
 /* ---- pushing (queue_amqp_push.c) ---- */
 
 enum { TASK_TEXT_MAX = 32 << 20 };
 
-enum err queue_amqp_push(struct queue *q, const struct task *tasks, size_t n, bool *ret_unsure,
+enum err queue_amqp_push(struct queue *q, const struct task *tasks, size_t n, uint64_t epoch, struct pushed *ret,
                          struct error *e) must_use;
 enum err queue_amqp_abort(struct queue *q, struct delivery_id d, struct error *e) must_use;
 /* Without locks: a broker has no clock, so who asks for lapses, a control node, tells workers the time. */

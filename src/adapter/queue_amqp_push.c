@@ -13,13 +13,22 @@ static struct route *route_for(struct queue_hub *hub, const struct task *t)
     return routes_get(&hub->pushed, hub, &facts);
 }
 
+/* Connected, and to which queue. */
+static enum err get_ready(struct queue_hub *hub, uint64_t epoch, struct pushed *ret, struct error *e)
+{
+    if (rabbit_ready_to_publish(&hub->push, e) || push_epoch_read(hub, e))
+        return e->code;
+    ret->epoch = hub->push_epoch;
+    return epoch && epoch != hub->push_epoch ? queue_is_another(e) : ERR_OK;
+}
+
 static enum err find_routes(struct queue_hub *hub, const struct task *tasks, size_t n, struct error *e)
 {
     for (size_t i = 0; i < hub->pushed.n; i++)
         hub->pushed.v[i]->pushed = 0;
     for (size_t i = 0; i < n; i++)
         if (catalogue_add(hub, route_for(hub, &tasks[i]), e))
-            return e->code;
+            return e->code == ERR_CONFLICT ? (e->code = ERR_UNAVAILABLE) : e->code;
     return ERR_OK;
 }
 
@@ -131,17 +140,18 @@ static enum err publish_all(struct queue_hub *hub, const struct task *tasks, siz
     return ERR_OK;
 }
 
-enum err queue_amqp_push(struct queue *q, const struct task *tasks, size_t n, bool *ret_unsure, struct error *e)
+enum err queue_amqp_push(struct queue *q, const struct task *tasks, size_t n, uint64_t epoch, struct pushed *ret,
+                         struct error *e)
 {
     struct queue_hub *hub = hub_of(q);
     pthread_mutex_lock(&hub->push_lock);
-    enum err rc = rabbit_ready_to_publish(&hub->push, e);
+    enum err rc = get_ready(hub, epoch, ret, e);
     if (!rc)
         rc = young_settle(hub, e);
     if (!rc)
         rc = find_routes(hub, tasks, n, e);
     if (!rc)
-        rc = publish_all(hub, tasks, n, ret_unsure, e);
+        rc = publish_all(hub, tasks, n, &ret->unsure, e);
     young_pushed(hub, rc == ERR_OK);
     pthread_mutex_unlock(&hub->push_lock);
     return rc;

@@ -148,19 +148,6 @@ enum err queue_amqp_can_filter(struct str url, const struct queue_filter *f, str
 /* ---- the catalogue ---- */
 
 #define RECORD_ROUTE "route"
-#define RECORD_EPOCH "epoch"
-
-/* The first epoch that was written is the epoch: whoever finds none writes one, and the stream puts them in an order. */
-static void heard_epoch(struct queue_hub *hub, struct str body)
-{
-    int64_t number;
-    if (hub->epoch || !str_to_i64(body, 1, INT64_MAX, &number))
-        return;
-    hub->epoch = (uint64_t)number;
-    if (hub->epoch_before && hub->epoch_before != hub->epoch)
-        hub->epoch_lost_ms = rabbit_now_ms();
-    hub->epoch_before = hub->epoch;
-}
 
 void catalogue_heard(struct queue_hub *hub, const struct rabbit_message *m)
 {
@@ -168,8 +155,9 @@ void catalogue_heard(struct queue_hub *hub, const struct rabbit_message *m)
     struct error e = { 0 };
     cleanup_with(arena_release) struct arena a;
     arena_init(&a, 1 << 20);
-    if (strcmp(m->type, RECORD_EPOCH) == 0) {
-        heard_epoch(hub, buf_str(&m->body));
+    uint64_t epoch;
+    if (epoch_is(m, &epoch)) {
+        epoch_heard(hub, epoch);
     } else if (strcmp(m->type, RECORD_ROUTE) == 0 &&
                wire_read(&a, buf_str(&m->body), fields, array_count(fields), &facts, &e) == ERR_OK) {
         struct route *r = routes_get(&hub->routes, hub, &facts);
@@ -190,7 +178,7 @@ static bool is_catalogued(struct queue_hub *hub, const struct route *r, bool *re
     return is;
 }
 
-static enum err publish_record(struct queue_hub *hub, const char *type, struct str body, struct error *e)
+enum err catalogue_write(struct queue_hub *hub, const char *type, struct str body, struct error *e)
 {
     rabbit_publish_begin(&hub->push);
     const struct rabbit_letter letter = {
@@ -207,17 +195,10 @@ enum err catalogue_add(struct queue_hub *hub, struct route *r, struct error *e)
         rabbit_declare(&hub->push, CHANNEL_ASK, r->bell, RABBIT_BELL, NULL, e))
         return e->code;
     bool is_new;
-    if (!is_catalogued(hub, r, &is_new) && publish_record(hub, RECORD_ROUTE, r->text, e))
+    if (!is_catalogued(hub, r, &is_new) && catalogue_write(hub, RECORD_ROUTE, r->text, e))
         return error_wrap(e, "catalogue '%s'", r->name);
     if (young_route(hub, r, is_new, e))
         return e->code;
     r->declared = hub->push.generation;
     return ERR_OK;
-}
-
-enum err catalogue_add_epoch(struct queue_hub *hub, struct error *e)
-{
-    char text[32];
-    snprintf(text, sizeof text, "%lld", (long long)clock_wall_us(clock_system()));
-    return publish_record(hub, RECORD_EPOCH, str_from(text), e);
 }

@@ -12,7 +12,7 @@
 #include "base/list.h"
 #include "base/map.h"
 
-enum { CLASSES = CLASS_HIGH + 1, CLASS_AHEAD = 1000 };
+enum { CLASSES = CLASS_HIGH + 1, CLASS_AHEAD = 1000, EPOCH = 1 /* it lives and dies with its process */ };
 
 struct entry {
     struct delivery_id id;
@@ -88,9 +88,12 @@ static void push_one(struct queue_memory *q, const struct task *t)
     q->waiting_count++;
 }
 
-static enum err push(struct queue *base, const struct task *tasks, size_t n, bool *ret_unsure, struct error *e)
+static enum err push(struct queue *base, const struct task *tasks, size_t n, uint64_t epoch, struct pushed *ret,
+                     struct error *e)
 {
-    (void)ret_unsure, (void)e;
+    ret->epoch = EPOCH;
+    if (epoch && epoch != EPOCH)
+        return queue_is_another(e);
     for (size_t i = 0; i < n; i++)
         push_one(self(base), &tasks[i]);
     return ERR_OK;
@@ -320,9 +323,10 @@ static enum err abort_one(struct queue *base, struct delivery_id d, struct error
     return ERR_OK;
 }
 
-static enum err known(struct queue *base, const struct delivery_id *v, size_t n, bool *ret, struct error *e)
+static enum err known(struct queue *base, const struct delivery_id *v, const uint64_t *epochs, size_t n, bool *ret,
+                      struct error *e)
 {
-    (void)e;
+    (void)epochs, (void)e;
     for (size_t i = 0; i < n; i++)
         ret[i] = map_get(&self(base)->entries, bytes_of(&v[i])) != NULL;
     return ERR_OK;
@@ -333,6 +337,7 @@ static enum err look(struct queue *base, struct queue_state *ret, struct error *
     (void)e;
     *ret = (struct queue_state){ .waiting = (int64_t)depth(base),
                                  .delivered = (int64_t)(self(base)->delivered.n - self(base)->lapsed_count),
+                                 .epoch = EPOCH,
                                  .timeout_max_ms = INT64_MAX };
     return ERR_OK;
 }

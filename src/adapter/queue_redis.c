@@ -17,7 +17,7 @@ void verb_begin(struct queue_redis *q, const char *verb)
     redis_begin(&q->conn);
     redis_text(&q->conn, verb);
     redis_text(&q->conn, q->conn.run);
-    redis_i64(&q->conn, (int64_t)(fresh >> 1));
+    redis_i64(&q->conn, (int64_t)(fresh >> 1 | 1));
 }
 
 enum err verb_run(struct queue_redis *q, redisReply **ret, struct error *e)
@@ -153,9 +153,22 @@ static enum err too_long(const struct task *t, struct error *e)
                      STR_ARG(t->name));
 }
 
+/* Whether it was the epoch that was asked for, and how many wait. */
+static enum err push_answered(struct queue_redis *q, const redisReply *reply, struct pushed *ret, struct error *e)
+{
+    int64_t epoch, waiting;
+    if (reply_count(reply) != 2 || !reply_i64(reply->element[0], &epoch) || !reply_i64(reply->element[1], &waiting))
+        return redis_strange(e, "push");
+    ret->epoch = (uint64_t)epoch;
+    if (waiting < 0)
+        return queue_is_another(e);
+    q->waiting = (size_t)waiting;
+    return ERR_OK;
+}
+
 /* As many as a call takes; *ret_n: how many those were. */
-static enum err push_call(struct queue_redis *q, struct load *l, const struct task *tasks, size_t n, size_t *ret_n,
-                          struct error *e)
+static enum err push_call(struct queue_redis *q, struct load *l, const struct task *tasks, size_t n, uint64_t epoch,
+                          struct pushed *ret, size_t *ret_n, struct error *e)
 {
     cleanup_with(redis_reply_free) redisReply *reply = NULL;
     size_t many = min_of(n, (size_t)PUSH_CALL), i;
@@ -168,6 +181,7 @@ static enum err push_call(struct queue_redis *q, struct load *l, const struct ta
         l->of[i] = channel_number(l, buf_str(&q->channel));
     }
     verb_begin(q, "push");
+    redis_i64(&q->conn, (int64_t)epoch);
     word_channels(&q->conn, l);
     for (i = 0; i < many && q->conn.words.n < PUSH_CALL_BYTES; i++) {
         write_channel(q, &tasks[i]);
@@ -176,14 +190,12 @@ static enum err push_call(struct queue_redis *q, struct load *l, const struct ta
         word_member(&q->conn, &(struct delivery_id){ tasks[i].id, tasks[i].fence });
         redis_word(&q->conn, buf_str(&q->data));
     }
-    if (verb_run(q, &reply, e))
-        return e->code;
-    q->waiting = reply->type == REDIS_REPLY_INTEGER ? (size_t)reply->integer : 0;
     *ret_n = i;
-    return ERR_OK;
+    return verb_run(q, &reply, e) ? e->code : push_answered(q, reply, ret, e);
 }
 
-static enum err push(struct queue *base, const struct task *tasks, size_t n, bool *ret_unsure, struct error *e)
+static enum err push(struct queue *base, const struct task *tasks, size_t n, uint64_t epoch, struct pushed *ret,
+                     struct error *e)
 {
     struct queue_redis *q = queue_redis_of(base);
     struct load load = { 0 };
@@ -191,10 +203,11 @@ static enum err push(struct queue *base, const struct task *tasks, size_t n, boo
         return e->code;
     buf_init(&load.channels, (size_t)PUSH_CALL * (CHANNEL_MAX + 1));
     enum err rc = ERR_OK;
-    for (size_t done = 0, some = 0; done < n && rc == ERR_OK; done += some)
-        rc = push_call(q, &load, tasks + done, n - done, &some, e);
+    size_t done = 0;
+    for (size_t some = 0; done < n && rc == ERR_OK; done += rc ? 0 : some)
+        rc = push_call(q, &load, tasks + done, n - done, done ? ret->epoch : epoch, ret, &some, e);
     buf_release(&load.channels);
-    *ret_unsure = rc != ERR_OK && q->conn.sent;
+    ret->unsure = rc == ERR_CONFLICT ? done > 0 : rc != ERR_OK && q->conn.sent;
     return rc;
 }
 
@@ -242,8 +255,10 @@ static enum err abort_one(struct queue *base, struct delivery_id d, struct error
     return verb_do(q, e);
 }
 
-static enum err known(struct queue *base, const struct delivery_id *v, size_t n, bool *ret, struct error *e)
+static enum err known(struct queue *base, const struct delivery_id *v, const uint64_t *epochs, size_t n, bool *ret,
+                      struct error *e)
 {
+    (void)epochs;
     struct queue_redis *q = queue_redis_of(base);
     if (redis_ready(&q->conn, e))
         return e->code;

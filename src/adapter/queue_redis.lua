@@ -180,17 +180,19 @@ end
 
 local verbs = {}
 
--- channel count, channels, then for each task: the number of its channel, its id, what d:ID is to hold. Returns how many wait.
+-- epoch (0: any), channel count, channels, then for each task: the number of its channel, its id, what d:ID is to hold. Returns the epoch
+-- and how many wait; -1: it is another than that, and nothing was done.
 function verbs.push()
-    local channels, added, first = tonumber(ARGV[4]), {}, {}
-    local at, members = 5 + channels, {}
+    if ARGV[4] ~= '0' and ARGV[4] ~= state[1] then return { state[1], -1 } end
+    local channels, added, first = tonumber(ARGV[5]), {}, {}
+    local at, members = 6 + channels, {}
     for i = at, #ARGV, 3 do members[#members + 1] = ARGV[i + 1] end
     local delivered = call('ZMSCORE', P .. 'delivered', unpack(members))
     local lapsing = call('ZMSCORE', P .. 'lapsing', unpack(members))
     local last, infos, here, total = math.max(tonumber(state[4] or '0'), now_us - 1), {}, {}, 0
     for i, member in ipairs(members) do
         local number, data = tonumber(ARGV[at + 3 * i - 3]), ARGV[at + 3 * i - 1]
-        local channel = ARGV[4 + number]
+        local channel = ARGV[5 + number]
         local c = infos[number] or read_channel(channel)
         infos[number] = c
         local is_new = not delivered[i] and not lapsing[i] and not here[member]
@@ -210,13 +212,13 @@ function verbs.push()
     end
     call('HSET', P .. 'state', 'last', string.format('%.0f', last))
     for number, list in pairs(added) do
-        local channel = ARGV[4 + number]
+        local channel = ARGV[5 + number]
         call('ZADD', P .. 'c:' .. channel, unpack(list))
         open_channel(channel, infos[number])
         announce(channel, infos[number], first[number])
     end
     count_waiting(total)
-    return tonumber(state[5] or '0') + total
+    return { state[1], math.max(tonumber(state[5] or '0') + total, 0) }
 end
 
 -- group, filter: its workers have it. Channels that are there already are looked up by scan.

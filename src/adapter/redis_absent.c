@@ -3,7 +3,8 @@
 
 static enum err absent(struct error *e)
 {
-    return error_set(e, ERR_INVALID, "this belfry was built without Redis: build it where hiredis is installed");
+    return error_set(e, ERR_INVALID,
+                     "needs Redis, which this belfry was built without: build it where hiredis is installed");
 }
 
 bool is_redis_url(struct str url)

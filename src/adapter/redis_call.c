@@ -102,7 +102,7 @@ static enum err next_reply(struct redis_conn *c, redisReply **ret, struct error 
 {
     void *reply = NULL;
     if (redisGetReply(c->redis, &reply) != REDIS_OK || !reply)
-        return redis_lose(c, c->redis->err == REDIS_ERR_IO ? "no answer in time" : c->redis->errstr, e);
+        return redis_lose(c, redis_reason(c->redis), e);
     c->asked--;
     *ret = reply;
     return ERR_OK;

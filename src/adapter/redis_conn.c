@@ -1,6 +1,7 @@
 /* How a connection is made, and made again: which of several hosts is written to, by its own word, by a Sentinel's or by a Cluster's.
  *
  * An attempt takes CONNECT_MS at most, over all hosts; after one that failed the next is due after a while that grows. */
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,6 +79,11 @@ static enum err unreachable(const struct attempt *a, const struct redis_host *h,
                    : error_set(a->e, ERR_UNAVAILABLE, "Redis at %s: %s", h->name, why);
 }
 
+const char *redis_reason(const redisContext *r)
+{
+    return r->err == REDIS_ERR_IO && errno == EAGAIN ? "no answer in time" : r->errstr;
+}
+
 static redisContext *dial(const struct attempt *a, const struct redis_host *h)
 {
     int64_t ms = a->c->address.host_count > 1 ? min_of(left_ms(a), (int64_t)HOST_MS) : left_ms(a);
@@ -85,7 +91,7 @@ static redisContext *dial(const struct attempt *a, const struct redis_host *h)
     redisContext *r =
         h->port ? redisConnectWithTimeout(h->name, h->port, limit) : redisConnectUnixWithTimeout(h->name, limit);
     if (!r || r->err) {
-        (void)unreachable(a, h, r ? r->errstr : "out of memory");
+        (void)unreachable(a, h, r ? redis_reason(r) : "out of memory");
         freep(&r);
         return NULL;
     }
@@ -112,7 +118,7 @@ static redisReply *ask(const struct attempt *a, const struct redis_host *h, redi
     }
     redisReply *reply = redisCommandArgv(r, (int)n, copy, lengths);
     if (!reply)
-        (void)unreachable(a, h, r->err ? r->errstr : "no answer");
+        (void)unreachable(a, h, r->err ? redis_reason(r) : "no answer");
     return reply;
 }
 

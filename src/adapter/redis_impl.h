@@ -87,6 +87,9 @@ enum err redis_run(struct redis_conn *c, const char *suffix, redisReply **ret, s
 
 /* For those above: the connection is of no use any more; what an error of Redis's means. */
 enum err redis_lose(struct redis_conn *c, const char *why, struct error *e);
+
+/* Why the last call of hiredis failed, to be asked before anything else sets errno. */
+const char *redis_reason(const redisContext *r);
 enum err redis_meaning(struct redis_conn *c, const char *text, struct error *e);
 
 /* What the server said is not what was asked for. */

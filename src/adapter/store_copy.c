@@ -10,7 +10,8 @@
 
 /* ---- what is copied ---- */
 
-#define CLAIM_COLUMNS(X) X(id, COL_UUID, id, 0) X(node, COL_UUID, node, 0) X(hold, COL_INT, hold, CLAIM_LEASED)
+#define CLAIM_COLUMNS(X)                                                                                               \
+    X(id, COL_UUID, id, 0) X(node, COL_UUID, node, 0) X(hold, COL_INT, hold, CLAIM_LEASED) X(epoch, COL_I64, epoch, 0)
 #define DEDUPE_COLUMNS(X)                                                                                              \
     X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
     X(key, COL_TEXT, key, 0) X(task_id, COL_UUID, task, 0) X(until_ms, COL_I64, until_ms, 0)

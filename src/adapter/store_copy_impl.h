@@ -23,6 +23,7 @@ union copy_row {
     struct copied_claim {
         struct uuid id, node; /* which tasks it holds, they say themselves */
         int hold;
+        int64_t epoch;
     } claim;
     struct copied_dedupe {
         int32_t tenant;

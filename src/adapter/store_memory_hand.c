@@ -15,7 +15,7 @@ enum err memory_hand(struct store_memory *s, struct op *base)
     if (memory_node_is_dead(s, op->node))
         return node_is_dead(&base->error);
     for (size_t i = 0; i < op->n; i++)
-        (void)table_hand_claim(&s->table, op->claims[i], op->node);
+        (void)table_hand_claim(&s->table, op->claims[i], op->node, hand_epoch(op, i));
     return ERR_OK;
 }
 
@@ -46,21 +46,24 @@ static void pick_handed(const struct claim *c, const struct handed_place *after,
 }
 
 /* As many of them as may be told of, without what is left out. */
-static enum err copy_handed(const struct picks *p, struct op_handed *op)
+static enum err copy_handed(struct store_memory *s, const struct picks *p, struct op_handed *op)
 {
     struct task *v = arena_alloc(&op->op.arena, min_of(p->n, op->max) * sizeof *v);
+    uint64_t *epochs = arena_alloc(&op->op.arena, min_of(p->n, op->max) * sizeof *epochs);
     size_t n = 0, bytes = 0;
-    bool fits = v;
+    bool fits = v && epochs;
     for (; fits && n < min_of(p->n, op->max) && handed_goes_on(op, bytes); n++) {
         struct task t = *p->v[n];
         t.payload = t.extra = (struct str){ 0 };
         t.target_config = handed_has_config(&t) ? t.target_config : (struct str){ 0 };
         bytes += t.target_config.n;
+        epochs[n] = ((const struct claim *)map_get(&s->table.claims, uuid_bytes(&t.claim)))->epoch;
         fits = task_copy(&op->op.arena, &t, &v[n]);
     }
     if (!fits)
         return error_set(&op->op.error, ERR_LIMIT, "the answer is larger than the memory set aside for it");
     op->ret = (struct tasks){ v, n };
+    op->ret_epochs = epochs;
     op->ret_more = n < p->n;
     return ERR_OK;
 }
@@ -80,7 +83,7 @@ enum err memory_handed(struct store_memory *s, struct op *base)
     for (size_t i = 0; i < n && p.n <= op->max; i++)
         pick_handed(claims[i], &op->after, &p);
     free(claims);
-    return copy_handed(&p, op);
+    return copy_handed(s, &p, op);
 }
 
 enum err memory_running(struct store_memory *s, struct op *base)

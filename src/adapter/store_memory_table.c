@@ -110,12 +110,14 @@ void table_open_claim(struct table *t, struct uuid id, struct uuid node, enum cl
     assert(!old);
 }
 
-bool table_hand_claim(struct table *t, struct uuid id, struct uuid node)
+bool table_hand_claim(struct table *t, struct uuid id, struct uuid node, uint64_t epoch)
 {
     struct claim *c = map_get(&t->claims, uuid_bytes(&id));
     bool is_its = c && uuid_eq(c->node, node);
-    if (is_its && c->hold == CLAIM_OWN)
+    if (is_its && c->hold == CLAIM_OWN) {
         c->hold = CLAIM_HANDED;
+        c->epoch = epoch;
+    }
     return is_its;
 }
 

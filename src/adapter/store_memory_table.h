@@ -19,6 +19,7 @@ struct row {
 struct claim {
     struct uuid id, node;
     enum claim_hold hold;
+    uint64_t epoch; /* of the queue that it was handed to; 0: not known */
     struct list rows;
 };
 
@@ -75,7 +76,8 @@ const struct lane_rows *table_lane(const struct table *t, struct lane lane); /* 
 const struct claim *table_claim(const struct table *t, struct uuid id);      /* NULL: none */
 /* Rows that say they are its are put next. */
 void table_open_claim(struct table *t, struct uuid id, struct uuid node, enum claim_hold hold);
-bool table_hand_claim(struct table *t, struct uuid id, struct uuid node); /* false: that node has no such claim */
+/* false: that node has no such claim */
+bool table_hand_claim(struct table *t, struct uuid id, struct uuid node, uint64_t epoch);
 
 static inline const struct task *task_at(const struct order *o, size_t i)
 {

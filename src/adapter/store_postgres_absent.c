@@ -4,7 +4,8 @@
 
 static enum err absent(struct error *e)
 {
-    return error_set(e, ERR_INVALID, "this belfry was built without PostgreSQL: build it where libpq is installed");
+    return error_set(e, ERR_INVALID,
+                     "needs PostgreSQL, which this belfry was built without: build it where libpq is installed");
 }
 
 enum err store_postgres_open(const struct store_postgres_setup *setup, struct store **ret, struct error *e)

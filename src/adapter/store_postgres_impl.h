@@ -198,6 +198,7 @@ struct claim_note {
     struct uuid id;
     int64_t left;   /* tasks */
     int64_t handed; /* > 0: it is */
+    int64_t epoch;  /* of the queue, then */
 };
 
 struct claim_notes {
@@ -289,7 +290,7 @@ void pg_tally_new(struct store_postgres *s, int32_t tenant, bool deleted, enum t
                   int64_t n); /* n < 0: gone */
 void pg_note_ended(struct store_postgres *s, struct uuid id, enum task_state state, int64_t completed_ms);
 void pg_note_left(struct store_postgres *s, struct uuid claim);
-void pg_note_handed(struct store_postgres *s, struct uuid claim);
+void pg_note_handed(struct store_postgres *s, struct uuid claim, uint64_t epoch);
 
 /* Write the notes of operations that are done: at the end of the transaction, or before somebody in it reads them. */
 enum err pg_send_tallies(struct store_postgres *s, struct error *e) must_use;

@@ -25,8 +25,9 @@ static const struct pg_statement add_ended = {
 static const struct pg_statement change_claims = {
     "change_claims",
     "WITH mine AS (SELECT id FROM claims WHERE id = ANY ($1) ORDER BY id FOR UPDATE) UPDATE claims SET held = held - x.n, "
-    "hold = CASE WHEN hold = 0 AND x.handed > 0 THEN 1 ELSE hold END "
-    "FROM mine JOIN unnest($1, $2, $3) AS x(id, n, handed) USING (id) WHERE claims.id = mine.id",
+    "hold = CASE WHEN hold = 0 AND x.handed > 0 THEN 1 ELSE hold END, "
+    "epoch = CASE WHEN hold = 0 AND x.handed > 0 THEN x.epoch ELSE claims.epoch END "
+    "FROM mine JOIN unnest($1, $2, $3, $4) AS x(id, n, handed, epoch) USING (id) WHERE claims.id = mine.id",
 };
 static const struct pg_statement delete_claims = { "delete_claims",
                                                    "DELETE FROM claims WHERE id = ANY ($1) AND held <= 0" };
@@ -129,9 +130,9 @@ void pg_note_left(struct store_postgres *s, struct uuid claim)
     note_claim(s, (struct claim_note){ .id = claim, .left = 1 });
 }
 
-void pg_note_handed(struct store_postgres *s, struct uuid claim)
+void pg_note_handed(struct store_postgres *s, struct uuid claim, uint64_t epoch)
 {
-    note_claim(s, (struct claim_note){ .id = claim, .handed = 1 });
+    note_claim(s, (struct claim_note){ .id = claim, .handed = 1, .epoch = (int64_t)epoch });
 }
 
 static int by_claim(const void *a, const void *b)
@@ -146,6 +147,7 @@ static size_t sum_up(struct claim_note *v, size_t n)
     qsort(v, n, sizeof *v, by_claim);
     for (size_t i = 0; i < n; i++) {
         if (kept && uuid_eq(v[kept - 1].id, v[i].id)) {
+            v[kept - 1].epoch = v[kept - 1].handed ? v[kept - 1].epoch : v[i].epoch;
             v[kept - 1].left += v[i].left;
             v[kept - 1].handed += v[i].handed;
         } else {
@@ -168,6 +170,7 @@ enum err pg_send_claims(struct store_postgres *s, struct error *e)
     pg_add_members(p, c->v, n, id);
     pg_add_members(p, c->v, n, left);
     pg_add_members(p, c->v, n, handed);
+    pg_add_members(p, c->v, n, epoch);
     if (pg_queue(&s->conn, &change_claims, p, e))
         return e->code;
     pg_params_reset(p);

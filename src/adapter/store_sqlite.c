@@ -76,10 +76,10 @@ static const char *const writer_sql[] = {
     [ST_CLAIM_BY_ID] = "SELECT id, tasks FROM claims WHERE id = ?",
     [ST_CLAIMS_LEFT_BEHIND] = "SELECT id, tasks " LEFT_BEHIND,
     /* what others run: store_sqlite_hand.c, store_sqlite_leases.c, store_sqlite_workers.c */
-    [ST_CLAIM_HAND] = "UPDATE claims SET hold = 1 WHERE id = ?1 AND node = ?2 AND hold = 0",
+    [ST_CLAIM_HAND] = "UPDATE claims SET hold = 1, epoch = ?3 WHERE id = ?1 AND node = ?2 AND hold = 0",
     [ST_CLAIMS_HANDED] =
-        "SELECT id, tasks FROM claims INDEXED BY claims_id WHERE hold = 1 AND id >= ?2 AND id < ?1 ORDER BY id",
-    [ST_CLAIMS_HANDED_BY] = "SELECT id, tasks " HANDED "AND node = ?1",
+        "SELECT id, tasks, epoch FROM claims INDEXED BY claims_id WHERE hold = 1 AND id >= ?2 AND id < ?1 ORDER BY id",
+    [ST_CLAIMS_HANDED_BY] = "SELECT id, tasks, epoch " HANDED "AND node = ?1",
     [ST_TASK_OF_CLAIM] = "SELECT id, lane FROM tasks WHERE rid = ?1 AND state = 3 AND claim_id = ?2",
     [ST_RUNNING] = "SELECT 1 FROM tasks WHERE id = ?1 AND state = 3 AND fence = ?2",
     [ST_RETAKEN] = "SELECT rid" TASK_COLUMNS(

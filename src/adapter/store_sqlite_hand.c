@@ -17,6 +17,7 @@ enum err sqlite_hand(struct store_sqlite *s, struct op *base)
     (void)bind_uuid(st, 2, &op->node);
     for (size_t i = 0; i < op->n; i++) {
         (void)bind_uuid(st, 1, &op->claims[i]);
+        sqlite3_bind_int64(st, 3, (int64_t)hand_epoch(op, i));
         if (conn_run(&s->conn, st, e))
             return e->code;
     }
@@ -28,22 +29,25 @@ enum err sqlite_hand(struct store_sqlite *s, struct op *base)
 struct handed {
     struct uuid claim, id;
     int64_t rid, lane;
+    uint64_t epoch;
 };
 
 /* Called with each; false: enough. */
 typedef bool handed_fn(void *context, const struct handed *h);
 
-static enum err look_at(struct store_sqlite *s, const struct uuid *claim, int64_t rid, handed_fn *found, void *context,
-                        bool *ret_more, struct error *e)
+/* h: its claim and rid. */
+static enum err look_at(struct store_sqlite *s, struct handed h, handed_fn *found, void *context, bool *ret_more,
+                        struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_TASK_OF_CLAIM);
     bool row;
-    sqlite3_bind_int64(st, 1, rid);
-    (void)bind_uuid(st, 2, claim);
+    sqlite3_bind_int64(st, 1, h.rid);
+    (void)bind_uuid(st, 2, &h.claim);
     if (conn_step(&s->conn, st, &row, e))
         return e->code;
     if (row) {
-        struct handed h = { *claim, row_uuid(st, 0), rid, sqlite3_column_int64(st, 1) };
+        h.id = row_uuid(st, 0);
+        h.lane = sqlite3_column_int64(st, 1);
         *ret_more = found(context, &h);
         sqlite3_reset(st);
     }
@@ -57,13 +61,14 @@ static enum err walk_claims(struct store_sqlite *s, sqlite3_stmt *st, handed_fn 
             return e->code;
         if (!row)
             return ERR_OK;
-        struct uuid claim = row_uuid(st, 0);
+        struct handed h = { .claim = row_uuid(st, 0), .epoch = (uint64_t)sqlite3_column_int64(st, 2) };
         const char *list = sqlite3_column_blob(st, 1);
         size_t count = (size_t)sqlite3_column_bytes(st, 1) / sizeof(uint64_t);
         for (size_t i = 0; i < count && more; i++) {
             uint64_t rid;
             memcpy(&rid, list + i * sizeof rid, sizeof rid);
-            if (look_at(s, &claim, (int64_t)le64toh(rid), found, context, &more, e))
+            h.rid = (int64_t)le64toh(rid);
+            if (look_at(s, h, found, context, &more, e))
                 return e->code;
         }
     }
@@ -131,8 +136,14 @@ static enum err read_tasks(struct store_sqlite *s, const struct handed_list *all
             return e->code;
         bytes += s->scratch[n].target_config.n;
     }
+    uint64_t *epochs = arena_alloc(&op->op.arena, n * sizeof *epochs);
+    if (!epochs)
+        return reader_no_room(e);
     if (scratch_take(s, n, &op->op.arena, &op->ret, e))
         return e->code;
+    for (size_t i = 0; i < n; i++)
+        epochs[i] = all->v[i].epoch;
+    op->ret_epochs = epochs;
     op->ret_more = n < all->n;
     return ERR_OK;
 }

@@ -90,6 +90,15 @@ void fair_remove(struct fair *f, struct fair_lane *l)
 
 /* ---- ageing ---- */
 
+enum priority_class fair_draw(struct prng *random)
+{
+    uint64_t at = prng_below(random, class_shares[CLASS_LOW] + class_shares[CLASS_NORMAL] + class_shares[CLASS_HIGH]);
+    enum priority_class c = CLASS_HIGH;
+    for (; at >= class_shares[c]; c--)
+        at -= class_shares[c];
+    return c;
+}
+
 enum priority_class fair_class(enum priority_class class_, int priority, int64_t waited_ms)
 {
     static const int lowest[CLASSES] = { [CLASS_LOW] = 0, [CLASS_NORMAL] = 4, [CLASS_HIGH] = 7 };

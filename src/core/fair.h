@@ -15,6 +15,7 @@
  *
  * A lane may have less than its quota: what was left over is for the next round, which may follow at once. The order of the asks
  * changes nothing. One round at a time. */
+#include "base/prng.h"
 #include "core/task.h"
 
 enum { AGEING_MS = 600000, FAIR_CAPS = 4, FAIR_ROOM_MAX = 1 << 20 };
@@ -77,6 +78,9 @@ struct fair_round {
 
 void fair_share(struct fair *f, struct fair_round *r); /* fills in the quotas; their sum is at most room */
 void fair_took(struct fair *f, const struct fair_round *r);
+
+/* A class by chance, as often as its share says: for who must ask in an order, and may get no further than the first. */
+enum priority_class fair_draw(struct prng *random);
 
 /* The class that a task of this class and priority (-1: not known) counts in after it waited so long. */
 enum priority_class fair_class(enum priority_class class_, int priority, int64_t waited_ms);

@@ -5,7 +5,7 @@ typedef enum err (*errand_fn)(const struct courier_ports *p, struct errand *e);
 static enum err run_push(const struct courier_ports *p, struct errand *e)
 {
     struct errand_push *x = container_of(e, struct errand_push, errand);
-    return queue_push(p->queue, x->tasks, x->n, &x->ret_unsure, &e->error);
+    return queue_push(p->queue, x->tasks, x->n, x->epoch, &x->ret, &e->error);
 }
 
 static enum err run_take(const struct courier_ports *p, struct errand *e)
@@ -46,7 +46,7 @@ static enum err run_abort(const struct courier_ports *p, struct errand *e)
 static enum err run_known(const struct courier_ports *p, struct errand *e)
 {
     struct errand_known *x = container_of(e, struct errand_known, errand);
-    return queue_known(p->queue, x->v, x->n, x->ret, &e->error);
+    return queue_known(p->queue, x->v, x->epochs, x->n, x->ret, &e->error);
 }
 
 static enum err run_look(const struct courier_ports *p, struct errand *e)

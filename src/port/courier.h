@@ -43,7 +43,8 @@ struct errand_push {
     struct errand errand;
     const struct task *tasks;
     size_t n;
-    bool ret_unsure;
+    uint64_t epoch; /* 0: whichever it is */
+    struct pushed ret;
 };
 
 struct errand_take {
@@ -82,6 +83,7 @@ struct errand_one { /* RECALL, ABORT */
 struct errand_known {
     struct errand errand;
     const struct delivery_id *v;
+    const uint64_t *epochs; /* NULL: nobody knows them */
     size_t n;
     bool *ret; /* the caller's, n of them */
 };

@@ -2,13 +2,19 @@
 
 #include <assert.h>
 
-enum err queue_push(struct queue *q, const struct task *tasks, size_t n, bool *ret_unsure, struct error *e)
+enum err queue_push(struct queue *q, const struct task *tasks, size_t n, uint64_t epoch, struct pushed *ret,
+                    struct error *e)
 {
     assert(n <= PUSH_MAX);
-    *ret_unsure = false;
+    *ret = (struct pushed){ 0 };
     for (size_t i = 0; i < n; i++)
         assert(tasks[i].state == TASK_RUNNING && tasks[i].fence > 0);
-    return n == 0 ? ERR_OK : q->ops->push(q, tasks, n, ret_unsure, e);
+    if (n == 0)
+        return ERR_OK;
+    enum err rc = q->ops->push(q, tasks, n, epoch, ret, e);
+    assert((rc && rc != ERR_CONFLICT) || ret->epoch);
+    assert(rc || !epoch || ret->epoch == epoch);
+    return rc;
 }
 
 enum err queue_take(struct queue *q, const struct take *t, struct arena *a, struct taken *ret, struct error *e)
@@ -46,14 +52,20 @@ enum err queue_abort(struct queue *q, struct delivery_id d, struct error *e)
     return q->ops->abort(q, d, e);
 }
 
-enum err queue_known(struct queue *q, const struct delivery_id *v, size_t n, bool *ret, struct error *e)
+enum err queue_known(struct queue *q, const struct delivery_id *v, const uint64_t *epochs, size_t n, bool *ret,
+                     struct error *e)
 {
-    return n == 0 ? ERR_OK : q->ops->known(q, v, n, ret, e);
+    return n == 0 ? ERR_OK : q->ops->known(q, v, epochs, n, ret, e);
 }
 
 enum err queue_look(struct queue *q, struct queue_state *ret, struct error *e)
 {
     return q->ops->look(q, ret, e);
+}
+
+enum err queue_is_another(struct error *e)
+{
+    return error_set(e, ERR_CONFLICT, "the queue is another than it was: it may have lost what was pushed before");
 }
 
 struct str queue_tenant(const struct queue_names *names, int32_t number)

@@ -78,8 +78,15 @@ struct lapses {
 
 struct queue_state {
     int64_t waiting, delivered; /* -1: not known */
-    uint64_t epoch; /* changes when the queue may have lost or gained deliveries: wiped, restored, failed over */
+    uint64_t
+        epoch; /* never 0; changes when the queue may have lost or gained deliveries: wiped, restored, failed over */
     int64_t timeout_max_ms; /* a task that may run longer is taken away by the queue itself; INT64_MAX: none is */
+};
+
+/* What came of a push. */
+struct pushed {
+    uint64_t epoch; /* in which all are there; of a push that failed with ERR_CONFLICT: the queue's now */
+    bool unsure;    /* it failed, and some may be there all the same: the answer was lost */
 };
 
 struct queue {
@@ -87,8 +94,9 @@ struct queue {
 };
 
 struct queue_ops {
-    /* All are there, for good, or it fails. Then *ret_unsure tells whether some may be there all the same (the answer was lost). */
-    enum err (*push)(struct queue *, const struct task *tasks, size_t n, bool *ret_unsure, struct error *);
+    /* All are there, for good, in one epoch, or it fails. Only in the epoch that is asked for, else ERR_CONFLICT; 0: whichever it is. */
+    enum err (*push)(struct queue *, const struct task *tasks, size_t n, uint64_t epoch, struct pushed *ret,
+                     struct error *);
     enum err (*take)(struct queue *, const struct take *, struct arena *, struct taken *ret, struct error *);
     /* For visibility_ms from now on. */
     enum err (*renew)(struct queue *, const struct task *const *running, size_t n, const struct take *by,
@@ -97,9 +105,10 @@ struct queue_ops {
     enum err (*lapsed)(struct queue *, int64_t now_ms, struct arena *, struct lapses *ret, struct error *);
     enum err (*recall)(struct queue *, struct delivery_id, bool *ret_recalled, struct error *);
     enum err (*abort)(struct queue *, struct delivery_id, struct error *); /* whoever runs it is asked to end it */
-    /* Which of these wait, are delivered or lapse. A queue that can not tell says all, until its epoch changes: then none that was
-     * pushed before. */
-    enum err (*known)(struct queue *, const struct delivery_id *, size_t n, bool *ret, struct error *);
+    /* Which of these wait, are delivered or lapse. epochs: in which each was pushed; 0: nobody knows, and NULL: of none. A queue that can
+     * not tell says those that were pushed in its present epoch; of the others all, until it is seen to change: then none. */
+    enum err (*known)(struct queue *, const struct delivery_id *, const uint64_t *epochs, size_t n, bool *ret,
+                      struct error *);
     enum err (*look)(struct queue *, struct queue_state *ret, struct error *);
     size_t (*depth)(struct queue *); /* waiting, not yet delivered, as far as it is known here without asking anybody */
     void (*free)(struct queue *);
@@ -107,7 +116,8 @@ struct queue_ops {
         push_again; /* what may be there already can be asked about, and pushed again: while it is known it counts once */
 };
 
-enum err queue_push(struct queue *q, const struct task *tasks, size_t n, bool *ret_unsure, struct error *e) must_use;
+enum err queue_push(struct queue *q, const struct task *tasks, size_t n, uint64_t epoch, struct pushed *ret,
+                    struct error *e) must_use;
 enum err queue_take(struct queue *q, const struct take *t, struct arena *a, struct taken *ret,
                     struct error *e) must_use;
 enum err queue_renew(struct queue *q, const struct task *const *running, size_t n, const struct take *by,
@@ -116,10 +126,14 @@ enum err queue_ack(struct queue *q, const struct delivery_id *v, size_t n, struc
 enum err queue_lapsed(struct queue *q, int64_t now_ms, struct arena *a, struct lapses *ret, struct error *e) must_use;
 enum err queue_recall(struct queue *q, struct delivery_id d, bool *ret_recalled, struct error *e) must_use;
 enum err queue_abort(struct queue *q, struct delivery_id d, struct error *e) must_use;
-enum err queue_known(struct queue *q, const struct delivery_id *v, size_t n, bool *ret, struct error *e) must_use;
+enum err queue_known(struct queue *q, const struct delivery_id *v, const uint64_t *epochs, size_t n, bool *ret,
+                     struct error *e) must_use;
 enum err queue_look(struct queue *q, struct queue_state *ret, struct error *e) must_use;
 size_t queue_depth(struct queue *q);
 void queue_free(struct queue *q);
+
+/* For adapters: it is not the epoch that a push is for (ERR_CONFLICT). */
+enum err queue_is_another(struct error *e);
 
 /* For adapters: the name of a task's tenant (names may be NULL); whether a worker may be given a task of a tenant of that name, and whether it
  * fits into the room that the worker has. */

@@ -10,18 +10,20 @@ struct delivery_name { /* of a task under one fence */
 };
 
 /* OP_HAND: a queue has all tasks of these claims: it owns them from now on, and the node's death changes nothing (OP_HELD). Claims of this
- * node's that hold nothing any more are passed over. A node that is marked dead hands nothing: ERR_CONFLICT, field "node". */
+ * node's that hold nothing any more are passed over. What is kept with each is the queue's epoch in which it was pushed, for OP_HANDED; of
+ * one that was handed before, as it was. A node that is marked dead hands nothing: ERR_CONFLICT, field "node". */
 struct op_hand {
     struct op op;
     struct uuid node;
     const struct uuid *claims;
+    const uint64_t *epochs; /* of each; 0: not known, and NULL: of none */
     size_t n;
 };
 
 /* OP_HANDED: RUNNING tasks of handed claims that are no leases, made (uuid_time_ms of the claim) before before_ms; claim by claim and in it
  * task by task, by their ids; those behind `after`, at most max: for who asks the queue whether it still knows them, and settles what it
  * does not. So there is no payload or extra in them, and a target_config only in those that may run but once, whose failure has a cause.
- * Tasks are of any size: one is told of only if the target_configs of those before it have fewer than max_bytes together. */
+ * With each comes the epoch that its claim was handed with. Tasks are of any size: one is told of only if the target_configs of those before it have fewer than max_bytes together. */
 struct handed_place {
     struct uuid claim, task;
 };
@@ -33,8 +35,14 @@ struct op_handed {
     size_t max;
     size_t max_bytes; /* 0: whatever they have */
     struct tasks ret;
+    uint64_t *ret_epochs; /* one for each task; 0: not known */
     bool ret_more;
 };
+
+static inline uint64_t hand_epoch(const struct op_hand *op, size_t i)
+{
+    return op->epochs ? op->epochs[i] : 0;
+}
 
 /* Whether the next may be told of as well: `bytes` are those of the target_configs so far. */
 static inline bool handed_goes_on(const struct op_handed *op, size_t bytes)

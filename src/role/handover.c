@@ -11,8 +11,12 @@ enum { BATCH = 1000, RETRY_MS = 200, ERRORS_ARENA = 4096 };
 struct handover {
     struct handover_setup setup;
     struct op_hand op;
-    struct uuid asked[BATCH]; /* the operation's */
-    struct uuid *v;
+    struct uuid asked[BATCH]; /* the operation's, like the next */
+    uint64_t epochs[BATCH];
+    struct handed {
+        struct uuid claim;
+        uint64_t epoch;
+    } * v;
     size_t n, cap, sent;
     bool in_flight;
     int64_t now_ms, retry_at_ms;
@@ -34,13 +38,13 @@ void handover_free(struct handover *h)
     free(h);
 }
 
-void handover_claim(struct handover *h, struct uuid claim)
+void handover_claim(struct handover *h, struct uuid claim, uint64_t epoch)
 {
     if (h->n == h->cap) {
         h->cap = max_of(h->cap * 2, (size_t)64);
         h->v = xrealloc(h->v, h->cap * sizeof *h->v);
     }
-    h->v[h->n++] = claim;
+    h->v[h->n++] = (struct handed){ claim, epoch };
 }
 
 static void done(struct op *op)
@@ -70,10 +74,15 @@ int64_t handover_step(struct handover *h, int64_t now_ms)
     if (h->retry_at_ms > now_ms)
         return h->retry_at_ms;
     h->sent = min_of(h->n, (size_t)BATCH);
-    memcpy(h->asked, h->v, h->sent * sizeof *h->v);
-    h->op = (struct op_hand){
-        .op = { .kind = OP_HAND, .done = done, .context = h }, .node = *h->setup.node, .claims = h->asked, .n = h->sent
-    };
+    for (size_t i = 0; i < h->sent; i++) {
+        h->asked[i] = h->v[i].claim;
+        h->epochs[i] = h->v[i].epoch;
+    }
+    h->op = (struct op_hand){ .op = { .kind = OP_HAND, .done = done, .context = h },
+                              .node = *h->setup.node,
+                              .claims = h->asked,
+                              .epochs = h->epochs,
+                              .n = h->sent };
     arena_init(&h->op.op.arena, ERRORS_ARENA);
     h->in_flight = true;
     writer_submit(h->setup.writer, &h->op.op);

@@ -13,8 +13,8 @@ struct handover_setup {
 struct handover;
 
 struct handover *handover_new(const struct handover_setup *setup);
-void handover_free(struct handover *h); /* nothing is in flight; NULL is fine */
-void handover_claim(struct handover *h, struct uuid claim);
-int64_t handover_step(struct handover *h, int64_t now_ms); /* when to call again */
-void handover_forget(struct handover *h);                  /* they were another node's */
-bool handover_is_idle(const struct handover *h);           /* all are written down */
+void handover_free(struct handover *h);                                     /* nothing is in flight; NULL is fine */
+void handover_claim(struct handover *h, struct uuid claim, uint64_t epoch); /* of the queue; 0: not known */
+int64_t handover_step(struct handover *h, int64_t now_ms);                  /* when to call again */
+void handover_forget(struct handover *h);                                   /* they were another node's */
+bool handover_is_idle(const struct handover *h);                            /* all are written down */

@@ -1,28 +1,23 @@
 /* One question is under way at a time, from asking to the acknowledgement. What came is looked at in the next step, which knows what time
  * it is. A full answer is followed by the next question at once.
  *
- * Between the answer and the verdict lies a mark in the events: while it has not passed, some of what lapsed may have ended, and not be
- * lost at all. As long as that can not be told, because events are away, nothing is settled: nor can anything end meanwhile. */
+ * Between the answer and the verdict lies a mark in the events (role/mark.h): while it has not passed, some of what lapsed may have ended, and
+ * not be lost at all. If that can not be told, what came is left: the queue reports it again. */
 #include "role/lapses.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "role/mark.h"
 
-enum {
-    ARENA = 64 << 20,
-    PASSED_MS = 50,      /* between two questions whether the mark has passed */
-    MARK_AGAIN_MS = 200, /* after one that failed */
-};
-
-enum phase { REST, MARK, PASSED, JUDGE };
+enum { ARENA = 64 << 20 };
 
 struct lapse_watch {
     struct lapses_setup setup;
     struct prng random;
     struct errand_lapsed ask;
-    struct errand_mark mark;
+    struct mark_wait mark; /* behind what has come */
     struct errand_ids ack;
     struct ends ends;
     struct arena arena; /* of what is settled, like the next three */
@@ -30,9 +25,8 @@ struct lapse_watch {
     struct settlement *settlements;
     struct delivery_id *ids;
     size_t n;
-    enum phase phase; /* of what has come */
-    bool asking, marking, acking, stopped, failed, mark_failed;
-    int64_t now_ms, behind_ms, ask_at_ms, mark_at_ms;
+    bool asking, acking, stopped, failed;
+    int64_t now_ms, behind_ms, ask_at_ms;
 };
 
 static void forget(struct lapse_watch *l)
@@ -81,6 +75,7 @@ struct lapse_watch *lapses_new(const struct lapses_setup *setup)
     struct lapse_watch *l = xnew(*l);
     l->setup = *setup;
     prng_init(&l->random, setup->seed);
+    l->mark.courier = setup->courier;
     l->ends.setup = (struct ends_setup){ .writer = setup->writer,
                                          .metrics = setup->metrics,
                                          .settled = settled,
@@ -92,7 +87,10 @@ struct lapse_watch *lapses_new(const struct lapses_setup *setup)
 
 void lapses_free(struct lapse_watch *l)
 {
-    assert(!l || lapses_is_idle(l));
+    if (!l)
+        return;
+    assert(lapses_is_idle(l));
+    forget(l);
     free(l);
 }
 
@@ -103,9 +101,8 @@ static void asked(struct errand *e)
     if (e->rc && !l->failed)
         log_warn("lapsed_failed", kv_err(&e->error));
     l->failed = e->rc != ERR_OK;
-    l->mark_at_ms = l->now_ms;
     if (e->rc == ERR_OK && l->ask.ret.n > 0 && !l->stopped)
-        l->phase = MARK;
+        mark_begin(&l->mark, l->now_ms);
     else
         arena_release(&l->ask.arena);
 }
@@ -120,47 +117,11 @@ static void ask(struct lapse_watch *l)
     courier_submit(l->setup.courier, &l->ask.errand);
 }
 
-/* ---- what may have ended ---- */
-
-/* To others: the queue reports it again. */
-static void leave(struct lapse_watch *l)
-{
-    l->phase = REST;
-    forget(l);
-}
-
-static void asked_events(struct errand *e)
-{
-    struct lapse_watch *l = e->context;
-    l->marking = false;
-    l->mark_at_ms = l->now_ms + (e->rc ? MARK_AGAIN_MS : PASSED_MS);
-    if (e->rc && !l->mark_failed)
-        log_warn("lapses_wait", kv_err(&e->error), kv_i64("deliveries", (int64_t)l->ask.ret.n));
-    l->mark_failed = e->rc != ERR_OK;
-    if (l->stopped) {
-        leave(l);
-    } else if (!e->rc && l->phase == MARK) {
-        l->phase = PASSED;
-        l->mark_at_ms = l->now_ms;
-    } else if (!e->rc && l->mark.ret_passed) {
-        l->phase = JUDGE;
-    }
-}
-
-static void ask_events(struct lapse_watch *l)
-{
-    l->marking = true;
-    l->mark.errand =
-        (struct errand){ .kind = l->phase == MARK ? ERRAND_MARK : ERRAND_PASSED, .done = asked_events, .context = l };
-    courier_submit(l->setup.courier, &l->mark.errand);
-}
-
 /* ---- the verdict ---- */
 
 static void judge(struct lapse_watch *l)
 {
     const struct lapses *found = &l->ask.ret;
-    l->phase = REST;
     arena_init(&l->arena, ARENA);
     l->n = found->n;
     l->events = arena_alloc(&l->arena, l->n * sizeof *l->events);
@@ -187,43 +148,47 @@ static void judge(struct lapse_watch *l)
         all_settled(l);
 }
 
-static void go_on(struct lapse_watch *l)
+/* Left to others, or to another answer. */
+static void leave(struct lapse_watch *l)
 {
-    bool waits = l->phase == MARK || l->phase == PASSED;
-    if (waits && !l->marking && l->mark_at_ms <= l->now_ms)
-        ask_events(l);
-    if (l->phase == JUDGE)
-        judge(l);
+    mark_leave(&l->mark);
+    if (l->mark.state == MARK_NONE)
+        forget(l);
 }
 
-static int64_t next_ms(const struct lapse_watch *l)
+static int64_t go_on(struct lapse_watch *l)
 {
-    if (l->stopped || l->marking)
-        return INT64_MAX;
-    return l->phase != REST ? l->mark_at_ms : lapses_is_idle(l) ? l->ask_at_ms : INT64_MAX;
+    int64_t wake = mark_step(&l->mark, l->now_ms);
+    if (l->mark.state == MARK_PASSED) {
+        l->mark.state = MARK_NONE;
+        judge(l);
+    } else if (l->mark.state == MARK_FAILED) {
+        log_warn("lapses_wait", kv_err(&l->mark.error), kv_i64("deliveries", (int64_t)l->ask.ret.n));
+        leave(l);
+    }
+    return wake;
 }
 
 int64_t lapses_step(struct lapse_watch *l, int64_t now_ms, int64_t behind_ms)
 {
     if (now_ms < l->now_ms)
-        l->ask_at_ms = l->mark_at_ms = now_ms;
+        l->ask_at_ms = now_ms;
     l->now_ms = now_ms;
     l->behind_ms = behind_ms;
-    int64_t wake = ends_step(&l->ends, now_ms);
-    go_on(l);
+    int64_t wake = min_of(ends_step(&l->ends, now_ms), go_on(l));
     if (!l->stopped && lapses_is_idle(l) && l->ask_at_ms <= now_ms)
         ask(l);
-    return min_of(wake, next_ms(l));
+    return l->stopped || !lapses_is_idle(l) ? wake : min_of(wake, l->ask_at_ms);
 }
 
 void lapses_stop(struct lapse_watch *l)
 {
     l->stopped = true;
-    if (l->phase != REST && !l->marking)
+    if (l->mark.state != MARK_NONE)
         leave(l);
 }
 
 bool lapses_is_idle(const struct lapse_watch *l)
 {
-    return !l->asking && l->phase == REST && !l->acking && ends_is_idle(&l->ends);
+    return !l->asking && l->mark.state == MARK_NONE && !l->acking && ends_is_idle(&l->ends);
 }

@@ -3,7 +3,7 @@
  * (role/lost.h). Each is acknowledged after its transaction: should we die before that, the queue reports it to another.
  *
  * A worker publishes an outcome before it acknowledges the delivery, so one that lapsed may have ended: nothing is settled before the updaters
- * have applied all that was published up to a moment after the queue's answer, however long that takes. */
+ * have applied all that was published up to a moment after the queue's answer. */
 #include "port/courier.h"
 #include "role/ends.h"
 

@@ -34,6 +34,7 @@ struct lease_queue {
 struct leasing {
     struct leasing_setup setup;
     struct uuid_gen ids;
+    struct prng random;
     struct map queues;
     size_t in_flight;
     uint64_t turns;
@@ -72,6 +73,7 @@ struct leasing *leasing_new(const struct leasing_setup *setup)
     l->counted = setup->shared;
     map_init(&l->queues, HASH_STABLE);
     uuid_gen_init(&l->ids, setup->seed);
+    prng_init(&l->random, setup->seed + 2);
     l->ends = lease_ends_new(&(struct lease_ends_setup){ .writer = setup->writer,
                                                          .metrics = setup->metrics,
                                                          .seed = setup->seed + 1,
@@ -251,6 +253,17 @@ static void claimed(struct op *op)
 
 /* ---- asking ---- */
 
+/* Most who ask want a few, and the first lane that has as many is the last one looked at: so each is first as often as its share says. */
+static void order_lanes(struct leasing *l, struct lease_ask *a, size_t room)
+{
+    enum priority_class first = fair_draw(&l->random);
+    size_t n = 0;
+    a->lanes[n++] = (struct lane_quota){ { a->tenant, a->queue, first }, room };
+    for (int c = CLASS_HIGH; c >= CLASS_LOW; c--)
+        if ((enum priority_class)c != first)
+            a->lanes[n++] = (struct lane_quota){ { a->tenant, a->queue, (enum priority_class)c }, room };
+}
+
 static void submit(struct leasing *l, struct lease_queue *q, struct lease_ask *a, size_t room)
 {
     list_remove(&a->link);
@@ -258,8 +271,7 @@ static void submit(struct leasing *l, struct lease_queue *q, struct lease_ask *a
     a->tried = true;
     a->reserved = room;
     a->terms = (struct lease_terms){ .until_ms = l->now_ms + a->lease_ms, .worker = a->worker };
-    for (int i = 0; i < LEASE_CLASSES; i++)
-        a->lanes[i] = (struct lane_quota){ { a->tenant, a->queue, (enum priority_class)(CLASS_HIGH - i) }, room };
+    order_lanes(l, a, room);
     a->claim = (struct op_claim){ .op = { .kind = OP_CLAIM, .done = claimed },
                                   .claim = uuid_next(&l->ids, l->now_ms),
                                   .node = *l->setup.node,

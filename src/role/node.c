@@ -134,10 +134,10 @@ static void make_worker(struct node *n)
     n->worker = worker_new(&setup);
 }
 
-static void handed(void *context, struct uuid claim)
+static void handed(void *context, struct uuid claim, uint64_t epoch)
 {
     struct node *n = context;
-    handover_claim(n->fleet.handover, claim);
+    handover_claim(n->fleet.handover, claim, epoch);
 }
 
 static void make_scheduler(struct node *n, int64_t now_ms)

@@ -1,28 +1,27 @@
 /* A round: pages of handed tasks, each followed by the question which of them the queue knows, until all are seen; a look whether it was the
- * same queue all the time; a mark in the events; whether it has passed, again and again; then what is missing is settled, a batch at a
- * time. One step of it is under way at a time. Of what is missing, only what settling needs is kept: there may be as many as wait in a
+ * same queue all the time; a mark in the events, and a wait until it has passed; then what is missing is settled, a batch at a time. One step of it is under way at a time. Of what is missing, only what settling needs is kept: there may be as many as wait in a
  * large queue. A round that fails is given up and begun anew soon: nothing was settled before its end.
  *
  * After another epoch what is missing is asked about once more, when workers have had time to renew what they run: that makes it known
- * again. So it is when we begin, and do not know what was before; and until a round has come to its end. */
+ * again. So it is when we begin, and do not know what was before; until a round has come to its end; and when something is missing that was
+ * pushed in another epoch: it was handed over since the last round, though its queue was gone by then. */
 #include "role/reconcile.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "role/mark.h"
 
 enum {
     PAGE = 2000,
     PAGE_ARENA = 256 << 20,
     PAGE_BYTES = 64 << 20,
     MISSING_ARENA = 1 << 30,
-    PASSED_MS = 50,        /* between two questions whether the mark has passed */
-    PASSED_MAX_MS = 60000, /* nobody applies events: begin anew */
-    AGAIN_MS = 1000,       /* after a round that failed */
+    AGAIN_MS = 1000, /* after a round that failed */
 };
 
-enum phase { REST, PAGES, CHECK, SAME, MARK, PASSED, SETTLE };
+enum phase { REST, PAGES, CHECK, SAME, MARK, SETTLE };
 
 struct reconcile {
     struct reconcile_setup setup;
@@ -38,23 +37,30 @@ struct reconcile {
     bool busy;           /* the phase's step is under way */
     bool again, stopped; /* the round has failed */
     uint64_t round_epoch;
-    int64_t round_at_ms, before_ms, check_at_ms, retry_at_ms, marked_ms;
+    int64_t round_at_ms, before_ms, check_at_ms;
     union {
         struct op op;
         struct op_handed handed;
     };
     struct errand_known known;
-    struct delivery_id *ids; /* PAGE of them, like the next */
+    struct delivery_id *ids; /* PAGE of them, like the next two */
+    uint64_t *asked_epochs;  /* in which they were pushed */
     bool *answer;
     size_t checked, kept; /* of those that are missing: asked about again; and not known still */
-    struct errand_mark mark;
+    struct mark_wait mark;
     struct arena arena; /* of what is missing, like the next */
     struct missing_task *missing;
+    uint64_t *epochs; /* of those that are missing, until they are asked about again */
     size_t n, cap, done;
     struct missing settling;
     size_t batch;
     int64_t now_ms, behind_ms;
 };
+
+static bool is_busy(const struct reconcile *r)
+{
+    return r->busy || r->mark.asking;
+}
 
 /* ---- looking ---- */
 
@@ -95,12 +101,17 @@ static void end_round(struct reconcile *r, int64_t next_ms)
 {
     arena_release(&r->arena);
     free(r->missing);
+    free(r->epochs);
     free(r->ids);
+    free(r->asked_epochs);
     free(r->answer);
     r->missing = NULL;
+    r->epochs = NULL;
     r->ids = NULL;
+    r->asked_epochs = NULL;
     r->answer = NULL;
     r->n = r->cap = r->done = r->checked = r->kept = 0;
+    mark_leave(&r->mark);
     r->phase = REST;
     r->again = false;
     r->round_at_ms = r->now_ms + next_ms;
@@ -112,20 +123,33 @@ static void failed(struct reconcile *r, const struct error *e)
     r->again = true;
 }
 
-static void miss(struct reconcile *r, const struct task *t)
+/* Pushed in an epoch that is over: as after one that ends while we look. */
+static bool is_of_another(const struct reconcile *r, uint64_t epoch)
+{
+    return epoch && epoch != r->round_epoch;
+}
+
+static void miss(struct reconcile *r, const struct task *t, uint64_t epoch)
 {
     if (r->n == r->cap) {
         r->cap = max_of(r->cap * 2, (size_t)256);
         r->missing = xrealloc(r->missing, r->cap * sizeof *r->missing);
+        r->epochs = xrealloc(r->epochs, r->cap * sizeof *r->epochs);
     }
-    r->n += missing_note(&r->settling, t, &r->arena, &r->missing[r->n]); /* too many for one round: the next finds it */
+    if (!r->check_at_ms && is_of_another(r, epoch))
+        r->check_at_ms = r->now_ms + RECONCILE_RENEW_MS;
+    if (!missing_note(&r->settling, t, &r->arena, &r->missing[r->n]))
+        return; /* too many for one round: the next one finds it */
+    r->epochs[r->n++] = epoch;
 }
 
 static void ask_known(struct reconcile *r, size_t n, void (*done)(struct errand *e))
 {
-    r->known = (struct errand_known){
-        .errand = { .kind = ERRAND_KNOWN, .done = done, .context = r }, .v = r->ids, .n = n, .ret = r->answer
-    };
+    r->known = (struct errand_known){ .errand = { .kind = ERRAND_KNOWN, .done = done, .context = r },
+                                      .v = r->ids,
+                                      .epochs = r->asked_epochs,
+                                      .n = n,
+                                      .ret = r->answer };
     courier_submit(r->setup.courier, &r->known.errand);
 }
 
@@ -138,7 +162,7 @@ static void page_known(struct errand *e)
         failed(r, &e->error);
     for (size_t i = 0; e->rc == ERR_OK && i < page.n; i++)
         if (!r->answer[i])
-            miss(r, &page.v[i]);
+            miss(r, &page.v[i], r->asked_epochs[i]);
     r->phase = r->handed.ret_more ? PAGES : CHECK;
     if (page.n)
         r->handed.after = (struct handed_place){ page.v[page.n - 1].claim, page.v[page.n - 1].id };
@@ -181,8 +205,11 @@ static void check(struct reconcile *r)
     }
     if (r->check_at_ms > r->now_ms)
         return;
-    for (size_t i = 0; i < n; i++)
-        r->ids[i] = (struct delivery_id){ r->missing[r->checked + i].facts.id, r->missing[r->checked + i].facts.fence };
+    for (size_t i = 0; i < n; i++) {
+        const struct settle_facts *t = &r->missing[r->checked + i].facts;
+        r->ids[i] = (struct delivery_id){ t->id, t->fence };
+        r->asked_epochs[i] = r->epochs[r->checked + i];
+    }
     r->busy = true;
     ask_known(r, n, check_known);
 }
@@ -195,14 +222,18 @@ static void same(struct reconcile *r)
     bool is_same = r->state.epoch == r->round_epoch;
     r->phase = is_same ? MARK : REST;
     r->n = is_same ? r->n : 0;
+    if (is_same)
+        mark_begin(&r->mark, r->now_ms);
 }
 
 static void handed(struct op *op)
 {
     struct reconcile *r = op->context;
     if (op->rc == ERR_OK) {
-        for (size_t i = 0; i < r->handed.ret.n; i++)
+        for (size_t i = 0; i < r->handed.ret.n; i++) {
             r->ids[i] = (struct delivery_id){ r->handed.ret.v[i].id, r->handed.ret.v[i].fence };
+            r->asked_epochs[i] = r->handed.ret_epochs[i];
+        }
         ask_known(r, r->handed.ret.n, page_known);
         return;
     }
@@ -224,34 +255,13 @@ static void ask_page(struct reconcile *r)
     writer_submit(r->setup.writer, &r->op);
 }
 
-static void marked(struct errand *e)
+static void go_on_waiting(struct reconcile *r)
 {
-    struct reconcile *r = e->context;
-    r->busy = false;
-    if (e->rc)
-        failed(r, &e->error);
-    r->phase = PASSED;
-    r->marked_ms = r->retry_at_ms = r->now_ms;
-}
-
-static void passed(struct errand *e)
-{
-    struct reconcile *r = e->context;
-    r->busy = false;
-    r->retry_at_ms = r->now_ms + PASSED_MS;
-    if (e->rc)
-        failed(r, &e->error);
-    else if (r->mark.ret_passed)
+    mark_step(&r->mark, r->now_ms);
+    if (r->mark.state == MARK_PASSED)
         r->phase = SETTLE;
-    else if (r->now_ms - r->marked_ms > PASSED_MAX_MS)
-        r->again = true;
-}
-
-static void ask_events(struct reconcile *r, enum errand_kind kind, void (*done)(struct errand *e))
-{
-    r->busy = true;
-    r->mark.errand = (struct errand){ .kind = kind, .done = done, .context = r };
-    courier_submit(r->setup.courier, &r->mark.errand);
+    else if (r->mark.state == MARK_FAILED)
+        failed(r, &r->mark.error);
 }
 
 static void batch_settled(void *context)
@@ -277,6 +287,7 @@ static void begin_round(struct reconcile *r)
     r->phase = PAGES;
     r->handed.after = (struct handed_place){ 0 };
     r->ids = xcalloc(PAGE, sizeof *r->ids);
+    r->asked_epochs = xcalloc(PAGE, sizeof *r->asked_epochs);
     r->answer = xcalloc(PAGE, sizeof *r->answer);
     arena_init(&r->arena, MISSING_ARENA);
 }
@@ -307,11 +318,7 @@ static void go_on(struct reconcile *r)
     case PAGES: ask_page(r); break;
     case CHECK: check(r); break;
     case SAME: same(r); break;
-    case MARK: ask_events(r, ERRAND_MARK, marked); break;
-    case PASSED:
-        if (r->retry_at_ms <= r->now_ms)
-            ask_events(r, ERRAND_PASSED, passed);
-        break;
+    case MARK: go_on_waiting(r); break;
     case SETTLE:
         if (r->done < r->n)
             settle_batch(r);
@@ -340,7 +347,7 @@ static bool is_over(struct reconcile *r)
 
 static void clock_set_back(struct reconcile *r, int64_t now_ms)
 {
-    r->look_at_ms = r->retry_at_ms = r->marked_ms = now_ms;
+    r->look_at_ms = now_ms;
     r->round_at_ms = min_of(r->round_at_ms, now_ms + RECONCILE_MS);
     r->changed_ms = min_of(r->changed_ms, now_ms);
     r->check_at_ms = min_of(r->check_at_ms, now_ms + RECONCILE_RENEW_MS);
@@ -349,9 +356,9 @@ static void clock_set_back(struct reconcile *r, int64_t now_ms)
 static int64_t next_ms(const struct reconcile *r)
 {
     int64_t wake = r->looking ? INT64_MAX : r->look_at_ms;
-    if (r->busy)
+    if (is_busy(r))
         return wake;
-    return r->phase == PASSED                     ? min_of(wake, r->retry_at_ms)
+    return r->phase == MARK                       ? min_of(wake, r->mark.ask_at_ms)
            : r->phase == CHECK                    ? min_of(wake, r->check_at_ms)
            : r->phase == REST || r->phase == SAME ? wake
                                                   : r->now_ms;
@@ -375,6 +382,7 @@ struct reconcile *reconcile_new(const struct reconcile_setup *setup, int64_t now
 {
     struct reconcile *r = xnew(*r);
     r->setup = *setup;
+    r->mark.courier = setup->courier;
     r->now_ms = r->look_at_ms = now_ms;
     r->round_at_ms = now_ms; /* whoever led before us may have died in a round */
     r->answers = true;
@@ -403,11 +411,11 @@ int64_t reconcile_step(struct reconcile *r, int64_t now_ms, int64_t behind_ms)
     r->behind_ms = behind_ms;
     int64_t wake = missing_step(&r->settling, now_ms, behind_ms);
     look(r);
-    while (!r->busy && !is_over(r)) {
+    while (!is_busy(r) && !is_over(r)) {
         enum phase before = r->phase;
         size_t checked = r->checked, done = r->done;
         go_on(r);
-        if (r->busy || (r->phase == before && r->checked == checked && r->done == done))
+        if (is_busy(r) || (r->phase == before && r->checked == checked && r->done == done))
             break; /* under way, or there is nothing to do now */
     }
     return r->stopped ? wake : min_of(wake, next_ms(r));
@@ -421,7 +429,7 @@ void reconcile_stop(struct reconcile *r)
 
 bool reconcile_is_idle(const struct reconcile *r)
 {
-    return !r->busy && !r->looking && r->phase == REST && !r->ids && missing_is_idle(&r->settling);
+    return !is_busy(r) && !r->looking && r->phase == REST && !r->ids && missing_is_idle(&r->settling);
 }
 
 bool reconcile_state(const struct reconcile *r, struct queue_state *ret)

@@ -36,8 +36,8 @@ struct scheduler_setup {
     void (*refused)(void *context);
     /* A claim ends before its task has fired: RETURNED, EXPIRED or CANCELLED. False: it could not be told, and comes again. */
     bool (*end)(void *context, const struct task *t, const struct outcome *o);
-    /* In a fleet: the queue has all of this claim that is not settled otherwise. */
-    void (*handed)(void *context, struct uuid claim);
+    /* In a fleet: the queue has all of this claim that is not settled otherwise, pushed in that epoch, or from it on; 0: nobody knows. */
+    void (*handed)(void *context, struct uuid claim, uint64_t epoch);
     /* In a fleet: these were claimed anew in place. What held them under the fence before, here or elsewhere, holds them no more. */
     void (*retaken)(void *context, const struct tasks *t);
     /* A claim has put this one off: BLOCKED, SKIPPED or CANCELLED, as it is now. */

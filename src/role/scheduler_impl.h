@@ -22,8 +22,10 @@ struct claim {
     struct uuid id;
     size_t references;
     size_t armed_count; /* tasks that have not left the scheduler */
-    bool pushed;        /* a queue that others share has some of it */
-    bool kept;          /* and this process some: it is not handed over */
+    size_t pushing;     /* of those: on their way to a queue that others share, or there without its word */
+    bool pushed;        /* that queue has some of it; kept is false then */
+    uint64_t epoch;     /* in which that was pushed first; 0: nobody knows */
+    bool kept;          /* this process runs some of it: it is not handed over */
     int64_t begun_ms;
     struct partitions own;
     bool waits;    /* to be read back, at retry_at_ms; else it is with the writer */
@@ -56,6 +58,7 @@ struct armed {
     const struct task *task;
     struct claim *claim;
     struct held *held; /* NULL: settled while it was pushed once more */
+    bool pushing;      /* it counts among its claim's */
     bool unsure;       /* the queue may have it: it was pushed, and its answer lost */
     bool ends;         /* and can not be pushed again: its claim ends */
 };
@@ -92,6 +95,7 @@ struct scheduler {
     struct pushing *free_push; /* for the next one */
     struct list queued; /* held ones that a queue has which others share: the one asked about longest ago first */
     size_t queued_count;
+    uint64_t epoch;  /* of the queue, when it was last pushed to; 0: it was not */
     int64_t down_ms; /* since when it is; 0: it is not */
     bool probe;      /* somebody has reached it again: push something there */
     size_t room;     /* how many may be held; 0: the slots */

@@ -3,7 +3,11 @@
  *
  * A push that failed is made again. What may be there all the same is asked about first, where the queue can tell. What it does not know may
  * have run meanwhile, and would run again under the same fence: so its claim ends, and the fence rises, or it is lost if it must not run
- * twice. So it is, too, where the queue can not tell. In a fleet whose queue stays down, what is due runs in this process. */
+ * twice. So it is, too, where the queue can not tell. In a fleet whose queue stays down, what is due runs in this process.
+ *
+ * A claim is handed over whole or not at all, and nobody but who it was handed over to finds what the queue forgets of it. So none is shared: what is left of
+ * a claim when the queue goes down or comes back is given back, and claimed anew. And a queue that can not tell what it has is judged by epochs,
+ * one for each claim: there the same becomes of what is left of a claim when another epoch begins. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -37,12 +41,20 @@ struct pushing {
 
 /* ---- the end of being armed ---- */
 
-/* The last of its tasks has left: what of them the queue has is its own from now on, whatever becomes of us. */
-static void leave_claim(struct scheduler *s, struct claim *c)
+static void not_pushing(struct armed *a)
 {
-    assert(c->armed_count > 0);
-    if (--c->armed_count == 0 && c->pushed && !c->kept)
-        s->setup.handed(s->setup.context, c->id);
+    a->claim->pushing -= a->pushing;
+    a->pushing = false;
+}
+
+/* The last of its tasks has left: what of them the queue has is its own from now on, whatever becomes of us. */
+static void leave_claim(struct scheduler *s, struct armed *a)
+{
+    struct claim *c = a->claim;
+    not_pushing(a);
+    assert(c->armed_count > 0 && !(c->pushed && c->kept));
+    if (--c->armed_count == 0 && c->pushed)
+        s->setup.handed(s->setup.context, c->id, c->epoch);
     claim_unref(c);
 }
 
@@ -50,7 +62,7 @@ void scheduler_disarm(struct scheduler *s, struct armed *a)
 {
     a->held->armed = NULL;
     map_remove(&s->index, uuid_bytes(&a->task->id));
-    leave_claim(s, a->claim);
+    leave_claim(s, a);
 }
 
 /* Its answer was lost, it was in the queue all the same, and has run. */
@@ -105,43 +117,58 @@ static void rearm(struct scheduler *s, struct armed *a, int64_t in_ms)
     wheel_add(&s->wheel, &a->entry, s->now_ms + in_ms);
 }
 
-static void is_there(struct scheduler *s, struct armed *a, bool own)
+static void is_there(struct scheduler *s, struct armed *a, bool own, uint64_t epoch)
 {
     struct held *h = a->held;
     h->armed = NULL;
     h->where = own || !s->setup.fleet ? HELD_OWN : HELD_QUEUED;
-    if (h->where == HELD_OWN) {
-        a->claim->kept = true;
-    } else {
+    a->claim->kept = a->claim->kept || own;
+    if (h->where == HELD_QUEUED) {
         h->asked_ms = s->now_ms;
         list_push(&s->queued, &h->link);
         s->queued_count++;
+        a->claim->epoch = a->claim->pushed ? a->claim->epoch : epoch;
         a->claim->pushed = true;
     }
-    leave_claim(s, a->claim);
+    leave_claim(s, a);
 }
 
 static void failed(struct scheduler *s, struct armed *a, bool unsure)
 {
     a->unsure = a->unsure || unsure;
     a->ends = unsure && !s->setup.courier->push_again;
+    if (!a->unsure)
+        not_pushing(a);
     rearm(s, a, a->ends ? 0 : s->setup.fleet ? FLEET_RETRY_MS : PUSH_RETRY_MS);
 }
 
 static void was_asked(struct scheduler *s, struct armed *a, bool known)
 {
     if (known) {
-        is_there(s, a, false);
+        is_there(s, a, false, 0);
         return;
     }
     a->ends = true;
     rearm(s, a, 0);
 }
 
+/* The queue is another than this was for, and has nothing of it. */
+static bool is_refused(const struct pushing *p, const struct errand *e)
+{
+    return e->rc == ERR_CONFLICT && !p->asks && !p->errand.ret.unsure;
+}
+
+static void refused(struct scheduler *s, struct armed *a)
+{
+    not_pushing(a);
+    rearm(s, a, 0);
+}
+
 static void note_state(struct scheduler *s, const struct pushing *p, const struct errand *e)
 {
     bool was_down = s->down_ms != 0;
-    if (e->rc) {
+    s->epoch = p->errand.ret.epoch ? p->errand.ret.epoch : s->epoch;
+    if (e->rc && !is_refused(p, e)) {
         if (!was_down)
             log_warn("push_failed", kv_err(&e->error), kv_i64("tasks", (int64_t)p->n));
         s->down_ms = was_down ? s->down_ms : p->begun_ms;
@@ -170,13 +197,15 @@ static void answered(struct pushing *p, const struct errand *e)
         if (p->disowned)
             claim_unref(p->armed[i]->claim);
         else if (!p->armed[i]->held)
-            leave_claim(s, p->armed[i]->claim);
+            leave_claim(s, p->armed[i]);
+        else if (is_refused(p, e))
+            refused(s, p->armed[i]);
         else if (e->rc)
-            failed(s, p->armed[i], p->asks || p->errand.ret_unsure);
+            failed(s, p->armed[i], p->asks || p->errand.ret.unsure);
         else if (p->asks)
             was_asked(s, p->armed[i], p->answer[i]);
         else
-            is_there(s, p->armed[i], p->own);
+            is_there(s, p->armed[i], p->own, p->errand.ret.epoch);
     }
     recycle(s, p);
 }
@@ -211,6 +240,25 @@ static bool goes_own(const struct scheduler *s, const struct armed *a)
            queue_lets_through(s->setup.own_filter, a->task, S(""));
 }
 
+/* The queue is down, and this process does not run such. */
+static bool has_to_wait(const struct scheduler *s, const struct armed *a)
+{
+    return scheduler_falls_back(s) && !s->probe && !a->unsure && !goes_own(s, a);
+}
+
+/* The queue may have lost what it has of this claim, and could not be asked about the rest apart from that. */
+static bool is_cut_off(const struct scheduler *s, const struct claim *c)
+{
+    return c->pushed && c->epoch != s->epoch && !s->setup.courier->push_again;
+}
+
+/* Else its claim would be shared, or in two epochs. */
+static bool belongs_apart(const struct scheduler *s, const struct armed *a)
+{
+    const struct claim *c = a->claim;
+    return goes_own(s, a) ? c->pushed || c->pushing : c->kept || is_cut_off(s, c);
+}
+
 /* It may be in a queue that is down, and is not to wait for it: it runs here under another fence. */
 static bool starts_anew(const struct scheduler *s, const struct armed *a)
 {
@@ -229,6 +277,10 @@ static bool goes(struct scheduler *s, struct armed *a)
         scheduler_end(s, a, a->unsure ? doubtful(a) : OUTCOME_RETURNED);
     else if (is_expired(task_expires_ms(a->task), s->now_ms))
         scheduler_end(s, a, a->unsure ? OUTCOME_LOST : OUTCOME_EXPIRED);
+    else if (has_to_wait(s, a))
+        wheel_add(&s->wheel, &a->entry, s->now_ms + FLEET_RETRY_MS);
+    else if (belongs_apart(s, a))
+        scheduler_end(s, a, OUTCOME_RETURNED);
     else if (!lanes_may_fire(s->lanes, a->held->lane, s->now_ms, &when_ms))
         wheel_add(&s->wheel, &a->entry, when_ms);
     else
@@ -236,10 +288,16 @@ static bool goes(struct scheduler *s, struct armed *a)
     return false;
 }
 
+/* The first one is on its way, and will tell which epoch the others are for, where a claim must be in one. */
+static bool learns_epoch(const struct scheduler *s)
+{
+    return s->setup.fleet && !s->epoch && !s->setup.courier->push_again && !list_empty(&s->pushing);
+}
+
 /* One is on its way and another waits for it: what becomes due meanwhile goes together, when the first is there. */
 static bool line_is_long(const struct scheduler *s)
 {
-    return !list_empty(&s->pushing) && s->pushing.next != s->pushing.prev;
+    return learns_epoch(s) || (!list_empty(&s->pushing) && s->pushing.next != s->pushing.prev);
 }
 
 bool scheduler_may_fire(const struct scheduler *s)
@@ -262,7 +320,10 @@ static void submit(struct scheduler *s, struct pushing *p)
 {
     failpoint("before_fire");
     p->begun_ms = s->now_ms;
-    p->errand = (struct errand_push){ .errand = { .kind = ERRAND_PUSH, .done = pushed }, .tasks = p->tasks, .n = p->n };
+    p->errand = (struct errand_push){ .errand = { .kind = ERRAND_PUSH, .done = pushed },
+                                      .tasks = p->tasks,
+                                      .n = p->n,
+                                      .epoch = p->own || s->setup.courier->push_again ? 0 : s->epoch };
     p->known = (struct errand_known){
         .errand = { .kind = ERRAND_KNOWN, .done = known }, .v = p->ids, .n = p->n, .ret = p->answer
     };
@@ -279,6 +340,10 @@ static void add(struct scheduler *s, struct pushing **at, struct armed *a, bool 
     struct pushing *p = *at;
     map_remove(&s->index, uuid_bytes(&a->task->id));
     a->held->where = HELD_PUSHING;
+    if (!own && !a->pushing) {
+        a->pushing = true;
+        a->claim->pushing++;
+    }
     p->tasks[p->n] = *a->task;
     p->ids[p->n] = (struct delivery_id){ a->task->id, a->task->fence };
     p->armed[p->n++] = a;
@@ -294,7 +359,7 @@ void scheduler_fire(struct scheduler *s)
         return;
     struct pushing *there = NULL, *here = NULL, *asked = NULL;
     struct wheel_entry *e;
-    while ((e = wheel_expire(&s->wheel, s->now_ms))) {
+    while (!learns_epoch(s) && (e = wheel_expire(&s->wheel, s->now_ms))) {
         struct armed *a = container_of(e, struct armed, entry);
         bool own = goes_own(s, a);
         if (goes(s, a))

@@ -69,7 +69,7 @@ static void push_all(struct uuid_gen *gen)
     struct queue *q = open_queue();
     struct task *v = xcalloc(BATCH, sizeof *v);
     struct error e = { 0 };
-    bool unsure;
+    struct pushed pushed;
     for (size_t done = 0; done < bench.count; done += BATCH) {
         for (size_t i = 0; i < BATCH; i++)
             v[i] = (struct task){ .id = uuid_next(gen, 1770710400000),
@@ -82,7 +82,7 @@ static void push_all(struct uuid_gen *gen)
                                   .name = S("noop"),
                                   .retry = RETRY_DEFAULT,
                                   .target = TARGET_NOOP };
-        if (queue_push(q, v, BATCH, &unsure, &e))
+        if (queue_push(q, v, BATCH, 0, &pushed, &e))
             die("push", &e);
     }
     free(v);

@@ -31,12 +31,12 @@ static void what_a_crash_interrupted_is_all_there(void **state)
     take_exactly(w, 0, 1);
     rabbitmq_do("kill");
     struct error e = { 0 };
-    bool unsure = true;
+    struct pushed pushed = { .unsure = true };
     struct task t = some_task(w);
     int64_t began = rabbit_now_ms();
-    assert_int_equal(try_push(w, &t, &unsure, &e), ERR_UNAVAILABLE);
-    assert_false(unsure);
-    assert_int_equal(try_push(w, &t, &unsure, &e), ERR_UNAVAILABLE);
+    assert_int_equal(try_push(w, &t, &pushed, &e), ERR_UNAVAILABLE);
+    assert_false(pushed.unsure);
+    assert_int_equal(try_push(w, &t, &pushed, &e), ERR_UNAVAILABLE);
     assert_true(rabbit_now_ms() - began < 4000);
     rabbitmq_do("start");
     lapse_exactly(w, 1);
@@ -118,20 +118,20 @@ static void a_broker_short_of_memory_refuses_at_once_and_workers_go_on(void **st
     struct world *w = *state;
     struct task v[] = { some_task(w), some_task(w), some_task(w) };
     struct error e = { 0 };
-    bool unsure = true;
+    struct pushed pushed = { .unsure = true };
     push(w, v, 1);
     epoch_of(w->queue);
     rabbitmq_do("alarm-on");
     wait_blocked(w, true);
     int64_t began = rabbit_now_ms();
-    assert_int_equal(try_push(w, &v[1], &unsure, &e), ERR_UNAVAILABLE);
+    assert_int_equal(try_push(w, &v[1], &pushed, &e), ERR_UNAVAILABLE);
     assert_says(&e, "the broker is short of memory or disk");
-    assert_false(unsure);
+    assert_false(pushed.unsure);
     struct queue *fresh =
         rabbitmq_queue(w->prefix, "", NULL); /* one that comes only now learns it before it sends anything */
-    assert_int_equal(queue_push(fresh, &v[2], 1, &unsure, &e), ERR_UNAVAILABLE);
+    assert_int_equal(queue_push(fresh, &v[2], 1, 0, &pushed, &e), ERR_UNAVAILABLE);
     assert_says(&e, "the broker is short of memory or disk");
-    assert_false(unsure);
+    assert_false(pushed.unsure);
     assert_true(rabbit_now_ms() - began < 4000);
     queue_free(fresh);
     ack(w, 0, &take_exactly(w, 0, 1).v[0]);
@@ -150,7 +150,7 @@ static void an_alarm_in_the_middle_of_a_push_ends_it(void **state)
     enum { MANY = 40, BIG = 1 << 20 };
     struct task first = some_task(w), v[MANY];
     struct error e = { 0 };
-    bool unsure = false;
+    struct pushed pushed = { 0 };
     push(w, &first, 1);
     char *big = xmalloc(BIG);
     memset(big, 'x', BIG);
@@ -162,7 +162,7 @@ static void an_alarm_in_the_middle_of_a_push_ends_it(void **state)
     rabbitmq_do("alarm-on");
     int64_t began = rabbit_now_ms();
     enum err rc;
-    while ((rc = queue_push(w->queue, v, MANY, &unsure, &e)) == ERR_OK && rabbit_now_ms() - began < ENOUGH_MS)
+    while ((rc = queue_push(w->queue, v, MANY, 0, &pushed, &e)) == ERR_OK && rabbit_now_ms() - began < ENOUGH_MS)
         began = rabbit_now_ms();
     assert_int_equal(rc, ERR_UNAVAILABLE);
     assert_true(rabbit_now_ms() - began < 6000);
@@ -199,16 +199,44 @@ static void a_wiped_broker_begins_another_epoch(void **state)
     bool known = false;
     push(w, v, 1);
     uint64_t before = epoch_of(w->queue);
-    assert_ok(queue_known(w->queue, &id, 1, &known, &e), &e);
+    assert_ok(queue_known(w->queue, &id, NULL, 1, &known, &e), &e);
     assert_true(known);
     rabbitmq_do("wipe");
     assert_true(epoch_of(w->queue) != before);
-    assert_ok(queue_known(w->queue, &id, 1, &known, &e), &e);
+    assert_ok(queue_known(w->queue, &id, NULL, 1, &known, &e), &e);
     assert_false(known);
     assert_true(epoch_of(w->queue) == epoch_of(w->workers[0]));
     push(w, v + 1, 1);
     struct tasks got = take_exactly(w, 1, 1);
     assert_true(uuid_eq(got.v[0].id, v[1].id));
+}
+
+/* A process that was not there before, and one that was. */
+static void what_was_pushed_before_a_wipe_is_unknown_to_who_did_not_see_it(void **state)
+{
+    struct world *w = *state;
+    struct task v[] = { some_task(w), some_task(w) };
+    struct delivery_id ids[] = { { v[0].id, v[0].fence }, { v[1].id, v[1].fence } };
+    struct pushed before, after;
+    struct error e = { 0 };
+    bool known[2];
+    assert_ok(queue_push(w->queue, v, 1, 0, &before, &e), &e);
+    rabbitmq_do("wipe");
+    struct queue *fresh = rabbitmq_queue(w->prefix, "", NULL);
+    uint64_t now = epoch_of(fresh);
+    assert_true(now != before.epoch);
+    int64_t end = rabbit_now_ms() + ENOUGH_MS;
+    while (queue_push(w->queue, v + 1, 1, before.epoch, &after, &e) == ERR_UNAVAILABLE && rabbit_now_ms() < end)
+        assert_false(after.unsure);
+    assert_int_equal(e.code, ERR_CONFLICT);
+    assert_true(after.epoch == now && !after.unsure);
+    take_none(w, 0);
+    assert_ok(queue_push(w->queue, v + 1, 1, after.epoch, &after, &e), &e);
+    assert_ok(queue_known(fresh, ids, (uint64_t[]){ before.epoch, after.epoch }, 2, known, &e), &e);
+    assert_false(known[0]);
+    assert_true(known[1]);
+    queue_free(fresh);
+    take_exactly(w, 0, 1);
 }
 
 static void of_several_hosts_the_one_that_answers_serves(void **state)
@@ -222,8 +250,8 @@ static void of_several_hosts_the_one_that_answers_serves(void **state)
     struct error e = { 0 };
     assert_ok(queue_amqp_open(&(struct amqp_setup){ .url = str_from(url) }, &q, &e), &e);
     struct task t = some_task(w);
-    bool unsure;
-    assert_ok(queue_push(q, &t, 1, &unsure, &e), &e);
+    struct pushed pushed;
+    assert_ok(queue_push(q, &t, 1, 0, &pushed, &e), &e);
     take_exactly(w, 0, 1);
     queue_free(q);
 }
@@ -235,17 +263,17 @@ static void tls_is_spoken_with_who_can_prove_it_is_the_one(void **state)
     struct queue *q = NULL;
     struct error e = { 0 };
     struct task t = some_task(w);
-    bool unsure;
+    struct pushed pushed;
     snprintf(url, sizeof url, "%s&prefix=%s", getenv("BELFRY_TEST_RABBITMQ_TLS"), w->prefix);
     assert_ok(queue_amqp_open(&(struct amqp_setup){ .url = str_from(url) }, &q, &e), &e);
-    assert_ok(queue_push(q, &t, 1, &unsure, &e), &e);
+    assert_ok(queue_push(q, &t, 1, 0, &pushed, &e), &e);
     queue_free(q);
     take_exactly(w, 0, 1);
     /* By those whom the system trusts, nobody vouches for it. */
     snprintf(strchr(url, '?'), 64, "?prefix=%s", w->prefix);
     assert_ok(queue_amqp_open(&(struct amqp_setup){ .url = str_from(url) }, &q, &e), &e);
-    assert_int_equal(queue_push(q, &t, 1, &unsure, &e), ERR_UNAVAILABLE);
-    assert_false(unsure);
+    assert_int_equal(queue_push(q, &t, 1, 0, &pushed, &e), ERR_UNAVAILABLE);
+    assert_false(pushed.unsure);
     queue_free(q);
 }
 
@@ -261,6 +289,7 @@ static const struct CMUnitTest tests[] = {
     amqp_test(an_alarm_in_the_middle_of_a_push_ends_it),
     amqp_test(what_nobody_can_read_becomes_a_dead_letter),
     amqp_test(a_wiped_broker_begins_another_epoch),
+    amqp_test(what_was_pushed_before_a_wipe_is_unknown_to_who_did_not_see_it),
     amqp_test(of_several_hosts_the_one_that_answers_serves),
     amqp_test(tls_is_spoken_with_who_can_prove_it_is_the_one),
 };

@@ -222,9 +222,9 @@ static void a_queue_that_somebody_deleted_is_there_again(void **state)
     struct error e = { 0 };
     amqp_queue_delete_t gone = { .queue = rabbit_text(route_name(w)) };
     assert_ok(rabbit_ask(l, CHANNEL_ASK, AMQP_QUEUE_DELETE_METHOD, &gone, &e), &e);
-    bool unsure = true;
-    assert_int_equal(try_push(w, &v[1], &unsure, &e), ERR_UNAVAILABLE);
-    assert_false(unsure); /* it reached no queue, for sure */
+    struct pushed pushed = { .unsure = true };
+    assert_int_equal(try_push(w, &v[1], &pushed, &e), ERR_UNAVAILABLE);
+    assert_false(pushed.unsure); /* it reached no queue, for sure */
     push(w, v + 1, 1);
     take_exactly(w, 1, 1);
 }

@@ -52,16 +52,16 @@ struct task some_task(struct world *w)
                           .target = TARGET_NOOP };
 }
 
-enum err try_push(struct world *w, const struct task *t, bool *ret_unsure, struct error *e)
+enum err try_push(struct world *w, const struct task *t, struct pushed *ret, struct error *e)
 {
-    return queue_push(w->queue, t, 1, ret_unsure, e);
+    return queue_push(w->queue, t, 1, 0, ret, e);
 }
 
 void push(struct world *w, const struct task *v, size_t n)
 {
     struct error e = { 0 };
-    bool unsure;
-    assert_ok(queue_push(w->queue, v, n, &unsure, &e), &e);
+    struct pushed pushed;
+    assert_ok(queue_push(w->queue, v, n, 0, &pushed, &e), &e);
 }
 
 struct take take_of(size_t max)

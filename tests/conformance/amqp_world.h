@@ -27,7 +27,7 @@ extern const struct test_list url_tests, layout_tests, fault_tests, event_tests;
 
 struct task some_task(struct world *w);
 void push(struct world *w, const struct task *v, size_t n);
-enum err try_push(struct world *w, const struct task *t, bool *ret_unsure, struct error *e);
+enum err try_push(struct world *w, const struct task *t, struct pushed *ret, struct error *e);
 struct take take_of(size_t max);
 struct tasks take_now(struct world *w, int worker, struct take t); /* one call */
 struct tasks take_exactly(struct world *w, int worker, size_t n);  /* until n have come */

@@ -150,6 +150,59 @@ static void who_looks_sees_how_many_wait_and_run(void **state)
     assert_true(before.epoch == after.epoch);
 }
 
+static uint64_t epoch_now(struct world *w)
+{
+    struct queue_state state = { 0 };
+    struct error e = { 0 };
+    assert_ok(queue_look(w->workers[1].handle, &state, &e), &e);
+    assert_true(state.epoch != 0);
+    return state.epoch;
+}
+
+static void a_push_tells_the_epoch_that_a_look_shows(void **state)
+{
+    struct world *w = *state;
+    struct task v[] = { some_task(w), some_task(w) };
+    struct pushed first, second;
+    struct error e = { 0 };
+    assert_ok(queue_push(w->queue, v, 1, 0, &first, &e), &e);
+    assert_true(first.epoch == epoch_now(w));
+    assert_ok(queue_push(w->queue, v + 1, 1, first.epoch, &second, &e), &e);
+    assert_true(second.epoch == first.epoch && epoch_now(w) == first.epoch);
+    take_exactly(w, 0, 2);
+}
+
+static void what_is_meant_for_another_epoch_is_not_pushed(void **state)
+{
+    struct world *w = *state;
+    struct task t = some_task(w);
+    struct pushed pushed;
+    struct error e = { 0 };
+    uint64_t epoch = epoch_now(w);
+    assert_int_equal(queue_push(w->queue, &t, 1, epoch + 1, &pushed, &e), ERR_CONFLICT);
+    assert_false(pushed.unsure);
+    assert_true(pushed.epoch == epoch);
+    take_none(w, 0);
+    assert_ok(queue_push(w->queue, &t, 1, pushed.epoch, &pushed, &e), &e);
+    take_exactly(w, 0, 1);
+}
+
+/* But for what is with a worker of the same process. */
+static void a_queue_that_can_not_tell_knows_what_was_pushed_in_its_epoch(void **state)
+{
+    struct world *w = *state;
+    struct task v[] = { some_task(w), some_task(w), some_task(w) };
+    struct delivery_id ids[] = { id_of(&v[0]), id_of(&v[1]), id_of(&v[2]) };
+    struct error e = { 0 };
+    uint64_t epoch = epoch_now(w), epochs[] = { epoch, epoch + 1, 0 };
+    bool known[3];
+    push(w, v, 1);
+    assert_ok(queue_known(w->queue, ids, epochs, 3, known, &e), &e);
+    assert_true(known[0]);
+    assert_false(known[1]);
+    assert_int_equal(known[2], !adapter_under_test->knows);
+}
+
 static void what_was_recalled_is_not_delivered(void **state)
 {
     needs(adapter_under_test->recalls);
@@ -293,6 +346,9 @@ static const struct CMUnitTest tests[] = {
     queue_test(who_has_no_slot_gets_nothing),
     queue_test(depth_counts_what_waits),
     queue_test(who_looks_sees_how_many_wait_and_run),
+    queue_test(a_push_tells_the_epoch_that_a_look_shows),
+    queue_test(what_is_meant_for_another_epoch_is_not_pushed),
+    queue_test(a_queue_that_can_not_tell_knows_what_was_pushed_in_its_epoch),
     queue_test(what_was_recalled_is_not_delivered),
     queue_test(what_was_delivered_cannot_be_recalled),
     queue_test(another_fence_is_another_delivery),

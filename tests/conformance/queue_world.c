@@ -161,8 +161,8 @@ struct delivery_id id_of(const struct task *t)
 void push(struct world *w, const struct task *v, size_t n)
 {
     struct error e = { 0 };
-    bool unsure;
-    assert_ok(queue_push(w->queue, v, n, &unsure, &e), &e);
+    struct pushed pushed;
+    assert_ok(queue_push(w->queue, v, n, 0, &pushed, &e), &e);
 }
 
 bool recall(struct world *w, const struct task *t)
@@ -184,7 +184,7 @@ bool is_known(struct world *w, const struct task *t)
     struct delivery_id d = id_of(t);
     struct error e = { 0 };
     bool known = false;
-    assert_ok(queue_known(w->queue, &d, 1, &known, &e), &e);
+    assert_ok(queue_known(w->queue, &d, NULL, 1, &known, &e), &e);
     return known;
 }
 

@@ -179,16 +179,16 @@ static void a_server_that_hangs_fails_in_time(void **state)
     struct world *w = *state;
     struct task t = some_task(w);
     struct error e = { 0 };
-    bool unsure = false;
+    struct pushed pushed = { 0 };
     push(w, &t, 1);
     kill(w->server.pid, SIGSTOP);
     int64_t start = steady_ms();
     struct task other = some_task(w);
-    assert_int_equal(queue_push(w->control, &other, 1, &unsure, &e), ERR_UNAVAILABLE);
-    assert_true(unsure);
+    assert_int_equal(queue_push(w->control, &other, 1, 0, &pushed, &e), ERR_UNAVAILABLE);
+    assert_true(pushed.unsure);
     assert_true(steady_ms() - start < 3500);
     start = steady_ms();
-    assert_int_equal(queue_push(w->control, &other, 1, &unsure, &e), ERR_UNAVAILABLE);
+    assert_int_equal(queue_push(w->control, &other, 1, 0, &pushed, &e), ERR_UNAVAILABLE);
     assert_true(steady_ms() - start < 3500);
     kill(w->server.pid, SIGCONT);
     look_at_last(w);
@@ -316,10 +316,10 @@ static void a_server_that_became_a_replica_is_left(void **state)
     snprintf(command, sizeof command, "REPLICAOF 127.0.0.1 %d", other.port);
     server_do(&w->server, command);
     struct error e = { 0 };
-    bool unsure = false;
+    struct pushed pushed = { 0 };
     enum err rc = ERR_UNAVAILABLE;
     for (int64_t end = steady_ms() + ENOUGH_MS; rc && steady_ms() < end; nap_ms(20))
-        rc = queue_push(w->control, &t, 1, &unsure, &e);
+        rc = queue_push(w->control, &t, 1, 0, &pushed, &e);
     assert_ok(rc, &e);
     char text[32];
     server_text(&other, "EXISTS {one}:q:state", text, sizeof text);
@@ -377,7 +377,7 @@ static void a_user_and_a_password_are_told(void **state)
     struct error e = { 0 };
     struct queue_state s;
     struct task t = some_task(w);
-    bool unsure;
+    struct pushed pushed;
     server_do(&w->server,
               "ACL SETUSER belfry on >s3:c@ ~{one}* +@all -@admin -@dangerous +info +role"); /* docs/REDIS.md */
     server_do(&w->server, "ACL SETUSER default off");
@@ -388,7 +388,7 @@ static void a_user_and_a_password_are_told(void **state)
     struct taken got = { 0 };
     struct lapses gone = { 0 };
     struct event_list none = { 0 };
-    assert_ok(queue_push(right, &t, 1, &unsure, &e), &e);
+    assert_ok(queue_push(right, &t, 1, 0, &pushed, &e), &e);
     assert_ok(queue_take(right, &one, &w->arena, &got, &e), &e);
     assert_ok(queue_lapsed(right, 0, &w->arena, &gone, &e), &e);
     assert_ok(queue_look(right, &s, &e), &e);

@@ -77,8 +77,8 @@ static inline struct delivery_id id_of(const struct task *t)
 static inline void push(struct world *w, const struct task *v, size_t n)
 {
     struct error e = { 0 };
-    bool unsure;
-    assert_ok(queue_push(w->control, v, n, &unsure, &e), &e);
+    struct pushed pushed;
+    assert_ok(queue_push(w->control, v, n, 0, &pushed, &e), &e);
 }
 
 static inline struct take take_of(struct world *w, int worker, size_t max, int64_t wait_ms)
@@ -134,7 +134,7 @@ static inline bool is_known(struct world *w, const struct task *t)
     struct delivery_id d = id_of(t);
     struct error e = { 0 };
     bool known = false;
-    assert_ok(queue_known(w->control, &d, 1, &known, &e), &e);
+    assert_ok(queue_known(w->control, &d, NULL, 1, &known, &e), &e);
     return known;
 }
 

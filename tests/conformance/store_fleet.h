@@ -8,6 +8,12 @@ static inline enum err hand_all(struct world *w, struct uuid node, const struct 
     return world_apply(w, &op.op);
 }
 
+static inline void hand_in(struct world *w, struct uuid node, struct uuid claim, uint64_t epoch)
+{
+    struct op_hand op = { .op.kind = OP_HAND, .node = node, .claims = &claim, .epochs = &epoch, .n = 1 };
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+}
+
 static inline void hand(struct world *w, struct uuid node, struct uuid claim)
 {
     assert_int_equal(hand_all(w, node, &claim, 1), ERR_OK);

@@ -506,6 +506,7 @@ static void planted_bugs_are_noticed(void **state)
         BUG(hands_nothing),
         BUG(retakes_under_any_fence),
         BUG(retakes_what_is_large),
+        BUG(hands_in_no_epoch),
         BUG(leases_a_millisecond_too_long),
         BUG(keeps_leases_of_any_fence),
         BUG(leases_what_nodes_claim),

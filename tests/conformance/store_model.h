@@ -134,13 +134,14 @@ void model_make_worker(struct model *m, union any_op *ret);
 void model_twin_fleet(struct model *m, union any_op *twin); /* gives it places of its own for results */
 void model_count_fleet(struct tally *t, const union any_op *op);
 bool same_running(const struct op_running *a, const struct op_running *b, char why[WHY_MAX]);
+bool same_epochs(const struct op_handed *a, const struct op_handed *b, char why[WHY_MAX]);
 bool same_keeps(const struct op_keep *a, const struct op_keep *b, char why[WHY_MAX]);
 bool same_fleet(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX]);
 
 /* Spoils an operation on its way in; true: it does not even arrive. */
 typedef bool spoil_fn(struct op *op, struct prng *random);
-spoil_fn hands_nothing, retakes_under_any_fence, retakes_what_is_large, leases_a_millisecond_too_long,
-    keeps_leases_of_any_fence, leases_what_nodes_claim, hears_half_of_the_workers;
+spoil_fn hands_nothing, hands_in_no_epoch, retakes_under_any_fence, retakes_what_is_large,
+    leases_a_millisecond_too_long, keeps_leases_of_any_fence, leases_what_nodes_claim, hears_half_of_the_workers;
 
 /* Who held which slot when it was looked last. */
 struct held {

@@ -116,7 +116,7 @@ static bool same_answers(const union any_op *a, const union any_op *b, char why[
     case OP_WISH: return uuid_eq(a->wish.ret_owner, b->wish.ret_owner) || differ("a wish: the owner");
     case OP_WISHES: return same_wishes(&a->wishes, &b->wishes, why);
     case OP_HANDED:
-        return same_tasks("handed", &a->handed.ret, &b->handed.ret, why) &&
+        return same_tasks("handed", &a->handed.ret, &b->handed.ret, why) && same_epochs(&a->handed, &b->handed, why) &&
                number_same("more handed", a->handed.ret_more, b->handed.ret_more);
     case OP_RUNNING: return same_running(&a->running, &b->running, why);
     case OP_RETAKE: return same_set("retaken", &a->retake.ret, &b->retake.ret, why);

@@ -41,9 +41,14 @@ void model_make_hand(struct model *m, union any_op *op)
 {
     size_t n = 1 + below(m, 8);
     struct uuid *claims = arena_array(&m->arena, struct uuid, n);
-    for (size_t i = 0; i < n; i++)
+    uint64_t *epochs = chance(m, 80) ? arena_array(&m->arena, uint64_t, n) : NULL;
+    for (size_t i = 0; i < n; i++) {
         claims[i] = some_running(m).claim;
-    op->hand = (struct op_hand){ .op.kind = OP_HAND, .node = model_node(m), .claims = claims, .n = n };
+        if (epochs)
+            epochs[i] = claims[i].b[15] % 4; /* a claim was pushed in one */
+    }
+    op->hand =
+        (struct op_hand){ .op.kind = OP_HAND, .node = model_node(m), .claims = claims, .epochs = epochs, .n = n };
 }
 
 void model_make_handed(struct model *m, union any_op *op)
@@ -169,6 +174,15 @@ bool same_running(const struct op_running *a, const struct op_running *b, char w
     return true;
 }
 
+bool same_epochs(const struct op_handed *a, const struct op_handed *b, char why[WHY_MAX])
+{
+    for (size_t i = 0; i < a->ret.n; i++)
+        if (a->ret_epochs[i] != b->ret_epochs[i])
+            return differ("handed %zu: in epoch %llu and %llu", i, (unsigned long long)a->ret_epochs[i],
+                          (unsigned long long)b->ret_epochs[i]);
+    return true;
+}
+
 bool same_keeps(const struct op_keep *a, const struct op_keep *b, char why[WHY_MAX])
 {
     for (size_t i = 0; i < a->n; i++)
@@ -245,6 +259,14 @@ bool retakes_what_is_large(struct op *op, struct prng *random)
     (void)random;
     if (op->kind == OP_RETAKE)
         container_of(op, struct op_retake, op)->max_bytes = 1000;
+    return false;
+}
+
+bool hands_in_no_epoch(struct op *op, struct prng *random)
+{
+    (void)random;
+    if (op->kind == OP_HAND)
+        container_of(op, struct op_hand, op)->epochs = NULL;
     return false;
 }
 

@@ -100,6 +100,27 @@ static void what_was_handed_is_wished_back_of_who_claimed_it(void **state)
 
 static const struct handed_place from_the_first = { 0 };
 
+static void what_was_handed_comes_with_the_epoch_it_was_first_handed_with(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = some_node(w), other = some_node(w);
+    struct task v[] = { claimed_by(w, node), claimed_by(w, node), claimed_by(w, node), claimed_by(w, other) };
+    struct uuid claims[] = { v[3].claim, v[1].claim, v[0].claim };
+    uint64_t epochs[] = { 9, 1700000000000001, INT64_MAX };
+    struct op_hand op = { .op.kind = OP_HAND, .node = node, .claims = claims, .epochs = epochs, .n = 3 };
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    hand_in(w, node, v[1].claim, 7); /* the answer was lost, and it is handed once more */
+    hand(w, node, v[2].claim);
+    struct op_handed all = handed_behind(w, INT64_MAX, from_the_first, 100);
+    assert_tasks(&all.ret, &v[0].id, &v[1].id, &v[2].id);
+    assert_true(all.ret_epochs[0] == INT64_MAX && all.ret_epochs[1] == 1700000000000001 && all.ret_epochs[2] == 0);
+    struct op_handed page = handed_behind(w, INT64_MAX, (struct handed_place){ v[0].claim, v[0].id }, 1);
+    assert_true(page.ret.n == 1 && page.ret_more && page.ret_epochs[0] == 1700000000000001);
+    struct settlement s = settlement_of(&v[0], TASK_COMPLETED);
+    assert_true(settle_with(w, &s));
+    assert_true(handed_behind(w, INT64_MAX, from_the_first, 1).ret_epochs[0] == 1700000000000001);
+}
+
 static void what_was_handed_comes_claim_by_claim_in_pages(void **state)
 {
     struct world *w = *state;
@@ -390,6 +411,7 @@ static const struct CMUnitTest tests[] = {
     store_test(claims_that_hold_nothing_or_are_others_are_passed_over),
     store_test(a_node_that_is_dead_hands_nothing),
     store_test(what_was_handed_is_wished_back_of_who_claimed_it),
+    store_test(what_was_handed_comes_with_the_epoch_it_was_first_handed_with),
     store_test(what_was_handed_comes_claim_by_claim_in_pages),
     store_test(only_claims_from_before_that_time_are_told),
     store_test(what_is_held_leased_or_over_was_not_handed),

@@ -1,4 +1,5 @@
-"""Control nodes of a fleet: what each of them does (--roles), and who leads when Redis says so (--lease)."""
+"""Control nodes of a fleet: what each of them does (--roles), who leads when Redis says so (--lease), and what they find when they start after
+their queue was wiped."""
 
 import itertools
 import os
@@ -6,6 +7,7 @@ import signal
 
 import pytest
 
+import rabbitmq
 from fleet import Fleet
 from redis import Redis
 from server import Reply, Server, at, now_ms, to_ms, until
@@ -107,6 +109,42 @@ def test_a_node_that_only_answers_and_one_that_only_schedules_are_a_fleet(build,
         for node in (api, other):
             print(node.log())
             node.close()
+
+
+@pytest.fixture
+def rabbit():
+    """One that nobody else needs."""
+    if not rabbitmq.installed():
+        pytest.skip("RabbitMQ: Debian's package rabbitmq-server is not installed")
+    with rabbitmq.RabbitMQ() as server:
+        yield server
+
+
+def test_control_nodes_that_start_after_rabbitmq_was_wiped_run_what_it_has_lost(build, postgres, database, rabbit, receiver, tmp_path):
+    """Nobody has seen that it was another before, and RabbitMQ can not be asked which messages it has."""
+    url = rabbit.url(prefix="wiped")
+    fleet = Fleet(tmp_path / "fleet", postgres.url(database), ("--queue", url, "--events", url), workers=0)
+    try:
+        client = fleet.start().client()
+        lost = [client.create(run_at=at(now_ms()), **receiver.target("/lost"))["id"] for _ in range(40)]
+        once = client.create(run_at=at(now_ms()), delivery="AT_MOST_ONCE", **receiver.target("/once"))["id"]
+        waiting = lambda: (fleet.status() or {}).get("queue", {}).get("waiting")
+        until(lambda: waiting() == 41, why=lambda: f"{fleet.status()}")
+        fleet.stop()
+        rabbit.wipe()
+        fleet.start()
+        there = [client.create(run_at=at(now_ms()), **receiver.target("/there"))["id"] for _ in range(10)]
+        until(lambda: waiting() == 50, why=lambda: f"{fleet.status()}")
+        assert client.wait_for(once, "FAILED")
+        fleet.add_worker()
+        for task in lost + there:
+            client.wait_for(task, "COMPLETED")
+        assert sorted(c.id for c in receiver.to("/lost")) == sorted(lost), "each of them once"
+        assert sorted(c.id for c in receiver.to("/there")) == sorted(there), "each of them once"
+        assert not receiver.to("/once")
+    finally:
+        print(fleet.log())
+        fleet.close()
 
 
 QUEUE = ("--queue", "redis://127.0.0.1:1", "--events", "redis://127.0.0.1:1")

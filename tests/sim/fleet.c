@@ -425,6 +425,8 @@ static void queue_goes_down(struct sim *s, void *context)
     s->fleet.queue_down_us = s->steady_us + for_us;
     forgive_running(s, s->fleet.queue_down_us);
     after_us(s, for_us, forgive_again, NULL);
+    if (chance(s, 40)) /* and comes back empty */
+        after_us(s, between(s, 0, for_us), queue_is_wiped, NULL);
 }
 
 static void events_go_down(struct sim *s, void *context)
@@ -579,11 +581,11 @@ static bool ack_first(struct sim_node *n, struct errand_publish *x)
 static void redeliver(struct sim *s, const struct errand_lapsed *x)
 {
     struct error e;
-    bool unsure;
+    struct pushed pushed;
     for (size_t i = 0; i < x->ret.n; i++) {
         const struct task *t = &x->ret.v[i].task;
         struct delivery_id d = { t->id, t->fence };
-        if (queue_ack(s->fleet.queue, &d, 1, &e) || queue_push(s->fleet.queue, t, 1, &unsure, &e))
+        if (queue_ack(s->fleet.queue, &d, 1, &e) || queue_push(s->fleet.queue, t, 1, 0, &pushed, &e))
             abort();
     }
 }

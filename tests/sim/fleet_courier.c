@@ -76,8 +76,8 @@ static void fail(struct sim_node *n, struct errand *e, const char *why, bool uns
         after_us(n->sim, between(n->sim, 0, 2000000), come_again, NULL);
     if (e->kind == ERRAND_PUSH && unsure) {
         struct errand_push *x = container_of(e, struct errand_push, errand);
-        x->ret_unsure = n->sim->plant != PLANT_SURE;
-        for (size_t i = 0; i < x->n && x->ret_unsure; i++)
+        x->ret.unsure = n->sim->plant != PLANT_SURE;
+        for (size_t i = 0; i < x->n && x->ret.unsure; i++)
             fleet_doubt(n->sim, x->tasks[i].id, x->tasks[i].fence);
     }
 }
@@ -120,7 +120,7 @@ static void trace_errand(const struct sim_node *n, struct errand *e, const char 
         const struct errand_push *x = container_of(e, struct errand_push, errand);
         for (size_t i = 0; i < x->n; i++)
             trace(s, "  %s fence %lld%s", short_id(x->tasks[i].id), (long long)x->tasks[i].fence,
-                  x->ret_unsure ? " (unsure)" : "");
+                  x->ret.unsure ? " (unsure)" : "");
     } else if (e->kind == ERRAND_TAKE) {
         const struct errand_take *x = container_of(e, struct errand_take, errand);
         for (size_t i = 0; i < x->ret.tasks.n; i++)
@@ -146,6 +146,38 @@ static void wake_all(struct sim *s, int place)
     }
 }
 
+/* Only in the epoch that it is for. */
+static void run_push(struct sim *s, const struct courier_ports *ports, struct errand_push *x)
+{
+    uint64_t wanted = x->epoch;
+    x->epoch = 0;
+    if (wanted && wanted != s->fleet.epoch)
+        x->errand.rc = queue_is_another(&x->errand.error);
+    else
+        errand_run(ports, &x->errand);
+    x->epoch = wanted;
+    x->ret.epoch = s->fleet.epoch;
+}
+
+/* One that does not take again what it has can not tell what that is, either: it has all that was pushed since it was wiped, or nobody knows
+ * when. */
+static void run_known(struct sim *s, const struct courier_ports *ports, struct errand_known *x)
+{
+    errand_run(ports, &x->errand);
+    for (size_t i = 0; !s->fleet.push_again && i < x->n; i++)
+        x->ret[i] = x->ret[i] || !x->epochs[i] || x->epochs[i] == s->fleet.epoch;
+}
+
+static void run_errand(struct sim *s, const struct courier_ports *ports, struct errand *e)
+{
+    if (e->kind == ERRAND_PUSH)
+        run_push(s, ports, container_of(e, struct errand_push, errand));
+    else if (e->kind == ERRAND_KNOWN)
+        run_known(s, ports, container_of(e, struct errand_known, errand));
+    else
+        errand_run(ports, e);
+}
+
 static void run(struct sim_node *n, struct errand *e)
 {
     struct sim *s = n->sim;
@@ -154,7 +186,7 @@ static void run(struct sim_node *n, struct errand *e)
     };
     set_times(s, e);
     if (!fleet_plant_runs(n, e))
-        errand_run(&ports, e);
+        run_errand(s, &ports, e);
     if (e->kind == ERRAND_TAKE)
         container_of(e, struct errand_take, errand)->ret.queue_us = wall_us(s);
     if (e->kind == ERRAND_LOOK)

@@ -20,10 +20,11 @@ static enum err queue_down(struct sim *s, struct error *e)
                                                                  : ERR_OK;
 }
 
-static enum err q_push(struct queue *q, const struct task *tasks, size_t n, bool *ret_unsure, struct error *e)
+static enum err q_push(struct queue *q, const struct task *tasks, size_t n, uint64_t epoch, struct pushed *ret,
+                       struct error *e)
 {
     struct sim_node *node = node_of_queue(q);
-    return queue_down(node->sim, e) ? e->code : queue_push(node->queue_inner, tasks, n, ret_unsure, e);
+    return queue_down(node->sim, e) ? e->code : queue_push(node->queue_inner, tasks, n, epoch, ret, e);
 }
 
 static enum err q_take(struct queue *q, const struct take *t, struct arena *a, struct taken *ret, struct error *e)

@@ -132,3 +132,16 @@ static inline size_t handed(struct world *w)
     arena_release(&op.op.arena);
     return n;
 }
+
+/* In which epoch of the queue's, as the store has it; 0: it was not handed over. */
+static inline uint64_t handed_in(struct world *w, const struct task *t)
+{
+    uint64_t found = 0;
+    struct op_handed op = { .op = { .kind = OP_HANDED }, .before_ms = INT64_MAX, .max = 100 };
+    arena_init(&op.op.arena, 1 << 20);
+    apply_op(w, &op.op);
+    for (size_t i = 0; i < op.ret.n; i++)
+        found = uuid_eq(op.ret.v[i].id, t->id) ? op.ret_epochs[i] : found;
+    arena_release(&op.op.arena);
+    return found;
+}

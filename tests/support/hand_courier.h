@@ -12,7 +12,7 @@ struct hand_courier {
     struct events *events;
     struct list errands;
     int64_t now_ms; /* the queue's clock */
-    uint64_t epoch; /* that a look shows */
+    uint64_t epoch; /* that a look and a push show */
 };
 
 static inline void hand_submit(struct courier *c, struct errand *e)
@@ -31,7 +31,8 @@ static inline void hand_courier_init(struct hand_courier *h)
     static const struct courier_ops ops = { hand_submit, hand_depth, hand_depth };
     *h = (struct hand_courier){ .base = { .ops = &ops, .push_again = true },
                                 .queue = queue_memory_new(),
-                                .events = events_memory_new() };
+                                .events = events_memory_new(),
+                                .epoch = 1 };
     list_init(&h->errands);
 }
 
@@ -58,6 +59,26 @@ static inline struct errand *next_errand(struct hand_courier *h, enum errand_kin
     return e;
 }
 
+static inline void run_push(struct hand_courier *h, const struct courier_ports *ports, struct errand_push *x)
+{
+    uint64_t wanted = x->epoch;
+    x->epoch = 0;
+    if (wanted && wanted != h->epoch)
+        x->errand.rc = queue_is_another(&x->errand.error);
+    else
+        errand_run(ports, &x->errand);
+    x->ret.epoch = h->epoch;
+}
+
+/* One that does not take again what it has can not tell what that is, either: it has all that was pushed since it was wiped, or
+ * nobody knows when. */
+static inline void run_known(struct hand_courier *h, const struct courier_ports *ports, struct errand_known *x)
+{
+    errand_run(ports, &x->errand);
+    for (size_t i = 0; !h->base.push_again && i < x->n; i++)
+        x->ret[i] = x->ret[i] || !x->epochs[i] || x->epochs[i] == h->epoch;
+}
+
 /* Where it goes, without an answer. */
 static inline void run_errand(struct hand_courier *h, struct errand *e)
 {
@@ -68,7 +89,12 @@ static inline void run_errand(struct hand_courier *h, struct errand *e)
         container_of(e, struct errand_renew, errand)->by.now_ms = h->now_ms;
     if (e->kind == ERRAND_LAPSED)
         container_of(e, struct errand_lapsed, errand)->now_ms = h->now_ms;
-    errand_run(&ports, e);
+    if (e->kind == ERRAND_PUSH)
+        run_push(h, &ports, container_of(e, struct errand_push, errand));
+    else if (e->kind == ERRAND_KNOWN)
+        run_known(h, &ports, container_of(e, struct errand_known, errand));
+    else
+        errand_run(&ports, e);
     if (e->kind == ERRAND_LOOK)
         container_of(e, struct errand_look, errand)->ret.epoch = h->epoch;
 }
@@ -85,7 +111,7 @@ static inline void refuse(struct hand_courier *h, enum errand_kind kind, bool un
     struct errand *e = next_errand(h, kind);
     e->rc = error_set(&e->error, ERR_UNAVAILABLE, "down");
     if (kind == ERRAND_PUSH)
-        container_of(e, struct errand_push, errand)->ret_unsure = unsure;
+        container_of(e, struct errand_push, errand)->ret = (struct pushed){ .unsure = unsure };
     e->done(e);
 }
 

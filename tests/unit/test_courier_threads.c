@@ -40,16 +40,17 @@ static struct world *world_of(struct queue *q)
     return container_of(q, struct fake_queue, base)->world;
 }
 
-static enum err fake_push(struct queue *q, const struct task *tasks, size_t n, bool *ret_unsure, struct error *e)
+static enum err fake_push(struct queue *q, const struct task *tasks, size_t n, uint64_t epoch, struct pushed *ret,
+                          struct error *e)
 {
     struct world *w = world_of(q);
-    (void)n;
+    (void)n, (void)epoch;
     if (atomic_load(&w->holding))
         while (sem_wait(&w->hold) != 0)
             ;
-    *ret_unsure = false;
+    *ret = (struct pushed){ .epoch = 1 };
     if (atomic_load(&w->push_fails)) {
-        *ret_unsure = true;
+        ret->unsure = true;
         return error_set(e, ERR_UNAVAILABLE, "the answer was lost");
     }
     assert_int_equal(tasks[0].fence, atomic_fetch_add(&w->pushed, 1) + 1); /* in the order they were submitted */
@@ -222,7 +223,7 @@ static void a_failure_comes_back_as_the_port_said_it(void **state)
     run_until_done(&w, 1);
     assert_int_equal(p.errand.errand.rc, ERR_UNAVAILABLE);
     assert_says(&p.errand.errand.error, "the answer was lost");
-    assert_true(p.errand.ret_unsure);
+    assert_true(p.errand.ret.unsure);
     world_release(&w);
 }
 
@@ -240,7 +241,7 @@ static void a_port_that_can_not_be_opened_fails_fast_and_is_tried_again(void **s
     for (int i = 0; i < 3; i++) {
         assert_int_equal(p[i].errand.errand.rc, ERR_UNAVAILABLE);
         assert_says(&p[i].errand.errand.error, "connection refused");
-        assert_false(p[i].errand.ret_unsure); /* nothing was sent */
+        assert_false(p[i].errand.ret.unsure); /* nothing was sent */
     }
     struct courier_health health;
     courier_threads_health(w.courier, COURIER_QUEUE, &health);

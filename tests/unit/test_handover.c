@@ -72,18 +72,19 @@ static struct uuid claim(int n)
 static void many_claims_are_one_operation(void **state)
 {
     struct desk *d = *state;
-    handover_claim(d->handover, claim(1));
-    handover_claim(d->handover, claim(2));
+    handover_claim(d->handover, claim(1), 11);
+    handover_claim(d->handover, claim(2), 12);
     assert_false(handover_is_idle(d->handover));
     handover_step(d->handover, NOW);
     assert_int_equal(asked(d)->n, 2);
+    assert_true(asked(d)->epochs[0] == 11 && asked(d)->epochs[1] == 12); /* of the queue that has them */
     assert_true(uuid_eq(asked(d)->node, d->node));
-    handover_claim(d->handover, claim(3));
+    handover_claim(d->handover, claim(3), 13);
     handover_step(d->handover, NOW);
     answer(d, ERR_OK);
     handover_step(d->handover, NOW);
     assert_int_equal(asked(d)->n, 1);
-    assert_true(uuid_eq(asked(d)->claims[0], claim(3)));
+    assert_true(uuid_eq(asked(d)->claims[0], claim(3)) && asked(d)->epochs[0] == 13);
     answer(d, ERR_OK);
     assert_true(handover_is_idle(d->handover));
     assert_true(handover_step(d->handover, NOW) == INT64_MAX);
@@ -92,7 +93,7 @@ static void many_claims_are_one_operation(void **state)
 static void one_that_failed_is_asked_again(void **state)
 {
     struct desk *d = *state;
-    handover_claim(d->handover, claim(1));
+    handover_claim(d->handover, claim(1), 11);
     handover_step(d->handover, NOW);
     answer(d, ERR_UNAVAILABLE);
     int64_t at_ms = handover_step(d->handover, NOW);
@@ -107,7 +108,7 @@ static void one_that_failed_is_asked_again(void **state)
 static void who_is_dead_is_told_and_hands_nothing_over(void **state)
 {
     struct desk *d = *state;
-    handover_claim(d->handover, claim(1));
+    handover_claim(d->handover, claim(1), 11);
     handover_step(d->handover, NOW);
     answer(d, ERR_CONFLICT);
     assert_int_equal(d->refused, 1);
@@ -120,11 +121,11 @@ static void who_is_dead_is_told_and_hands_nothing_over(void **state)
 static void what_was_asked_for_before_it_was_forgotten_is_not_counted_among_the_next(void **state)
 {
     struct desk *d = *state;
-    handover_claim(d->handover, claim(1));
-    handover_claim(d->handover, claim(2));
+    handover_claim(d->handover, claim(1), 11);
+    handover_claim(d->handover, claim(2), 12);
     handover_step(d->handover, NOW);
     handover_forget(d->handover);
-    handover_claim(d->handover, claim(3));
+    handover_claim(d->handover, claim(3), 13);
     answer(d, ERR_OK);
     handover_step(d->handover, NOW);
     assert_int_equal(asked(d)->n, 1);

@@ -3,6 +3,7 @@
 
 #include "desk.h"
 #include "hand_courier.h"
+#include "role/mark.h"
 
 #define NOW 1772532000000LL
 
@@ -43,8 +44,8 @@ static int teardown(void **state)
 static void push(struct task *t)
 {
     struct error e;
-    bool unsure;
-    assert_ok(queue_push(hand.queue, t, 1, &unsure, &e), &e);
+    struct pushed pushed;
+    assert_ok(queue_push(hand.queue, t, 1, 0, &pushed, &e), &e);
 }
 
 /* So many wait for a worker, which takes them at NOW and is never heard of again. */
@@ -78,7 +79,7 @@ static bool knows(const struct task *t)
     struct delivery_id id = { t->id, t->fence };
     struct error e;
     bool known;
-    assert_ok(queue_known(hand.queue, &id, 1, &known, &e), &e);
+    assert_ok(queue_known(hand.queue, &id, NULL, 1, &known, &e), &e);
     return known;
 }
 
@@ -209,6 +210,32 @@ static void while_events_are_away_what_lapsed_waits(void **state)
     carry(&hand, ERRAND_ACK);
 }
 
+/* Events that were lost are never applied: another answer of the queue brings another mark, which they are not behind. */
+static void a_mark_that_never_passes_is_given_up_for_another(void **state)
+{
+    (void)state;
+    struct task t = queued_task(1);
+    int64_t at_ms = NOW + VISIBLE_MS;
+    lose(&t, 1);
+    publish(&t);
+    step_at(at_ms);
+    carry(&hand, ERRAND_LAPSED);
+    step_at(at_ms);
+    carry(&hand, ERRAND_MARK);
+    for (step_at(at_ms); find_errand(&hand, ERRAND_PASSED); step_at(at_ms)) {
+        carry(&hand, ERRAND_PASSED);
+        at_ms = step_at(at_ms);
+        assert_in_range(at_ms, NOW, NOW + VISIBLE_MS + MARK_PATIENCE_MS + LAPSED_AGAIN_MS);
+    }
+    assert_true(asks_nothing(&desk));
+    apply_all();
+    const struct op_settle *op = found_at(at_ms + LAPSED_AGAIN_MS);
+    assert_int_equal(op->n, 1);
+    answer(&desk, asked(&desk, OP_SETTLE), ERR_OK);
+    carry(&hand, ERRAND_ACK);
+    assert_false(knows(&t));
+}
+
 static void who_is_stopped_while_it_waits_leaves_what_lapsed_to_others(void **state)
 {
     (void)state;
@@ -330,6 +357,7 @@ int main(void)
         T(what_lapsed_is_acknowledged_after_the_commit_and_not_before),
         T(nothing_is_settled_before_all_is_applied_that_was_published_before),
         T(while_events_are_away_what_lapsed_waits),
+        T(a_mark_that_never_passes_is_given_up_for_another),
         T(who_is_stopped_while_it_waits_leaves_what_lapsed_to_others),
         T(the_next_question_follows_an_answer_at_once),
         T(while_the_store_is_down_nothing_is_acknowledged_and_nothing_else_asked),

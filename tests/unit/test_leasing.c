@@ -16,6 +16,7 @@ struct client {
     size_t given;
     struct uuid first;
     int64_t fence;
+    int priority;
 };
 
 static struct desk desk;
@@ -130,9 +131,10 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct task task_due(int n, int64_t due_ms)
+static struct task task_of_priority(int n, int64_t due_ms, int priority)
 {
     struct task t = queued_task(n);
+    t.priority = priority;
     t.state = TASK_SCHEDULED;
     t.target = TARGET_WORKER;
     t.claim = (struct uuid){ 0 };
@@ -146,6 +148,11 @@ static struct task task_due(int n, int64_t due_ms)
     assert_ok(op.op.rc, &op.op.error);
     arena_release(&op.op.arena);
     return t;
+}
+
+static struct task task_due(int n, int64_t due_ms)
+{
+    return task_of_priority(n, due_ms, PRIORITY_DEFAULT);
 }
 
 static struct task row_of(const struct task *t)
@@ -167,6 +174,7 @@ static void answered(struct lease_ask *a)
     if (c->given) {
         c->first = a->claim.ret.v[0].id;
         c->fence = a->claim.ret.v[0].fence;
+        c->priority = a->claim.ret.v[0].priority;
     }
     arena_release(&a->claim.op.arena);
 }
@@ -298,6 +306,27 @@ static void many_who_ask_do_not_wait_for_each_others_commits(void **state)
     rest_at(NOW);
     for (int i = 0; i < ASKS; i++)
         assert_int_equal(clients[i].given, 1);
+}
+
+/* A thousand ask for one each, while all three classes have more than enough. */
+static void no_class_starves_among_those_that_are_leased(void **state)
+{
+    (void)state;
+    enum { EACH = 1000 };
+    const int priorities[] = { 9, 5, 0 };
+    size_t given[array_count(priorities)] = { 0 };
+    for (size_t c = 0; c < array_count(priorities); c++)
+        for (int i = 0; i < EACH; i++)
+            task_of_priority((int)c * EACH + i + 1, NOW, priorities[c]);
+    for (int i = 0; i < EACH; i++) {
+        struct client *c = ask(0, 1, 5000);
+        rest_at(NOW);
+        assert_int_equal(c->given, 1);
+        given[c->priority == 9 ? 0 : c->priority == 5 ? 1 : 2]++;
+    }
+    assert_in_range(given[0], EACH * 50 / 100, EACH * 70 / 100);
+    assert_in_range(given[1], EACH * 20 / 100, EACH * 40 / 100);
+    assert_in_range(given[2], EACH * 5 / 100, EACH * 15 / 100);
 }
 
 static void while_the_store_is_down_they_are_told_so(void **state)
@@ -454,6 +483,7 @@ int main(void)
         T(whose_time_is_over_is_told_that_there_is_nothing),
         T(those_who_wait_are_served_in_the_order_they_came),
         T(many_who_ask_do_not_wait_for_each_others_commits),
+        T(no_class_starves_among_those_that_are_leased),
         T(while_the_store_is_down_they_are_told_so),
         T(on_a_node_that_joins_again_they_wait_on),
         T(a_queue_gives_no_more_than_it_may_run_at_once),

@@ -94,7 +94,7 @@ static void what_lapses_is_lost_and_claimed_anew(void **state)
     struct delivery_id id = { t.id, 1 };
     struct error e;
     bool known;
-    assert_ok(queue_known(hand.queue, &id, 1, &known, &e), &e);
+    assert_ok(queue_known(hand.queue, &id, NULL, 1, &known, &e), &e);
     assert_false(known); /* acknowledged after the commit */
 }
 
@@ -159,8 +159,8 @@ static void what_may_be_in_the_queue_and_is_there_is_left_there(void **state)
     step_at(w, NOW);
     struct task arrived = row_of(w, &t, &a);
     struct error e;
-    bool unsure;
-    assert_ok(queue_push(hand.queue, &arrived, 1, &unsure, &e), &e);
+    struct pushed pushed;
+    assert_ok(queue_push(hand.queue, &arrived, 1, 0, &pushed, &e), &e);
     refuse(&hand, ERRAND_PUSH, true);
     rest_at(w, NOW + 300);
     assert_int_equal(queue_depth(hand.queue), 1);
@@ -204,6 +204,76 @@ static void what_may_be_in_a_queue_that_can_not_tell_is_claimed_anew(void **stat
     assert_int_equal(queue_depth(hand.queue), 1);
 }
 
+/* One epoch says of a claim whether the queue has it. */
+static void what_a_queue_that_can_not_tell_did_not_get_of_a_claim_before_it_was_wiped_is_claimed_anew(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    hand.base.push_again = false;
+    struct task before = task_due(w, 1, NOW), after = task_due(w, 2, NOW + 40);
+    rest(w);
+    assert_int_equal(queue_depth(hand.queue), 1);
+    queue_free(hand.queue);
+    hand.queue = queue_memory_new();
+    hand.epoch++;
+    rest_at(w, NOW + 40);
+    rest_at(w, NOW + 50);
+    assert_int_equal(queue_depth(hand.queue), 1);
+    assert_int_equal(row_of(w, &before, &a).fence, 1);
+    assert_true(handed_in(w, &before) == hand.epoch - 1);
+    assert_int_equal(row_of(w, &after, &a).fence, 2);
+    assert_int_equal(row_of(w, &after, &a).losses, 0);
+    assert_true(handed_in(w, &after) == hand.epoch);
+    for (int i = 1; i <= 40; i++)
+        rest_at(w, NOW + 50 + 100 * i);
+    assert_int_equal(queue_depth(hand.queue), 2);
+    assert_int_equal(row_of(w, &before, &a).fence, 2);
+    assert_int_equal(row_of(w, &after, &a).fence, 2); /* nothing was amiss with it */
+    assert_true(handed_in(w, &before) == hand.epoch);
+}
+
+static void where_the_queue_can_not_tell_the_first_push_tells_which_epoch_the_others_are_for(void **state)
+{
+    struct world *w = *state;
+    hand.base.push_again = false;
+    task_due(w, 1, NOW);
+    task_due(w, 2, NOW + 10);
+    step_at(w, NOW);
+    answer(w, OP_CLAIM);
+    step_at(w, NOW);
+    struct errand *first = next_errand(&hand, ERRAND_PUSH);
+    assert_true(container_of(first, struct errand_push, errand)->epoch == 0);
+    step_at(w, NOW + 10);
+    assert_null(find_errand(&hand, ERRAND_PUSH));
+    run_errand(&hand, first);
+    first->done(first);
+    step_at(w, NOW + 10);
+    struct errand *second = find_errand(&hand, ERRAND_PUSH);
+    assert_non_null(second);
+    assert_true(container_of(second, struct errand_push, errand)->epoch == hand.epoch);
+    rest_at(w, NOW + 10);
+    assert_int_equal(handed(w), 2);
+}
+
+/* There each of them can be asked about. */
+static void a_queue_that_can_tell_gets_the_rest_of_a_claim_though_it_was_wiped(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task before = task_due(w, 1, NOW), after = task_due(w, 2, NOW + 40);
+    rest(w);
+    queue_free(hand.queue);
+    hand.queue = queue_memory_new();
+    hand.epoch++;
+    for (int i = 0; i <= 40; i++)
+        rest_at(w, NOW + 40 + 300 * i);
+    assert_int_equal(row_of(w, &before, &a).fence, 2);
+    assert_int_equal(row_of(w, &after, &a).fence, 1);
+    assert_int_equal(queue_depth(hand.queue), 2);
+}
+
 static void while_the_queue_is_down_the_node_runs_what_is_due_itself(void **state)
 {
     struct world *w = *state;
@@ -228,6 +298,67 @@ static void while_the_queue_is_down_the_node_runs_what_is_due_itself(void **stat
     rest_at(w, NOW + 2600); /* a look was answered: the next goes there again */
     assert_int_equal(queue_depth(hand.queue), 1);
     assert_false(node_status(w->node).scheduler.falls_back);
+}
+
+/* All that is asked of the store is answered; what is asked of the queue is refused, or not answered at all. */
+static void the_queue_is_down_until(struct world *w, int64_t end_ms)
+{
+    const enum errand_kind kinds[] = { ERRAND_PUSH, ERRAND_LAPSED, ERRAND_KNOWN };
+    while (w->now_ms < end_ms) {
+        for (size_t i = 0; i < array_count(kinds); i++)
+            while (find_errand(&hand, kinds[i]))
+                refuse(&hand, kinds[i], false);
+        for (; !list_empty(&w->pending); step_at(w, w->now_ms)) {
+            struct op *op = container_of(list_pop(&w->pending), struct op, link);
+            apply_op(w, op);
+            op->done(op);
+        }
+        step_at(w, w->now_ms + 20);
+    }
+}
+
+/* Whoever compares what was handed over with what the queue knows would not find it otherwise, should the queue come back empty. */
+static void what_the_queue_had_before_it_went_down_is_handed_over_and_the_rest_of_the_claim_runs_apart(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task there = task_due(w, 1, NOW), here = task_due(w, 2, NOW + 40);
+    rest(w);
+    assert_int_equal(queue_depth(hand.queue), 1);
+    assert_int_equal(handed(w), 0);
+    the_queue_is_down_until(w, NOW + 1500);
+    assert_int_equal(handed(w), 1);
+    assert_int_equal(row_of(w, &there, &a).fence, 1);
+    assert_int_equal(w->run_count, 1);
+    assert_true(is_running(w, &here));
+    assert_int_equal(row_of(w, &here, &a).fence, 2);
+    end_run(w, OUTCOME_OK);
+}
+
+static void what_is_left_of_a_claim_when_the_queue_comes_back_is_pushed_under_another(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    task_due(w, 1, NOW);
+    step_at(w, NOW);
+    answer(w, OP_CLAIM);
+    step_at(w, NOW);
+    the_queue_is_down_until(w, NOW + 1500);
+    assert_int_equal(w->run_count, 1);
+    end_run(w, OUTCOME_OK);
+    struct task here = task_due(w, 2, NOW + 1500), there = task_due(w, 3, NOW + 1540);
+    the_queue_is_down_until(w, NOW + 1520);
+    assert_int_equal(w->run_count, 1);
+    assert_true(is_running(w, &here));
+    assert_true(uuid_eq(row_of(w, &there, &a).claim, row_of(w, &here, &a).claim));
+    rest_at(w, NOW + 1539); /* a look is answered */
+    rest_at(w, NOW + 1540);
+    assert_int_equal(queue_depth(hand.queue), 1);
+    assert_int_equal(row_of(w, &there, &a).fence, 2);
+    assert_int_equal(handed(w), 1);
+    end_run(w, OUTCOME_OK);
 }
 
 static enum recall_result recall_result_of;
@@ -328,7 +459,12 @@ int main(void)
         T(what_may_be_in_the_queue_and_is_there_is_left_there),
         T(what_may_have_been_in_the_queue_and_is_not_is_pushed_under_another_fence),
         T(what_may_be_in_a_queue_that_can_not_tell_is_claimed_anew),
+        T(what_a_queue_that_can_not_tell_did_not_get_of_a_claim_before_it_was_wiped_is_claimed_anew),
+        T(where_the_queue_can_not_tell_the_first_push_tells_which_epoch_the_others_are_for),
+        T(a_queue_that_can_tell_gets_the_rest_of_a_claim_though_it_was_wiped),
         T(while_the_queue_is_down_the_node_runs_what_is_due_itself),
+        T(what_the_queue_had_before_it_went_down_is_handed_over_and_the_rest_of_the_claim_runs_apart),
+        T(what_is_left_of_a_claim_when_the_queue_comes_back_is_pushed_under_another),
         T(a_task_that_waits_in_the_queue_is_recalled_from_there),
         T(one_that_runs_on_a_worker_is_asked_to_end),
         T(a_node_that_goes_leaves_what_the_queue_has),

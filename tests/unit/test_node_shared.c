@@ -81,11 +81,11 @@ static void what_waits_in_the_queue_of_a_stopped_node_is_given_back(void **state
     struct world *w = *state;
     struct task t = one_armed(w);
     struct error e;
-    bool unsure;
+    struct pushed came;
     struct task pushed = read_task(w, t.id);
     pushed.queue = S("default");
     pushed.fence = 7; /* of a claim that is not ours any more */
-    assert_ok(queue_push(w->queue, &pushed, 1, &unsure, &e), &e);
+    assert_ok(queue_push(w->queue, &pushed, 1, 0, &came, &e), &e);
     step_at(w, NOW + 10);
     assert_int_equal(w->run_count, 0);
     settle_down(w);

@@ -3,6 +3,7 @@
 
 #include "desk.h"
 #include "hand_courier.h"
+#include "role/mark.h"
 
 #define NOW 1772532000000LL
 
@@ -53,13 +54,24 @@ static int64_t step_at(int64_t at_ms)
     return reconcile_step(role, at_ms, 0);
 }
 
-/* A page of handed tasks, as the store has them. */
-static const struct op_handed *answer_page(struct task *tasks, size_t n)
+/* A page of handed tasks, as the store has them; pushed in that epoch, all of them. */
+static const struct op_handed *answer_page_of(struct task *tasks, size_t n, uint64_t epoch)
 {
+    static uint64_t epochs[10];
     struct op_handed *op = (struct op_handed *)asked(&desk, OP_HANDED);
+    assert_true(n <= array_count(epochs));
+    for (size_t i = 0; i < n; i++)
+        epochs[i] = epoch;
     op->ret = (struct tasks){ tasks, n };
+    op->ret_epochs = epochs;
     answer(&desk, &op->op, ERR_OK);
     return op;
+}
+
+/* By a node that did not write down when. */
+static const struct op_handed *answer_page(struct task *tasks, size_t n)
+{
+    return answer_page_of(tasks, n, 0);
 }
 
 /* The first round, in which there is nothing: it begins with the first look. */
@@ -151,8 +163,8 @@ static void what_the_queue_knows_is_left_alone(void **state)
     (void)state;
     struct task t = queued_task(1);
     struct error e;
-    bool unsure;
-    assert_ok(queue_push(hand.queue, &t, 1, &unsure, &e), &e);
+    struct pushed pushed;
+    assert_ok(queue_push(hand.queue, &t, 1, 0, &pushed, &e), &e);
     begin();
     step_at(NOW + RECONCILE_MS);
     answer_page(&t, 1);
@@ -191,6 +203,26 @@ static void what_is_missing_is_settled_when_all_that_was_published_has_passed(vo
     answer(&desk, &op->op, ERR_OK);
     assert_int_equal(desk.told_count, 2);
     assert_int_equal(desk.batches, 1);
+}
+
+static void a_round_whose_mark_never_passes_is_begun_anew(void **state)
+{
+    (void)state;
+    struct task t = queued_task(1);
+    begin();
+    step_at(NOW + RECONCILE_MS);
+    answer_page(&t, 1);
+    carry(&hand, ERRAND_KNOWN);
+    int64_t marked_ms = pass_time_until(ERRAND_MARK, 0), at_ms = marked_ms;
+    struct event never_applied = { .task = { .id = t.id, .fence = t.fence }, .outcome = { .kind = OUTCOME_OK } };
+    struct error e;
+    assert_ok(events_publish(hand.events, &never_applied, 1, &e), &e);
+    for (; asks_nothing(&desk); step_at(at_ms += 50)) {
+        assert_true(at_ms < marked_ms + MARK_PATIENCE_MS + 5000);
+        carry_all(&hand);
+    }
+    assert_true(at_ms > marked_ms + MARK_PATIENCE_MS);
+    asked(&desk, OP_HANDED);
 }
 
 static void after_another_epoch_workers_have_time_to_renew_what_they_run(void **state)
@@ -316,6 +348,78 @@ static void who_begins_does_not_know_what_was_before_and_gives_them_time_too(voi
     assert_int_equal(pass_time_until(ERRAND_KNOWN, 5000), NOW + RECONCILE_RENEW_MS);
 }
 
+/* Until it asks about that once more, which is to be said. */
+static void checks_at(int64_t at_ms)
+{
+    assert_int_equal(pass_time_until(ERRAND_KNOWN, 5000), at_ms);
+    carry(&hand, ERRAND_KNOWN);
+    pass_time_until(ERRAND_MARK, 0);
+    carry(&hand, ERRAND_MARK);
+    pass_time_until(ERRAND_PASSED, 0);
+    carry(&hand, ERRAND_PASSED);
+    step_at(now_ms);
+}
+
+static void settles_only(const struct task *t)
+{
+    struct op_settle *op = (struct op_settle *)asked(&desk, OP_SETTLE);
+    assert_int_equal(op->n, 1);
+    assert_true(uuid_eq(op->v[0].id, t->id));
+    answer(&desk, &op->op, ERR_OK);
+}
+
+static void what_was_pushed_before_a_wipe_that_nobody_saw_is_missing_where_the_queue_can_not_tell(void **state)
+{
+    (void)state;
+    struct task t = queued_task(1);
+    hand.base.push_again = false;
+    hand.epoch = 7;
+    step_at(NOW);
+    carry(&hand, ERRAND_LOOK);
+    step_at(NOW);
+    answer_page_of(&t, 1, 6);
+    carry(&hand, ERRAND_KNOWN);
+    assert_null(find_errand(&hand, ERRAND_MARK));
+    checks_at(NOW + RECONCILE_RENEW_MS);
+    settles_only(&t);
+}
+
+static void what_was_pushed_since_is_left_where_the_queue_can_not_tell(void **state)
+{
+    (void)state;
+    struct task t = queued_task(1);
+    hand.base.push_again = false;
+    hand.epoch = 7;
+    step_at(NOW);
+    carry(&hand, ERRAND_LOOK);
+    step_at(NOW);
+    answer_page_of(&t, 1, 7);
+    carry(&hand, ERRAND_KNOWN);
+    step_at(NOW);
+    assert_true(reconcile_is_idle(role));
+}
+
+/* Pushed before the wipe, handed over after the round that followed it. */
+static void what_was_handed_over_too_late_is_found_by_the_next_round_which_gives_workers_time_too(void **state)
+{
+    (void)state;
+    struct task t[] = { queued_task(1), queued_task(2) };
+    const struct task *running = &t[0];
+    struct take by = { .now_ms = NOW, .visibility_ms = 60000, .worker = { { 9 } } };
+    struct error e;
+    hand.base.push_again = false;
+    hand.epoch = 7;
+    begin();
+    step_at(NOW + RECONCILE_MS);
+    answer_page_of(t, 2, 6);
+    carry(&hand, ERRAND_KNOWN);
+    step_at(now_ms);
+    assert_null(find_errand(&hand, ERRAND_MARK));
+    assert_ok(queue_renew(hand.queue, &running, 1, &by, &e), &e);
+    checks_at(NOW + RECONCILE_MS + RECONCILE_RENEW_MS);
+    settles_only(&t[1]);
+}
+
 static void who_is_stopped_settles_nothing_more(void **state)
 {
     (void)state;
@@ -340,12 +444,16 @@ int main(void)
         T(now_and_then_it_asks_about_what_is_old_enough),
         T(what_the_queue_knows_is_left_alone),
         T(what_is_missing_is_settled_when_all_that_was_published_has_passed),
+        T(a_round_whose_mark_never_passes_is_begun_anew),
         T(after_another_epoch_workers_have_time_to_renew_what_they_run),
         T(a_round_that_failed_still_gives_workers_their_time),
         T(a_round_that_another_epoch_outdates_is_not_gone_on_with),
         T(what_was_wiped_in_the_middle_of_a_round_is_looked_at_anew),
         T(a_look_from_before_the_question_says_nothing_of_the_queue_since),
         T(who_begins_does_not_know_what_was_before_and_gives_them_time_too),
+        T(what_was_pushed_before_a_wipe_that_nobody_saw_is_missing_where_the_queue_can_not_tell),
+        T(what_was_pushed_since_is_left_where_the_queue_can_not_tell),
+        T(what_was_handed_over_too_late_is_found_by_the_next_round_which_gives_workers_time_too),
         T(who_is_stopped_settles_nothing_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -140,8 +140,8 @@ static struct task pushed(struct bench *b, int n)
                       .target = TARGET_NOOP,
                       .retry = RETRY_DEFAULT };
     struct error e;
-    bool unsure;
-    assert_ok(queue_push(b->courier.queue, &t, 1, &unsure, &e), &e);
+    struct pushed came;
+    assert_ok(queue_push(b->courier.queue, &t, 1, 0, &came, &e), &e);
     return t;
 }
 
@@ -229,7 +229,7 @@ static void an_ack_that_failed_is_sent_again(void **state)
     struct delivery_id id = { t.id, t.fence };
     struct error e;
     bool known;
-    assert_ok(queue_known(b->courier.queue, &id, 1, &known, &e), &e);
+    assert_ok(queue_known(b->courier.queue, &id, NULL, 1, &known, &e), &e);
     assert_false(known);
 }
 
@@ -293,10 +293,10 @@ static void room_is_what_its_settings_give_less_what_runs(void **state)
     struct bench *b = *state;
     struct task t = pushed(b, 1), large = t;
     struct error e;
-    bool unsure;
+    struct pushed came;
     large.id.b[0] = 9;
     large.cpu_milli = 700;
-    assert_ok(queue_push(b->courier.queue, &large, 1, &unsure, &e), &e);
+    assert_ok(queue_push(b->courier.queue, &large, 1, 0, &came, &e), &e);
     come_to_rest(b);
     step(b, 0);
     struct errand *take = find_errand(&b->courier, ERRAND_TAKE);
@@ -309,11 +309,11 @@ static void a_suspect_runs_alone(void **state)
     struct bench *b = *state;
     struct task t = pushed(b, 1);
     struct error e;
-    bool unsure;
+    struct pushed came;
     come_to_rest(b);
     t.id.b[0] = 9;
     t.losses = SUSPECT_LOSSES;
-    assert_ok(queue_push(b->courier.queue, &t, 1, &unsure, &e), &e);
+    assert_ok(queue_push(b->courier.queue, &t, 1, 0, &came, &e), &e);
     carry(&b->courier, ERRAND_TAKE);
     step(b, 0);
     assert_int_equal(b->run_count, 1);
