@@ -77,6 +77,7 @@ static bool goes_in_front(enum op_kind kind)
     case OP_WISH:
     case OP_WISHES:
     case OP_HAND:
+    case OP_RETAKE:
     case OP_KEEP: /* late ones cost their holders the lease */
     case OP_LEASES_OVER: return true;
     case OP_INSERT:
@@ -111,6 +112,7 @@ static size_t task_count_of(const struct op *op)
     case OP_HAND: return ((const struct op_hand *)op)->n;
     case OP_HANDED: return ((const struct op_handed *)op)->max;
     case OP_RUNNING: return ((const struct op_running *)op)->n;
+    case OP_RETAKE: return ((const struct op_retake *)op)->n;
     case OP_KEEP: return ((const struct op_keep *)op)->n;
     case OP_LEASES_OVER: return ((const struct op_leases_over *)op)->max;
     case OP_WORKER: return ((const struct op_worker *)op)->n;

@@ -165,6 +165,9 @@ struct task_lease {
 /* What OP_HANDED tells of target_config; `of` is "" or the table's name and a dot. */
 #define HANDED_CONFIG(of) "CASE WHEN " of "delivery = 1 THEN " of "target_config END"
 
+/* What OP_RETAKE may take of what runs, whatever its size (retake_may). */
+#define RETAKE_MAY(of) of "delivery = 0 AND " of "target <> 3 AND NOT " of "deleted"
+
 /* Where a column of tasks stands in "SELECT rid" TASK_COLUMNS(SQL_NAME), and as a parameter behind the first one, rid. */
 enum task_column {
     AT_rid,

@@ -45,11 +45,9 @@ static struct store_fault next_fault(struct store_faults *f)
 static void wipe_results(struct op *op)
 {
     static const size_t ret_at[] = {
-        [OP_CLAIM] = offsetof(struct op_claim, ret),
-        [OP_CLAIMED] = offsetof(struct op_claimed, ret),
-        [OP_HELD] = offsetof(struct op_held, ret),
-        [OP_RECURRING] = offsetof(struct op_recurring, ret),
-        [OP_KINDS - 1] = 0,
+        [OP_CLAIM] = offsetof(struct op_claim, ret),   [OP_CLAIMED] = offsetof(struct op_claimed, ret),
+        [OP_HELD] = offsetof(struct op_held, ret),     [OP_RECURRING] = offsetof(struct op_recurring, ret),
+        [OP_RETAKE] = offsetof(struct op_retake, ret), [OP_KINDS - 1] = 0,
     };
     if (op->kind == OP_CATALOG) {
         struct op_catalog *c = container_of(op, struct op_catalog, op);

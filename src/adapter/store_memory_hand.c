@@ -1,4 +1,4 @@
-/* OP_HAND, OP_HANDED and OP_RUNNING: what a queue has, and what still runs. */
+/* OP_HAND, OP_HANDED, OP_RUNNING and OP_RETAKE: what a queue has, what still runs, and what is claimed anew in place. */
 #include <stdlib.h>
 
 #include "adapter/store_memory_impl.h"
@@ -91,5 +91,40 @@ enum err memory_running(struct store_memory *s, struct op *base)
     struct op_running *op = container_of(base, struct op_running, op);
     for (size_t i = 0; i < op->n; i++)
         op->ret[i] = memory_runs(s, op->v[i].id, op->v[i].fence);
+    return ERR_OK;
+}
+
+static const struct task *may_retake(const struct store_memory *s, const struct op_retake *op,
+                                     const struct delivery_name *name)
+{
+    if (!memory_runs(s, name->id, name->fence) || memory_is_wished_back(s, name->id, name->fence))
+        return NULL;
+    const struct task *t = table_get(&s->table, name->id);
+    return retake_may(op, t) ? t : NULL;
+}
+
+/* Nothing is changed before the answer is there. */
+enum err memory_retake(struct store_memory *s, struct op *base)
+{
+    struct op_retake *op = container_of(base, struct op_retake, op);
+    cleanup_with(picks_release) struct picks p = { 0 };
+    if (memory_node_is_dead(s, op->node))
+        return node_is_dead(&base->error);
+    if (table_claim(&s->table, op->claim))
+        return error_set(&base->error, ERR_CONFLICT, "this claim was made before");
+    for (size_t i = 0; i < op->n; i++) {
+        const struct task *t = may_retake(s, op, &op->v[i]);
+        if (t)
+            picks_add(&p, t);
+    }
+    if (picks_copy(&p, &base->arena, &op->ret, &base->error))
+        return base->error.code;
+    if (p.n)
+        table_open_claim(&s->table, op->claim, op->node, CLAIM_OWN);
+    for (size_t i = 0; i < op->ret.n; i++) {
+        op->ret.v[i].fence++;
+        op->ret.v[i].claim = op->claim;
+        table_put(&s->table, &op->ret.v[i]);
+    }
     return ERR_OK;
 }

@@ -110,6 +110,7 @@ void memory_places_tidy(
     struct store_memory *s); /* of nodes that are no more, once nothing is left of what they handed */
 void memory_shares_release(struct map *shares);
 bool memory_is_wished(const struct store_memory *s, struct uuid node);
+bool memory_is_wished_back(const struct store_memory *s, struct uuid task, int64_t fence);
 bool memory_is_to_end(const struct store_memory *s, struct uuid task, int64_t fence); /* its user wishes so */
 
 enum err memory_held(struct store_memory *s, struct op *base);
@@ -129,6 +130,7 @@ int64_t memory_worker_slots(const struct store_memory *s, int64_t now_ms);
 enum err memory_hand(struct store_memory *s, struct op *base);
 enum err memory_handed(struct store_memory *s, struct op *base);
 enum err memory_running(struct store_memory *s, struct op *base);
+enum err memory_retake(struct store_memory *s, struct op *base);
 enum err memory_keep(struct store_memory *s, struct op *base);
 enum err memory_leases_over(struct store_memory *s, struct op *base);
 enum err memory_worker(struct store_memory *s, struct op *base);

@@ -35,6 +35,12 @@ bool memory_is_to_end(const struct store_memory *s, struct uuid task, int64_t fe
     return w && w->wish.fence == fence && w->wish.abort;
 }
 
+bool memory_is_wished_back(const struct store_memory *s, struct uuid task, int64_t fence)
+{
+    const struct wish_entry *w = map_get(&s->wishes, uuid_bytes(&task));
+    return w && w->wish.fence == fence;
+}
+
 enum err memory_wish(struct store_memory *s, struct op *base)
 {
     struct op_wish *op = container_of(base, struct op_wish, op);

@@ -139,6 +139,7 @@ static enum err run_op(struct store_postgres *s, struct op *op)
     case OP_HAND: return postgres_hand(s, op);
     case OP_HANDED: return postgres_handed(s, op);
     case OP_RUNNING: return postgres_running(s, op);
+    case OP_RETAKE: return pg_in_savepoint(s, op, postgres_retake);
     case OP_KEEP: return postgres_keep(s, op);
     case OP_LEASES_OVER: return postgres_leases_over(s, op);
     case OP_WORKER: return postgres_worker(s, op);

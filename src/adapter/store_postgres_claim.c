@@ -25,7 +25,7 @@ static const struct pg_statement take_tasks = {
 };
 enum { TAKEN_PLACE = AT_calendar + 1 }; /* behind the columns, "part" in the place of a rid */
 
-static const struct pg_statement insert_claim = {
+const struct pg_statement pg_insert_claim = {
     "claim_insert",
     "INSERT INTO claims (id, node, held, tasks, hold) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (id) DO NOTHING",
 };
@@ -165,6 +165,17 @@ static enum err send_check(struct store_postgres *s, const struct op_claim *op, 
     return pg_send(&s->conn, &check, &s->params, e);
 }
 
+void pg_add_claim(struct pg_params *p, struct uuid claim, struct uuid node, const struct uuid *tasks, size_t n,
+                  enum claim_hold hold)
+{
+    pg_params_reset(p);
+    pg_add_uuid(p, claim);
+    pg_add_uuid(p, node);
+    pg_add_i64(p, (int64_t)n);
+    pg_add_ids(p, tasks, n);
+    pg_add_i32(p, hold);
+}
+
 static enum err send_taken(struct store_postgres *s, const struct claiming *c, struct error *e)
 {
     struct pg_params *p = &s->params;
@@ -177,13 +188,8 @@ static enum err send_taken(struct store_postgres *s, const struct claiming *c, s
     pg_add_ids(p, c->picked, c->n);
     if (pg_send(&s->conn, &take_tasks, p, e))
         return e->code;
-    pg_params_reset(p);
-    pg_add_uuid(p, c->op->claim);
-    pg_add_uuid(p, c->op->node);
-    pg_add_i64(p, (int64_t)c->n);
-    pg_add_ids(p, c->picked, c->n);
-    pg_add_i32(p, c->op->lease ? CLAIM_LEASED : CLAIM_OWN);
-    if (pg_send(&s->conn, &insert_claim, p, e))
+    pg_add_claim(p, c->op->claim, c->op->node, c->picked, c->n, c->op->lease ? CLAIM_LEASED : CLAIM_OWN);
+    if (pg_send(&s->conn, &pg_insert_claim, p, e))
         return e->code;
     return c->op->lease ? pg_send_terms(s, c->picked, c->n, c->op->lease, e) : ERR_OK;
 }

@@ -412,6 +412,7 @@ enum err postgres_wishes(struct store_postgres *s, struct op *base);
 enum err postgres_hand(struct store_postgres *s, struct op *base);
 enum err postgres_handed(struct store_postgres *s, struct op *base);
 enum err postgres_running(struct store_postgres *s, struct op *base);
+enum err postgres_retake(struct store_postgres *s, struct op *base);
 enum err postgres_keep(struct store_postgres *s, struct op *base);
 enum err postgres_leases_over(struct store_postgres *s, struct op *base);
 enum err postgres_worker(struct store_postgres *s, struct op *base);
@@ -429,6 +430,10 @@ enum err pg_drop_terms(struct store_postgres *s, const struct uuid *tasks, size_
 /* All rows of a result, of "part" TASK_COLUMNS. */
 enum err pg_read_tasks(struct store_postgres *s, const struct pg_result *r, size_t n, struct arena *a,
                        struct tasks *ret, struct error *e) must_use;
+/* The row of a claim, with the tasks that hold it. */
+extern const struct pg_statement pg_insert_claim;
+void pg_add_claim(struct pg_params *p, struct uuid claim, struct uuid node, const struct uuid *tasks, size_t n,
+                  enum claim_hold hold);
 void pg_add_ids(struct pg_params *p, const struct uuid *ids, size_t n);
 
 /* ---- what all nodes have in common (store_postgres_cluster.c) ---- */

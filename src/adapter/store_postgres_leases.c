@@ -31,15 +31,18 @@ static const struct pg_statement tidy_terms = {
     "AND NOT EXISTS (SELECT 1 FROM tasks AS t WHERE " RUNS ") LIMIT 1000) AS over "
     "WHERE l.task_id = over.task_id AND l.fence = over.fence",
 };
+/* From lease to task, whatever the planner takes the tasks for: it plans once, perhaps while there were none, and the other way round all of
+ * them would be looked at each second. */
+#define OF_LEASES "FROM task_leases AS l CROSS JOIN LATERAL (SELECT * FROM tasks AS t WHERE " RUNS " OFFSET 0) AS t "
 static const struct pg_statement terms_over = {
     "terms_over",
-    "SELECT " TASK_OF_T ", l.until_ms FROM task_leases AS l JOIN tasks AS t ON " RUNS " WHERE l.until_ms <= $1 "
+    "SELECT " TASK_OF_T ", l.until_ms " OF_LEASES "WHERE l.until_ms <= $1 "
     "ORDER BY l.until_ms, l.task_id LIMIT $2",
 };
 enum { OVER_UNTIL = AT_calendar + 1 };
 static const struct pg_statement terms_next = {
     "terms_next",
-    "SELECT l.until_ms FROM task_leases AS l JOIN tasks AS t ON " RUNS " WHERE l.until_ms > $1 "
+    "SELECT l.until_ms " OF_LEASES "WHERE l.until_ms > $1 "
     "ORDER BY l.until_ms LIMIT 1",
 };
 

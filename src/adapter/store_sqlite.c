@@ -82,6 +82,12 @@ static const char *const writer_sql[] = {
     [ST_CLAIMS_HANDED_BY] = "SELECT id, tasks, epoch " HANDED "AND node = ?1",
     [ST_TASK_OF_CLAIM] = "SELECT id, lane FROM tasks WHERE rid = ?1 AND state = 3 AND claim_id = ?2",
     [ST_RUNNING] = "SELECT 1 FROM tasks WHERE id = ?1 AND state = 3 AND fence = ?2",
+    [ST_RETAKEN] = "SELECT rid" TASK_COLUMNS(
+        SQL_NAME) " FROM tasks WHERE id = ?1 AND state = 3 AND fence = ?2 "
+                  "AND " RETAKE_MAY("") " AND coalesce(length(CAST(payload AS BLOB)), 0) + "
+                                        "coalesce(length(CAST(target_config AS BLOB)), 0) <= ?3 "
+                                        "AND NOT EXISTS (SELECT 1 FROM wishes WHERE task_id = ?1 AND fence = ?2)",
+    [ST_RETAKE] = "UPDATE tasks SET fence = fence + 1, claim_id = ?2 WHERE rid = ?1",
     [ST_TERMS_PUT] = "REPLACE INTO task_leases (tenant_id, task_id, queue, fence, until_ms, worker, progress) "
                      "VALUES (?, ?, ?, ?, ?, ?, ?)",
     [ST_TERMS_DROP] = "DELETE FROM task_leases WHERE task_id = ?",
@@ -340,6 +346,7 @@ static enum err run_op(struct store_sqlite *s, struct op *op)
     case OP_HAND: return sqlite_hand(s, op);
     case OP_HANDED: return sqlite_handed(s, op);
     case OP_RUNNING: return sqlite_running(s, op);
+    case OP_RETAKE: return sqlite_retake(s, op);
     case OP_KEEP: return sqlite_keep(s, op);
     case OP_LEASES_OVER: return sqlite_leases_over(s, op);
     case OP_WORKER: return sqlite_worker(s, op);

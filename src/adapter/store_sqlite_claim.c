@@ -1,8 +1,6 @@
 /* OP_CLAIM. Tasks without gates are only picked while a lane is walked, and marked together when all is chosen. Slots are taken as the
  * walk goes, in a table of their own. A task that finds none is dealt with at once: its lane is then walked anew from behind it, because
  * rows of the index that is walked have changed. */
-#include <endian.h>
-
 #include "adapter/store_sqlite_claim.h"
 
 static int pool_of(const struct op_claim *op, bool suspects)
@@ -16,29 +14,6 @@ struct place {
     struct uuid id;
 };
 static const struct place the_start = { .due_ms = INT64_MIN };
-
-static enum err claim_exists(struct store_sqlite *s, struct uuid claim, bool *ret, struct error *e)
-{
-    sqlite3_stmt *st = writer_stmt(s, ST_CLAIM_EXISTS);
-    (void)bind_uuid(st, 1, &claim);
-    if (conn_step(&s->conn, st, ret, e))
-        return e->code;
-    sqlite3_reset(st);
-    return ERR_OK;
-}
-
-static enum err claim_insert(struct store_sqlite *s, const struct op_claim *op, size_t n, struct error *e)
-{
-    sqlite3_stmt *st = writer_stmt(s, ST_CLAIM_INSERT);
-    for (size_t i = 0; i < n; i++)
-        s->rids[i] = (int64_t)htole64((uint64_t)s->rids[i]);
-    (void)bind_uuid(st, 1, &op->claim);
-    (void)bind_uuid(st, 2, &op->node);
-    sqlite3_bind_int64(st, 3, (int64_t)n);
-    sqlite3_bind_blob64(st, 4, s->rids, n * sizeof *s->rids, SQLITE_STATIC);
-    sqlite3_bind_int(st, 5, op->lease ? CLAIM_LEASED : CLAIM_OWN);
-    return conn_run(&s->conn, st, e);
-}
 
 /* ---- picking ---- */
 
@@ -289,7 +264,8 @@ static enum err mark_claimed(struct store_sqlite *s, const struct op_claim *op, 
         if (op->lease && terms_put(s, t, op->lease, e))
             return e->code;
     }
-    return taken->n ? claim_insert(s, op, taken->n, e) : ERR_OK;
+    enum claim_hold hold = op->lease ? CLAIM_LEASED : CLAIM_OWN;
+    return taken->n ? claim_insert(s, &op->claim, &op->node, hold, taken->n, e) : ERR_OK;
 }
 
 /* Those that are still out; some have got their slot since. */
@@ -347,7 +323,7 @@ enum err sqlite_claim(struct store_sqlite *s, struct op *base)
     struct op_claim *op = (struct op_claim *)base;
     struct error *e = &base->error;
     bool exists, known, dead;
-    if (node_look(s, &op->node, &known, &dead, e) || claim_exists(s, op->claim, &exists, e))
+    if (node_look(s, &op->node, &known, &dead, e) || claim_exists(s, &op->claim, &exists, e))
         return e->code;
     if (dead)
         return node_is_dead(e);

@@ -31,6 +31,30 @@ enum err claim_leave(struct store_sqlite *s, struct uuid claim, int64_t n, struc
     return conn_run(&s->conn, st, e);
 }
 
+enum err claim_exists(struct store_sqlite *s, const struct uuid *claim, bool *ret, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_CLAIM_EXISTS);
+    (void)bind_uuid(st, 1, claim);
+    if (conn_step(&s->conn, st, ret, e))
+        return e->code;
+    sqlite3_reset(st);
+    return ERR_OK;
+}
+
+enum err claim_insert(struct store_sqlite *s, const struct uuid *claim, const struct uuid *node, enum claim_hold hold,
+                      size_t n, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_CLAIM_INSERT);
+    for (size_t i = 0; i < n; i++)
+        s->rids[i] = (int64_t)htole64((uint64_t)s->rids[i]);
+    (void)bind_uuid(st, 1, claim);
+    (void)bind_uuid(st, 2, node);
+    sqlite3_bind_int64(st, 3, (int64_t)n);
+    sqlite3_bind_blob64(st, 4, s->rids, n * sizeof *s->rids, SQLITE_STATIC);
+    sqlite3_bind_int(st, 5, hold);
+    return conn_run(&s->conn, st, e);
+}
+
 /* ---- what is held ---- */
 
 /* The task at rid, if it is RUNNING under this claim. */
@@ -278,6 +302,66 @@ enum err sqlite_settle(struct store_sqlite *s, struct op *base)
     if (record && op->v[0].stale && idempotency_take_back(s, record, e))
         return e->code;
     return leave_all(s, &l, e);
+}
+
+/* ---- what is claimed anew in place ---- */
+
+/* The scratch's nth, if it may be taken; *n rises then. */
+static enum err read_retaken(struct store_sqlite *s, const struct op_retake *op, const struct delivery_name *name,
+                             size_t *n, struct arena *a, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_RETAKEN);
+    bool row;
+    (void)bind_uuid(st, 1, &name->id);
+    sqlite3_bind_int64(st, 2, name->fence);
+    sqlite3_bind_int64(st, 3, (int64_t)min_of(op->max_bytes, (size_t)INT64_MAX));
+    enum err rc = conn_step(&s->conn, st, &row, e);
+    if (!rc && row)
+        rc = scratch_read(s, st, *n, a, e);
+    *n += !rc && row;
+    sqlite3_reset(st);
+    return rc;
+}
+
+static enum err mark_retaken(struct store_sqlite *s, const struct op_retake *op, struct tasks *taken, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_RETAKE);
+    struct leaving l = { .n = 0 };
+    for (size_t i = 0; i < taken->n; i++) {
+        struct task *t = &taken->v[i];
+        sqlite3_bind_int64(st, 1, s->rids[i]);
+        (void)bind_uuid(st, 2, &op->claim);
+        if (conn_run(&s->conn, st, e) || leave(s, &l, t->claim, e))
+            return e->code;
+        t->fence++;
+        t->claim = op->claim;
+    }
+    if (leave_all(s, &l, e) || !taken->n)
+        return s->conn.failed;
+    return claim_insert(s, &op->claim, &op->node, CLAIM_OWN, taken->n, e);
+}
+
+/* Nothing is written before all that may fail for itself has not. */
+enum err sqlite_retake(struct store_sqlite *s, struct op *base)
+{
+    struct op_retake *op = (struct op_retake *)base;
+    struct error *e = &base->error;
+    struct tasks taken;
+    bool exists, known, dead;
+    size_t n = 0;
+    if (node_look(s, &op->node, &known, &dead, e) || claim_exists(s, &op->claim, &exists, e))
+        return e->code;
+    if (dead)
+        return node_is_dead(e);
+    if (exists)
+        return error_set(e, ERR_CONFLICT, "this claim was made before");
+    for (size_t i = 0; i < op->n; i++)
+        if (read_retaken(s, op, &op->v[i], &n, &base->arena, e))
+            return e->code;
+    if (scratch_take(s, n, &base->arena, &taken, e) || mark_retaken(s, op, &taken, e))
+        return e->code;
+    op->ret = taken;
+    return ERR_OK;
 }
 
 /* ---- recurring tasks ---- */

@@ -214,6 +214,8 @@ enum writer_statement {
     ST_CLAIMS_HANDED,
     ST_TASK_OF_CLAIM,
     ST_RUNNING,
+    ST_RETAKEN,
+    ST_RETAKE,
     ST_TERMS_PUT,
     ST_TERMS_DROP,
     ST_TERMS_KEEP,
@@ -337,6 +339,10 @@ enum err replace_task(struct store_sqlite *s, const struct guards *old, const st
 enum err delete_task(struct store_sqlite *s, int64_t rid, struct error *e) must_use; /* its count is the caller's */
 /* The number of a lane, made when it is the first use. */
 enum err lane_number(struct store_sqlite *s, struct lane lane, int pool, int64_t *ret, struct error *e) must_use;
+enum err claim_exists(struct store_sqlite *s, const struct uuid *claim, bool *ret, struct error *e) must_use;
+/* Of the first n of the scratch, whose rids are not to be used any more. */
+enum err claim_insert(struct store_sqlite *s, const struct uuid *claim, const struct uuid *node, enum claim_hold hold,
+                      size_t n, struct error *e) must_use;
 enum err claim_leave(struct store_sqlite *s, struct uuid claim, int64_t n, struct error *e) must_use;
 enum err claim_join(struct store_sqlite *s, struct uuid claim, int64_t rid, struct error *e) must_use;
 
@@ -435,6 +441,7 @@ enum err sqlite_wishes(struct store_sqlite *s, struct op *base);
 enum err sqlite_hand(struct store_sqlite *s, struct op *base);
 enum err sqlite_handed(struct store_sqlite *s, struct op *base);
 enum err sqlite_running(struct store_sqlite *s, struct op *base);
+enum err sqlite_retake(struct store_sqlite *s, struct op *base);
 enum err sqlite_keep(struct store_sqlite *s, struct op *base);
 enum err sqlite_leases_over(struct store_sqlite *s, struct op *base);
 enum err sqlite_worker(struct store_sqlite *s, struct op *base);

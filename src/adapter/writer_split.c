@@ -6,7 +6,8 @@ static enum writer_way way_of(enum op_kind kind)
 {
     switch (kind) {
     case OP_CLAIM:
-    case OP_CLAIMED: return WRITER_CLAIMS;
+    case OP_CLAIMED:
+    case OP_RETAKE: return WRITER_CLAIMS;
     case OP_BEAT:
     case OP_BURY:
     case OP_LEASE:

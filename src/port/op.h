@@ -26,6 +26,7 @@ enum op_kind {
     OP_HAND,
     OP_HANDED,
     OP_RUNNING,
+    OP_RETAKE,
     OP_KEEP,
     OP_LEASES_OVER,
     OP_WORKER

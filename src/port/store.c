@@ -21,6 +21,22 @@ static void check_claim_result(const struct op_claim *c)
         assert(c->lanes[i].ret_taken <= c->lanes[i].max && c->lanes[i].ret_next_due_ms >= c->ret_next_due_ms);
 }
 
+static void check_retake(const struct op_retake *r)
+{
+    assert(!uuid_is_nil(r->claim) && !uuid_is_nil(r->node) && r->n <= CLAIM_MAX);
+    for (size_t i = 0; i < r->n; i++)
+        assert(r->v[i].fence > 0);
+}
+
+static void check_retake_result(const struct op_retake *r)
+{
+    assert(r->ret.n <= r->n);
+    for (size_t i = 0; i < r->ret.n; i++) {
+        const struct task *t = &r->ret.v[i];
+        assert(t->state == TASK_RUNNING && t->fence > 1 && uuid_eq(t->claim, r->claim) && retake_may(r, t));
+    }
+}
+
 static bool waits_for_nothing(const struct task *t, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -108,6 +124,7 @@ static void check_op(const struct op *op)
     case OP_WISHES: assert(((const struct op_wishes *)op)->max > 0); break;
     case OP_HAND: assert(!uuid_is_nil(((const struct op_hand *)op)->node)); break;
     case OP_HANDED: assert(((const struct op_handed *)op)->max > 0); break;
+    case OP_RETAKE: check_retake((const struct op_retake *)op); break;
     case OP_LEASES_OVER: assert(((const struct op_leases_over *)op)->max > 0); break;
     default: break;
     }
@@ -117,6 +134,8 @@ static void check_result(const struct op *op)
 {
     if (op->kind == OP_CLAIM)
         check_claim_result((const struct op_claim *)op);
+    else if (op->kind == OP_RETAKE)
+        check_retake_result((const struct op_retake *)op);
     else if (op->kind == OP_SHARE)
         check_share_result((const struct op_share *)op);
     else if (op->kind == OP_WISH)

@@ -63,6 +63,28 @@ struct op_running {
     bool *ret; /* the caller's, n of them */
 };
 
+/* OP_RETAKE: what a queue has forgotten, claimed anew in place: each task that is RUNNING under just that fence leaves the claim that it is
+ * under for this one, of this node's own, which is not handed. Its fence rises by one; all else stays, its due_ms and its slots too. So it
+ * is the same as if it had been returned and claimed by OP_CLAIM, in one step. Not taken is what must not simply run once more: what is
+ * AT_MOST_ONCE, leased (WORKER), deleted, or wished back under that fence (OP_WISH), and what has more than max_bytes in its payload and
+ * target_config, for the answer is to be held. A store that others write to may leave out one that somebody else is changing. A claim id
+ * that exists already: ERR_CONFLICT; a node that is marked dead: the same, field "node". */
+struct op_retake {
+    struct op op;
+    struct uuid claim, node;
+    const struct delivery_name *v; /* no task twice; at most CLAIM_MAX */
+    size_t n;
+    size_t max_bytes;
+    struct tasks ret; /* those that were taken, as they are now, in no order */
+};
+
+/* Whether one that is RUNNING under the fence may be taken, unless somebody has wished it back. */
+static inline bool retake_may(const struct op_retake *op, const struct task *t)
+{
+    return t->delivery == DELIVER_AT_LEAST_ONCE && t->target != TARGET_WORKER && !t->deleted &&
+           t->payload.n + t->target_config.n <= op->max_bytes;
+}
+
 /* OP_KEEP: who leased tasks goes on with them: each of the tenant's that is RUNNING under that fence by a lease gets until_ms, and progress
  * if it is not empty; else `kept` is false: it is over, or somebody else's by now. `ended`: its user wants it ended (OP_WISH with
  * abort, which is told every time until the task leaves that claim). */

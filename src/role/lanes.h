@@ -107,6 +107,10 @@ void lanes_lease_found(struct lanes *l, int32_t tenant, struct str queue); /* it
  * than it did. Yes is said once: it is on its way back then, until it is settled. */
 bool lanes_takes_back(struct lanes *l, struct lane_entry *e, int64_t now_ms);
 
+/* Whether one that runs may be claimed anew in place: it may run, and counts here already (held), or nothing counts what its queue and
+ * tenant run. */
+bool lanes_take_over(struct lanes *l, struct lane_entry *e, bool held, int64_t now_ms);
+
 struct lane_facts {
     size_t queue_held, tenant_held;
     int64_t queue_limit, tenant_limit;         /* 0: none */

@@ -272,6 +272,18 @@ bool lanes_takes_back(struct lanes *l, struct lane_entry *e, int64_t now_ms)
     return back;
 }
 
+bool lanes_take_over(struct lanes *l, struct lane_entry *e, bool held, int64_t now_ms)
+{
+    struct queue_entry *q = e->queue;
+    struct tenant_entry *t = q->tenant;
+    int64_t burst;
+    read_queue(l, q);
+    read_tenant(l, t);
+    if (queue_is_paused(&q->rules, now_ms) || t->rules.disabled || breaker_allows(l, t, now_ms).n != INT64_MAX)
+        return false;
+    return held || (rate_of(q, now_ms, &burst) <= 0 && !q->rules.concurrent && !t->rules.max_running);
+}
+
 /* ---- what was taken ---- */
 
 void lanes_claimed(struct lanes *l, struct lane_entry *e)

@@ -164,6 +164,7 @@ static void make_scheduler(struct node *n, int64_t now_ms)
                                                             .refused = refused,
                                                             .end = end_claim,
                                                             .handed = handed,
+                                                            .retaken = node_fleet_retaken,
                                                             .gated = gated,
                                                             .replaced = replaced,
                                                             .context = n },

@@ -74,6 +74,7 @@ void node_fleet_init(struct node *n, int64_t now_ms)
     f->reconcile = reconcile_new(&(struct reconcile_setup){ .writer = s->writer,
                                                             .courier = s->courier,
                                                             .metrics = s->metrics,
+                                                            .scheduler = n->scheduler,
                                                             .seed = s->seed + 7,
                                                             .is_leader = is_leader,
                                                             .answers = queue_answers,
@@ -115,19 +116,39 @@ void node_fleet_before(struct node *n)
 
 /* ---- what was settled, and who is to know ---- */
 
-void node_fleet_settled(struct node *n, const struct settlement *s)
+static void note_told(struct node *n, struct uuid id, int64_t fence)
 {
     struct node_fleet *f = &n->fleet;
-    if (!n->setup.fleet || s->stale || scheduler_holds(n->scheduler, s->id, s->fence))
-        return;
-    f->comes_again = f->comes_again || s->verdict.next == TASK_SCHEDULED;
     if (!n->setup.tell)
         return;
     if (f->told_count == f->told_cap) {
         f->told_cap = max_of(f->told_cap * 2, (size_t)64);
         f->told = xrealloc(f->told, f->told_cap * sizeof *f->told);
     }
-    f->told[f->told_count++] = (struct delivery_name){ s->id, s->fence };
+    f->told[f->told_count++] = (struct delivery_name){ id, fence };
+}
+
+void node_fleet_settled(struct node *n, const struct settlement *s)
+{
+    if (!n->setup.fleet || s->stale || scheduler_holds(n->scheduler, s->id, s->fence))
+        return;
+    n->fleet.comes_again = n->fleet.comes_again || s->verdict.next == TASK_SCHEDULED;
+    note_told(n, s->id, s->fence);
+}
+
+/* They are told of with the batch that they belong to. */
+void node_fleet_retaken(void *context, const struct tasks *t)
+{
+    struct node *n = context;
+    for (size_t i = 0; i < t->n; i++) {
+        struct uuid id = t->v[i].id;
+        int64_t was = t->v[i].fence - 1;
+        if (scheduler_holds(n->scheduler, id, was))
+            scheduler_freed(n->scheduler, id, was, NULL);
+        else
+            note_told(n, id, was);
+        worker_settled(n->worker, id, was);
+    }
 }
 
 void node_fleet_tell(void *context)

@@ -73,6 +73,7 @@ int64_t node_fleet_step(struct node *n, int64_t behind_ms); /* after it; when to
 void node_fleet_drain(struct node *n);
 bool node_fleet_is_idle(const struct node *n);
 void node_fleet_settled(struct node *n, const struct settlement *s); /* before the scheduler is told */
+void node_fleet_retaken(void *context, const struct tasks *t);       /* as scheduler_setup.retaken */
 void node_fleet_tell(void *context); /* others, of what was settled since the last time */
 
 /* Ends one that the queue has or had: it is taken out, or whoever runs it is asked to end it. False: the scheduler does not hold it

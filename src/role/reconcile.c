@@ -18,8 +18,6 @@ enum {
     PAGE_ARENA = 256 << 20,
     PAGE_BYTES = 64 << 20,
     MISSING_ARENA = 1 << 30,
-    VERDICTS_ARENA = 64 << 20,
-    ERRORS_ARENA = 4096,
     AGAIN_MS = 1000, /* after a round that failed */
 };
 
@@ -27,7 +25,6 @@ enum phase { REST, PAGES, CHECK, SAME, MARK, SETTLE };
 
 struct reconcile {
     struct reconcile_setup setup;
-    struct prng random;
 
     struct errand_look look;
     struct queue_state state;
@@ -52,14 +49,11 @@ struct reconcile {
     size_t checked, kept; /* of those that are missing: asked about again; and not known still */
     struct mark_wait mark;
     struct arena arena; /* of what is missing, like the next */
-    struct settle_facts *missing;
+    struct missing_task *missing;
     uint64_t *epochs; /* of those that are missing, until they are asked about again */
     size_t n, cap, done;
-    struct arena verdicts; /* of the batch that is settled, like the next two */
-    struct event *events;
-    struct settlement *settlements;
+    struct missing settling;
     size_t batch;
-    struct ends ends;
     int64_t now_ms, behind_ms;
 };
 
@@ -129,12 +123,6 @@ static void failed(struct reconcile *r, const struct error *e)
     r->again = true;
 }
 
-static struct outcome outcome_of(enum delivery delivery)
-{
-    return (struct outcome){ .kind = delivery == DELIVER_AT_MOST_ONCE ? OUTCOME_LOST : OUTCOME_RETURNED,
-                             .retry_after_ms = -1 };
-}
-
 /* Pushed in an epoch that is over: as after one that ends while we look. */
 static bool is_of_another(const struct reconcile *r, uint64_t epoch)
 {
@@ -150,10 +138,7 @@ static void miss(struct reconcile *r, const struct task *t, uint64_t epoch)
     }
     if (!r->check_at_ms && is_of_another(r, epoch))
         r->check_at_ms = r->now_ms + RECONCILE_RENEW_MS;
-    struct outcome o = outcome_of(t->delivery);
-    struct settle_facts *facts = &r->missing[r->n];
-    *facts = settle_facts_of(t, &o, &r->arena);
-    if (facts->retry.rules.n && !arena_str(&r->arena, facts->retry.rules, &facts->retry.rules))
+    if (!missing_note(&r->settling, t, &r->arena, &r->missing[r->n]))
         return; /* too many for one round: the next one finds it */
     r->epochs[r->n++] = epoch;
 }
@@ -221,7 +206,8 @@ static void check(struct reconcile *r)
     if (r->check_at_ms > r->now_ms)
         return;
     for (size_t i = 0; i < n; i++) {
-        r->ids[i] = (struct delivery_id){ r->missing[r->checked + i].id, r->missing[r->checked + i].fence };
+        const struct settle_facts *t = &r->missing[r->checked + i].facts;
+        r->ids[i] = (struct delivery_id){ t->id, t->fence };
         r->asked_epochs[i] = r->epochs[r->checked + i];
     }
     r->busy = true;
@@ -283,26 +269,14 @@ static void batch_settled(void *context)
     struct reconcile *r = context;
     r->busy = false;
     r->done += r->batch;
-    arena_release(&r->verdicts);
     r->setup.batch_settled(r->setup.context);
 }
 
 static void settle_batch(struct reconcile *r)
 {
-    r->batch = min_of(r->n - r->done, (size_t)PAGE);
+    r->batch = min_of(r->n - r->done, (size_t)MISSING_BATCH);
     r->busy = true;
-    arena_init(&r->verdicts, VERDICTS_ARENA);
-    r->events = arena_alloc(&r->verdicts, r->batch * sizeof *r->events);
-    r->settlements = arena_alloc(&r->verdicts, r->batch * sizeof *r->settlements);
-    assert(r->events && r->settlements);
-    for (size_t i = 0; i < r->batch; i++) {
-        const struct settle_facts *t = &r->missing[r->done + i];
-        struct event *e = &r->events[i];
-        *e = (struct event){ .task = *t, .outcome = outcome_of(t->delivery) };
-        struct verdict v = settle(t, &e->outcome, r->now_ms + r->behind_ms, &r->random, &r->verdicts);
-        r->settlements[i] = (struct settlement){ .id = t->id, .fence = t->fence, .parent = t->parent, .verdict = v };
-    }
-    ends_submit(&r->ends, r->events, r->settlements, r->batch, r->now_ms);
+    missing_settle(&r->settling, r->missing + r->done, r->batch, r->now_ms, r->behind_ms);
 }
 
 static void begin_round(struct reconcile *r)
@@ -412,13 +386,14 @@ struct reconcile *reconcile_new(const struct reconcile_setup *setup, int64_t now
     r->now_ms = r->look_at_ms = now_ms;
     r->round_at_ms = now_ms; /* whoever led before us may have died in a round */
     r->answers = true;
-    prng_init(&r->random, setup->seed);
-    r->ends.setup = (struct ends_setup){ .writer = setup->writer,
-                                         .metrics = setup->metrics,
-                                         .settled = settled,
-                                         .woke = woke,
-                                         .done = batch_settled,
-                                         .context = r };
+    missing_init(&r->settling, &(struct missing_setup){ .scheduler = setup->scheduler,
+                                                        .ends = { .writer = setup->writer,
+                                                                  .metrics = setup->metrics,
+                                                                  .settled = settled,
+                                                                  .woke = woke,
+                                                                  .done = batch_settled,
+                                                                  .context = r },
+                                                        .seed = setup->seed });
     return r;
 }
 
@@ -434,7 +409,7 @@ int64_t reconcile_step(struct reconcile *r, int64_t now_ms, int64_t behind_ms)
         clock_set_back(r, now_ms);
     r->now_ms = now_ms;
     r->behind_ms = behind_ms;
-    int64_t wake = ends_step(&r->ends, now_ms);
+    int64_t wake = missing_step(&r->settling, now_ms, behind_ms);
     look(r);
     while (!is_busy(r) && !is_over(r)) {
         enum phase before = r->phase;
@@ -449,12 +424,12 @@ int64_t reconcile_step(struct reconcile *r, int64_t now_ms, int64_t behind_ms)
 void reconcile_stop(struct reconcile *r)
 {
     r->stopped = true;
-    ends_give_up(&r->ends);
+    missing_give_up(&r->settling);
 }
 
 bool reconcile_is_idle(const struct reconcile *r)
 {
-    return !is_busy(r) && !r->looking && r->phase == REST && !r->ids && ends_is_idle(&r->ends);
+    return !is_busy(r) && !r->looking && r->phase == REST && !r->ids && missing_is_idle(&r->settling);
 }
 
 bool reconcile_state(const struct reconcile *r, struct queue_state *ret)

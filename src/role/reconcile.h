@@ -4,9 +4,9 @@
  * Every node looks at the queue now and then, and notices by its epoch when it may have lost something. The leader, then and
  * every RECONCILE_MS, asks it about all tasks of handed claims that are old enough. What it does not know has ended, or is lost: a worker
  * publishes an outcome before it acknowledges the delivery, so once the updaters have applied all that was published up to a moment
- * after that answer, whatever is still RUNNING under its fence is nobody's. It is returned; lost, if it must not run twice. */
+ * after that answer, whatever is still RUNNING under its fence is nobody's. It is claimed anew or returned; lost, if it must not run twice. */
 #include "port/courier.h"
-#include "role/ends.h"
+#include "role/missing.h"
 
 enum {
     RECONCILE_MS = 10000,     /* between two rounds; claims that are younger are left alone */
@@ -18,6 +18,7 @@ struct reconcile_setup {
     struct writer *writer;
     struct courier *courier;
     struct metrics *metrics;
+    struct scheduler *scheduler; /* which claims anew what may simply run once more; NULL: nobody does */
     uint64_t seed;
     bool (*is_leader)(void *context);
     void (*answers)(void *context); /* the queue does, to a look */

@@ -66,7 +66,7 @@ void scheduler_free(struct scheduler *s)
 {
     if (!s)
         return;
-    assert(!s->claiming && list_empty(&s->pushing));
+    assert(!s->claiming && !s->retaking.claim && list_empty(&s->pushing));
     struct wheel_entry *e;
     while ((e = wheel_take(&s->wheel)))
         claim_unref(container_of(e, struct armed, entry)->claim);
@@ -110,7 +110,7 @@ int64_t scheduler_step(struct scheduler *s, int64_t now_ms)
     heed_rules(s);
     poll(s);
     scheduler_fire(s);
-    int64_t wake = spawner_step(s->spawner, now_ms);
+    int64_t wake = min_of(spawner_step(s->spawner, now_ms), scheduler_retake_step(s));
     see_to_shares(s); /* while no claim is under way */
     scheduler_claim(s);
     wake = min_of(wake, see_to_shares(s));
@@ -334,6 +334,7 @@ void scheduler_disown(struct scheduler *s, struct uuid node)
     map_release(&s->held);
     map_init(&s->held, HASH_STABLE);
     disown_claim(s);
+    scheduler_disown_retake(s);
     s->setup.node = node;
     s->begun = s->isolating = false;
     scheduler_hold_back(s);
@@ -358,6 +359,7 @@ void scheduler_clock_set_back(struct scheduler *s, int64_t now_ms)
     }
     wheel_rebase(&s->wheel, now_ms);
     s->retry_at_ms = min_of(s->retry_at_ms, now_ms);
+    s->retaking.retry_at_ms = min_of(s->retaking.retry_at_ms, now_ms);
     s->rules_come_ms = 0;
     s->down_ms = min_of(s->down_ms, now_ms);
     list_each (&s->queued, link)
@@ -390,8 +392,8 @@ bool scheduler_awaits(const struct scheduler *s)
 
 bool scheduler_is_idle(const struct scheduler *s)
 {
-    return !s->claiming && spawner_is_idle(s->spawner) && s->wheel.count == 0 && list_empty(&s->pushing) &&
-           lanes_is_idle(s->lanes);
+    return !s->claiming && !s->retaking.claim && spawner_is_idle(s->spawner) && s->wheel.count == 0 &&
+           list_empty(&s->pushing) && lanes_is_idle(s->lanes);
 }
 
 struct scheduler_status scheduler_status(const struct scheduler *s)

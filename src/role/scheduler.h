@@ -38,6 +38,8 @@ struct scheduler_setup {
     bool (*end)(void *context, const struct task *t, const struct outcome *o);
     /* In a fleet: the queue has all of this claim that is not settled otherwise, pushed in that epoch, or from it on; 0: nobody knows. */
     void (*handed)(void *context, struct uuid claim, uint64_t epoch);
+    /* In a fleet: these were claimed anew in place. What held them under the fence before, here or elsewhere, holds them no more. */
+    void (*retaken)(void *context, const struct tasks *t);
     /* A claim has put this one off: BLOCKED, SKIPPED or CANCELLED, as it is now. */
     void (*gated)(void *context, const struct task *t);
     /* A later run replaces this one, which is claimed: end it. */
@@ -88,6 +90,18 @@ size_t scheduler_queued_since(struct scheduler *s, int64_t before_ms, struct del
 
 /* To end one by that the queue has, or had; NULL: it is not held here, or not there. */
 const struct settle_facts *scheduler_queued(const struct scheduler *s, struct uuid id, int64_t fence);
+
+/* What the queue has forgotten, claimed anew in place (OP_RETAKE): it is ours then, whoever's it was, beyond the room there is if need be.
+ * Whether a task is one to ask for: one that may simply run once more, and that no limit counts for another node. */
+bool scheduler_may_retake(struct scheduler *s, const struct task *t);
+
+struct scheduler_retake {
+    const struct delivery_name *v; /* up to CLAIM_MAX; borrowed until it is done */
+    size_t n;
+    void (*done)(void *context, const struct tasks *taken); /* once; the tasks are for the call */
+    void *context;
+};
+bool scheduler_retake(struct scheduler *s, const struct scheduler_retake *r); /* false: not now */
 
 /* A claimed task that has not fired; NULL: it is not there (fired, or never here). */
 const struct task *scheduler_armed(const struct scheduler *s, struct uuid id, int64_t fence);

@@ -87,7 +87,7 @@ static void arm_one(struct scheduler *s, struct armed *a)
     wheel_add(&s->wheel, &a->entry, a->held->taken_back ? s->now_ms : t->due_ms);
 }
 
-static void arm(struct scheduler *s, struct claim *c, const struct tasks *tasks)
+void scheduler_arm(struct scheduler *s, struct claim *c, const struct tasks *tasks)
 {
     struct lane last = { 0 };
     struct lane_entry *lane = NULL;
@@ -133,8 +133,22 @@ static void readback_done(struct op *op)
     s->claiming = NULL;
     s->retry_ms = 0;
     if (c->readback.ret.n)
-        arm(s, c, &c->readback.ret);
+        scheduler_arm(s, c, &c->readback.ret);
     claim_unref(c);
+}
+
+void claim_read_back(struct claim *c, void (*done)(struct op *op))
+{
+    arena_reset(&c->op.arena);
+    struct arena arena = c->op.arena;
+    c->waits = true;
+    c->readback = (struct op_claimed){ .op = { .kind = OP_CLAIMED, .arena = arena, .done = done }, .claim = c->id };
+}
+
+void scheduler_refused(struct scheduler *s, const struct op *op)
+{
+    if (op->rc == ERR_CONFLICT && strcmp(op->error.field, "node") == 0 && s->setup.refused)
+        s->setup.refused(s->setup.context);
 }
 
 /* Nobody knows whether it was committed: ask by its id, later and later, until somebody answers. Whom it let go on is not known
@@ -144,17 +158,12 @@ static void claim_failed(struct scheduler *s, struct claim *c)
     log_warn("claim_failed", kv_err(&c->op.error));
     s->retry_ms = min_of(max_of(s->retry_ms * 2, (int64_t)RETRY_MIN_MS), (int64_t)RETRY_MAX_MS);
     s->retry_at_ms = s->now_ms + s->retry_ms;
-    c->waits = true;
-    if (c->op.kind != OP_CLAIM)
-        return;
-    if (c->op.rc == ERR_CONFLICT && strcmp(c->op.error.field, "node") == 0 && s->setup.refused)
-        s->setup.refused(s->setup.context);
-    lanes_unanswered(s->lanes, &c->round);
-    scheduler_woke(s, UINT64_MAX);
-    arena_reset(&c->op.arena);
-    struct arena arena = c->op.arena;
-    c->readback =
-        (struct op_claimed){ .op = { .kind = OP_CLAIMED, .arena = arena, .done = readback_done }, .claim = c->id };
+    if (c->op.kind == OP_CLAIM) {
+        scheduler_refused(s, &c->op);
+        lanes_unanswered(s->lanes, &c->round);
+        scheduler_woke(s, UINT64_MAX);
+    }
+    claim_read_back(c, readback_done);
 }
 
 void scheduler_tell_gated(struct scheduler *s, const struct op_claim *a)
@@ -213,7 +222,7 @@ static void claim_done(struct op *op)
     lanes_answered(s->lanes, &c->round, a);
     see_to_others(s, a);
     if (a->ret.n)
-        arm(s, c, &a->ret);
+        scheduler_arm(s, c, &a->ret);
     metric_add(s->setup.metrics, METRIC_CLAIM_CONFLICTS, a->ret_conflicts);
     scheduler_tell_gated(s, a);
     scheduler_woke(s, a->ret_woke);

@@ -1,5 +1,6 @@
 #pragma once
-/* role/scheduler_impl.h - what scheduler*.c share: scheduler.c has the doors, scheduler_claim.c claims, scheduler_push.c fires. */
+/* role/scheduler_impl.h - what scheduler*.c share: scheduler.c has the doors, scheduler_claim.c claims, scheduler_retake.c
+ * claims anew what a queue has forgotten, scheduler_push.c fires. */
 #include "base/map.h"
 #include "core/wheel.h"
 #include "role/scheduler.h"
@@ -12,6 +13,7 @@ struct claim {
     union {
         struct op op;
         struct op_claim ask;
+        struct op_retake retake;
         struct op_claimed readback;
     };
     struct scheduler *scheduler;
@@ -61,6 +63,13 @@ struct armed {
     bool ends;         /* and can not be pushed again: its claim ends */
 };
 
+/* What a queue has forgotten, on its way to be ours. */
+struct retaking {
+    struct claim *claim; /* NULL: nothing is */
+    struct scheduler_retake ask;
+    int64_t retry_at_ms, retry_ms; /* of one that is to be read back */
+};
+
 struct scheduler {
     struct scheduler_setup setup;
     struct uuid_gen ids;
@@ -92,6 +101,7 @@ struct scheduler {
     size_t room;     /* how many may be held; 0: the slots */
 
     struct claim *claiming; /* NULL: none in flight */
+    struct retaking retaking;
     int64_t retry_at_ms, retry_ms, last_claim_ms, polled_ms;
     int64_t slowest_ms, window_ms;
     int64_t
@@ -101,6 +111,9 @@ struct scheduler {
 };
 
 void claim_unref(struct claim *c);
+void claim_read_back(struct claim *c, void (*done)(struct op *op)); /* when it is submitted anew: it waits */
+void scheduler_arm(struct scheduler *s, struct claim *c, const struct tasks *tasks); /* what it brought */
+void scheduler_refused(struct scheduler *s, const struct op *op); /* told on, if that is what it says */
 
 /* Off the wheel for good: the queue's, or whoever's settles it. The last one of a claim hands it over. */
 void scheduler_disarm(struct scheduler *s, struct armed *a);
@@ -117,6 +130,9 @@ void scheduler_claim(struct scheduler *s);
 bool scheduler_may_claim(struct scheduler *s);
 enum lanes_wish scheduler_wish(const struct scheduler *s);
 void scheduler_measure_claim(struct scheduler *s); /* after it was answered: now the time is known */
+
+int64_t scheduler_retake_step(struct scheduler *s); /* when to call again */
+void scheduler_disown_retake(struct scheduler *s);
 
 struct held *scheduler_find_held(const struct scheduler *s, struct uuid id, int64_t fence);
 void scheduler_held_free(struct scheduler *s, struct held *h);

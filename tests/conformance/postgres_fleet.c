@@ -140,6 +140,110 @@ static void who_hands_and_who_settles_go_on_together(void **state)
     store_free(other);
 }
 
+/* ---- claiming anew ---- */
+
+enum { RETAKEN = 40, ROUNDS = 15 };
+
+static void forget_arenas(struct world *w)
+{
+    for (size_t i = 0; i < w->arena_count; i++)
+        arena_release(&w->arenas[i]);
+    w->arena_count = 0;
+}
+
+/* Of one node, in several claims. */
+static void claim_some(struct world *w, struct uuid node, struct task ret[RETAKEN])
+{
+    for (int i = 0; i < RETAKEN; i++)
+        ret[i] = some_task(w);
+    insert(w, ret, RETAKEN);
+    for (size_t n = 0; n < RETAKEN;) {
+        struct lane_quota lane = { some_lane(), 7 };
+        struct op_claim op = claim_of(w, &lane, 1);
+        op.node = node;
+        assert_ok(world_apply(w, &op.op), &op.op.error);
+        for (size_t i = 0; i < op.ret.n; i++)
+            ret[n++] = op.ret.v[i];
+        assert_true(op.ret.n > 0);
+    }
+}
+
+static struct op_retake retake_of(struct world *w, struct uuid node, const struct delivery_name v[RETAKEN])
+{
+    return (struct op_retake){
+        .op.kind = OP_RETAKE, .claim = fresh_id(w), .node = node, .v = v, .n = RETAKEN, .max_bytes = 10000
+    };
+}
+
+/* Two that take themselves for the leader; they name the same tasks, and not in the same order. */
+static void two_that_claim_the_same_anew_take_each_once(void **state)
+{
+    struct world *w = *state;
+    struct store *other = another_node();
+    struct uuid nodes[] = { fresh_id(w), fresh_id(w) };
+    beat(w, nodes[0]);
+    beat(w, nodes[1]);
+    for (int round = 0; round < ROUNDS; round++) {
+        struct task tasks[RETAKEN];
+        struct delivery_name names[2][RETAKEN];
+        struct call a, b;
+        claim_some(w, nodes[0], tasks);
+        for (int i = 0; i < RETAKEN; i++)
+            names[0][i] = names[1][RETAKEN - 1 - i] = (struct delivery_name){ tasks[i].id, tasks[i].fence };
+        struct op_retake x = retake_of(w, nodes[0], names[0]), y = retake_of(w, nodes[1], names[1]);
+        start(&a, w->store, &x.op);
+        start(&b, other, &y.op);
+        assert_int_equal(finish(&a), ERR_OK);
+        assert_int_equal(finish(&b), ERR_OK);
+        assert_int_equal(x.ret.n + y.ret.n, RETAKEN);
+        for (int i = 0; i < RETAKEN; i++)
+            assert_true(runs(w, tasks[i].id, tasks[i].fence + 1));
+        arena_release(&x.op.arena);
+        arena_release(&y.op.arena);
+        forget_arenas(w);
+    }
+    assert_int_equal(postgres_number(url, "SELECT sum(held) FROM claims"), RETAKEN * ROUNDS);
+    store_free(other);
+}
+
+/* A result that comes at that moment counts, or its task runs once more: never both. */
+static void who_claims_anew_and_who_settles_agree(void **state)
+{
+    struct world *w = *state;
+    struct store *other = another_node();
+    struct uuid node = fresh_id(w);
+    int64_t left = 0;
+    beat(w, node);
+    for (int round = 0; round < ROUNDS; round++) {
+        struct task tasks[RETAKEN];
+        struct delivery_name names[RETAKEN];
+        struct settlement done[RETAKEN];
+        struct call a, b;
+        size_t settled = 0;
+        claim_some(w, node, tasks);
+        for (int i = 0; i < RETAKEN; i++) {
+            names[RETAKEN - 1 - i] = (struct delivery_name){ tasks[i].id, tasks[i].fence };
+            done[i] = settlement_of(&tasks[i], TASK_COMPLETED);
+        }
+        struct op_retake retake = retake_of(w, node, names);
+        struct op_settle settle = { .op.kind = OP_SETTLE, .v = done, .n = RETAKEN / 2, .now_ms = NOW };
+        start(&a, other, &settle.op);
+        start(&b, w->store, &retake.op);
+        assert_int_equal(finish(&a), ERR_OK);
+        assert_int_equal(finish(&b), ERR_OK);
+        for (size_t i = 0; i < settle.n; i++)
+            settled += !done[i].stale;
+        assert_int_equal(retake.ret.n + settled, RETAKEN);
+        left += (int64_t)retake.ret.n;
+        arena_release(&retake.op.arena);
+        arena_release(&settle.op.arena);
+        forget_arenas(w);
+    }
+    assert_int_equal(postgres_number(url, "SELECT sum(held) FROM claims"), left);
+    assert_int_equal(postgres_number(url, "SELECT count(*) FROM tasks WHERE state = 3"), left);
+    store_free(other);
+}
+
 /* ---- what was settled for others ---- */
 
 struct ear {
@@ -246,6 +350,8 @@ int main(void)
         store_test(keeping_does_not_wait_for_who_only_reads_the_task),
         store_test(what_is_handed_while_its_node_is_buried_is_one_or_the_other),
         store_test(who_hands_and_who_settles_go_on_together),
+        store_test(two_that_claim_the_same_anew_take_each_once),
+        store_test(who_claims_anew_and_who_settles_agree),
         store_test(others_hear_which_tasks_were_settled_and_one_does_not_hear_itself),
         store_test(the_step_goes_down_and_up_with_data_in_place),
     };

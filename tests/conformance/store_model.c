@@ -110,8 +110,8 @@ static void print_tally(const struct tally *t)
         t->blocked, t->skipped, t->cancelled, t->replaced, t->woken, t->suspects, t->deduped);
     printf("# nodes: %zu buried, %zu beats of dead ones, %zu tokens, %zu places, %zu wishes, %zu held\n", t->buried,
            t->nodes_dead, t->tokens, t->places, t->wishes, t->held);
-    printf("# fleet: %zu handed, %zu running, %zu leased, %zu kept, %zu to end, %zu over\n", t->handed, t->running,
-           t->leased, t->kept, t->ended, t->leases_over);
+    printf("# fleet: %zu handed, %zu running, %zu retaken, %zu leased, %zu kept, %zu to end, %zu over\n", t->handed,
+           t->running, t->retaken, t->leased, t->kept, t->ended, t->leases_over);
 }
 
 static void add_tally(struct tally *sum, const struct tally *t)
@@ -217,8 +217,9 @@ static void random_sequences_of_operations_give_equal_answers(void **state)
                 sum.refused[OP_PUT] > 120);
     assert_true(sum.buried > 20 && sum.nodes_dead > 20 && sum.tokens > 300 && sum.places > 300 && sum.wishes > 40 &&
                 sum.held > 100 && sum.refused[OP_CLAIM] > 60 && sum.refused[OP_WISH] > 20);
-    assert_true(sum.handed > 100 && sum.running > 300 && sum.leased > 200 && sum.kept > 100 && sum.ended > 5 &&
-                sum.leases_over > 60 && sum.refused[OP_HAND] > 20);
+    assert_true(sum.handed > 100 && sum.running > 300 && sum.retaken > 200 && sum.refused[OP_RETAKE] > 20 &&
+                sum.leased > 200 && sum.kept > 100 && sum.ended > 5 && sum.leases_over > 60 &&
+                sum.refused[OP_HAND] > 20);
 }
 
 /* ---- planted bugs ---- */
@@ -503,6 +504,8 @@ static void planted_bugs_are_noticed(void **state)
         BUG(helps_a_millisecond_early),
         BUG(knows_no_partitions_of_recurring_tasks),
         BUG(hands_nothing),
+        BUG(retakes_under_any_fence),
+        BUG(retakes_what_is_large),
         BUG(hands_in_no_epoch),
         BUG(leases_a_millisecond_too_long),
         BUG(keeps_leases_of_any_fence),

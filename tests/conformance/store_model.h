@@ -28,6 +28,7 @@ union any_op {
     struct op_hand hand;
     struct op_handed handed;
     struct op_running running;
+    struct op_retake retake;
     struct op_keep keep;
     struct op_leases_over leases_over;
     struct op_worker worker;
@@ -54,6 +55,7 @@ struct tally {
     X(held)                                                                                                            \
     X(handed)                                                                                                          \
     X(running)                                                                                                         \
+    X(retaken)                                                                                                         \
     X(leased)                                                                                                          \
     X(kept)                                                                                                            \
     X(ended)                                                                                                           \
@@ -125,6 +127,7 @@ const struct lease_terms *model_terms(struct model *m); /* NULL: no lease, mostl
 void model_make_hand(struct model *m, union any_op *ret);
 void model_make_handed(struct model *m, union any_op *ret);
 void model_make_running(struct model *m, union any_op *ret);
+void model_make_retake(struct model *m, union any_op *ret);
 void model_make_keep(struct model *m, union any_op *ret);
 void model_make_leases_over(struct model *m, union any_op *ret);
 void model_make_worker(struct model *m, union any_op *ret);
@@ -137,8 +140,8 @@ bool same_fleet(struct model *m, struct reader *a, struct reader *b, char why[WH
 
 /* Spoils an operation on its way in; true: it does not even arrive. */
 typedef bool spoil_fn(struct op *op, struct prng *random);
-spoil_fn hands_nothing, hands_in_no_epoch, leases_a_millisecond_too_long, keeps_leases_of_any_fence,
-    leases_what_nodes_claim, hears_half_of_the_workers;
+spoil_fn hands_nothing, hands_in_no_epoch, retakes_under_any_fence, retakes_what_is_large,
+    leases_a_millisecond_too_long, keeps_leases_of_any_fence, leases_what_nodes_claim, hears_half_of_the_workers;
 
 /* Who held which slot when it was looked last. */
 struct held {

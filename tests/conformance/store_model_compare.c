@@ -119,6 +119,7 @@ static bool same_answers(const union any_op *a, const union any_op *b, char why[
         return same_tasks("handed", &a->handed.ret, &b->handed.ret, why) && same_epochs(&a->handed, &b->handed, why) &&
                number_same("more handed", a->handed.ret_more, b->handed.ret_more);
     case OP_RUNNING: return same_running(&a->running, &b->running, why);
+    case OP_RETAKE: return same_set("retaken", &a->retake.ret, &b->retake.ret, why);
     case OP_KEEP: return same_keeps(&a->keep, &b->keep, why);
     case OP_LEASES_OVER:
         return same_tasks("leases over", &a->leases_over.ret, &b->leases_over.ret, why) &&

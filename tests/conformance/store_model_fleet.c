@@ -72,6 +72,27 @@ void model_make_running(struct model *m, union any_op *op)
     op->running = (struct op_running){ .op.kind = OP_RUNNING, .v = v, .n = n, .ret = arena_array(&m->arena, bool, n) };
 }
 
+/* Some of them have more bytes than it may take, some are wished back, some are over. */
+void model_make_retake(struct model *m, union any_op *op)
+{
+    size_t n = 0, max = 1 + below(m, 8);
+    struct delivery_name *v = arena_array(&m->arena, struct delivery_name, max);
+    for (size_t i = 0; i < max; i++) {
+        struct task t = some_running(m);
+        bool twice = false;
+        for (size_t j = 0; j < n; j++)
+            twice = twice || uuid_eq(v[j].id, t.id);
+        if (!twice)
+            v[n++] = (struct delivery_name){ t.id, t.fence };
+    }
+    op->retake = (struct op_retake){ .op.kind = OP_RETAKE,
+                                     .claim = uuid_next(&m->ids, m->now_ms),
+                                     .node = model_node(m),
+                                     .v = v,
+                                     .n = n,
+                                     .max_bytes = chance(m, 30) ? below(m, 30) : 1000 };
+}
+
 void model_make_keep(struct model *m, union any_op *op)
 {
     size_t n = 0, max = 1 + below(m, 4);
@@ -129,6 +150,8 @@ void model_count_fleet(struct tally *t, const union any_op *op)
 {
     if (op->op.kind == OP_HANDED)
         t->handed += op->handed.ret.n;
+    if (op->op.kind == OP_RETAKE && op->op.rc == ERR_OK)
+        t->retaken += op->retake.ret.n;
     if (op->op.kind == OP_LEASES_OVER)
         t->leases_over += op->leases_over.ret.n;
     for (size_t i = 0; op->op.kind == OP_RUNNING && i < op->running.n; i++)
@@ -214,6 +237,29 @@ bool hands_nothing(struct op *op, struct prng *random)
 {
     (void)random;
     return op->kind == OP_HAND;
+}
+
+bool retakes_under_any_fence(struct op *op, struct prng *random)
+{
+    (void)random;
+    static struct delivery_name names[64][8];
+    static size_t at;
+    struct op_retake *retake = container_of(op, struct op_retake, op);
+    if (op->kind != OP_RETAKE || retake->n > array_count(names[0]))
+        return false;
+    struct delivery_name *v = names[at++ % array_count(names)];
+    for (size_t i = 0; i < retake->n; i++)
+        v[i] = (struct delivery_name){ retake->v[i].id, max_of(retake->v[i].fence - 1, (int64_t)1) };
+    retake->v = v;
+    return false;
+}
+
+bool retakes_what_is_large(struct op *op, struct prng *random)
+{
+    (void)random;
+    if (op->kind == OP_RETAKE)
+        container_of(op, struct op_retake, op)->max_bytes = 1000;
+    return false;
 }
 
 bool hands_in_no_epoch(struct op *op, struct prng *random)

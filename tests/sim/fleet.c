@@ -196,15 +196,15 @@ static void crash_perhaps(struct sim_node *n)
         after_us(s, between(s, 0, SECOND_US / 30), node_crashes, n);
 }
 
-static void note_claim(struct sim_node *by, const struct op_claim *op)
+static void note_claim(struct sim_node *by, struct uuid claim, const struct tasks *tasks)
 {
     struct sim *s = by->sim;
     struct fleet_claim *c = xnew(*c);
-    *c = (struct fleet_claim){ .id = op->claim, .node = by, .life = by->life };
+    *c = (struct fleet_claim){ .id = claim, .node = by, .life = by->life };
     free(map_put(&s->fleet.claims, claim_key(&c->id), c));
-    for (size_t i = 0; i < op->ret.n; i++) {
+    for (size_t i = 0; i < tasks->n; i++) {
         struct claimed *x = xnew(*x);
-        *x = (struct claimed){ .id = { op->ret.v[i].id, op->ret.v[i].fence }, .claim = c };
+        *x = (struct claimed){ .id = { tasks->v[i].id, tasks->v[i].fence }, .claim = c };
         free(map_put(&s->fleet.claimed, doubt_key(&x->id), x));
     }
     crash_perhaps(by);
@@ -236,8 +236,12 @@ void fleet_applied(struct sim_node *by, const struct op *op)
     struct sim *s = by->sim;
     if (!is_fleet(s) || op->rc || s->ghost == by)
         return;
-    if (op->kind == OP_CLAIM && ((const struct op_claim *)op)->ret.n)
-        note_claim(by, (const struct op_claim *)op);
+    const struct op_claim *claim = (const struct op_claim *)op;
+    const struct op_retake *retake = (const struct op_retake *)op;
+    if (op->kind == OP_CLAIM && claim->ret.n)
+        note_claim(by, claim->claim, &claim->ret);
+    else if (op->kind == OP_RETAKE && retake->ret.n)
+        note_claim(by, retake->claim, &retake->ret);
     else if (op->kind == OP_HAND)
         note_handed(s, (const struct op_hand *)op);
     else if (op->kind == OP_SETTLE)

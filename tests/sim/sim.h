@@ -87,7 +87,7 @@ enum breach {
     X(LOST_PUSH, BREACH_LOST, "lost-push")              /* a push is confirmed and not done */                         \
     X(SURE, BREACH_TWO_RESULTS, "sure")                 /* what may be in the queue is taken for what is not */        \
     X(ACK_FIRST, BREACH_TWO_RESULTS, "ack-first")       /* a worker acknowledges before it publishes */                \
-    X(NOT_PASSED, BREACH_TWO_RESULTS, "not-passed")     /* what is missing is released before events have passed */    \
+    X(NOT_PASSED, BREACH_REPEATED, "not-passed")        /* what is missing is released before events have passed */    \
     X(HELD_FOREVER, BREACH_STUCK, "held-forever")       /* nobody says that others have settled */                     \
     X(NO_LAPSE, BREACH_LOST, "no-lapse")                /* a delivery of a dead worker never lapses */                 \
     X(REDELIVER, BREACH_TWO_RESULTS, "redeliver")       /* a queue delivers again what lapsed */                       \

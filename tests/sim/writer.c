@@ -59,29 +59,12 @@ static void fail(struct op *const *batch, size_t n, const char *why)
 }
 
 static const char *const op_names[] = {
-    [OP_INSERT] = "insert",
-    [OP_CLAIM] = "claim",
-    [OP_CLAIMED] = "claimed",
-    [OP_HELD] = "held",
-    [OP_SETTLE] = "settle",
-    [OP_RECURRING] = "recurring",
-    [OP_SPAWN] = "spawn",
-    [OP_PUT] = "put",
-    [OP_MISSED] = "missed",
-    [OP_KEY_PUT] = "key_put",
-    [OP_CATALOG] = "catalog",
-    [OP_LEASE] = "lease",
-    [OP_FORGET] = "forget",
-    [OP_BEAT] = "beat",
-    [OP_BURY] = "bury",
-    [OP_SHARE] = "share",
-    [OP_WISH] = "wish",
-    [OP_WISHES] = "wishes",
-    [OP_HAND] = "hand",
-    [OP_HANDED] = "handed",
-    [OP_RUNNING] = "running",
-    [OP_KEEP] = "keep",
-    [OP_LEASES_OVER] = "leases over",
+    [OP_INSERT] = "insert",   [OP_CLAIM] = "claim",         [OP_CLAIMED] = "claimed", [OP_HELD] = "held",
+    [OP_SETTLE] = "settle",   [OP_RECURRING] = "recurring", [OP_SPAWN] = "spawn",     [OP_PUT] = "put",
+    [OP_MISSED] = "missed",   [OP_KEY_PUT] = "key_put",     [OP_CATALOG] = "catalog", [OP_LEASE] = "lease",
+    [OP_FORGET] = "forget",   [OP_BEAT] = "beat",           [OP_BURY] = "bury",       [OP_SHARE] = "share",
+    [OP_WISH] = "wish",       [OP_WISHES] = "wishes",       [OP_HAND] = "hand",       [OP_HANDED] = "handed",
+    [OP_RUNNING] = "running", [OP_RETAKE] = "retake",       [OP_KEEP] = "keep",       [OP_LEASES_OVER] = "leases over",
     [OP_WORKER] = "worker",
 };
 
@@ -100,6 +83,10 @@ static void trace_op(const struct sim_node *n, const struct op *op, const char *
             trace(s, "  claimed %s fence %lld due %lld", short_id(c->ret.v[i].id), (long long)c->ret.v[i].fence,
                   (long long)c->ret.v[i].due_ms);
         trace(s, "  next due %lld", (long long)c->ret_next_due_ms);
+    } else if (op->kind == OP_RETAKE) {
+        const struct op_retake *x = (const struct op_retake *)op;
+        for (size_t i = 0; i < x->ret.n; i++)
+            trace(s, "  took %s fence %lld", short_id(x->ret.v[i].id), (long long)x->ret.v[i].fence);
     } else if (op->kind == OP_SETTLE) {
         const struct op_settle *x = (const struct op_settle *)op;
         for (size_t i = 0; i < x->n; i++)
@@ -258,6 +245,7 @@ static void answer_ghost(struct op *op)
         ((struct op_claim *)op)->ret_next_due_ms = INT64_MAX;
         break;
     case OP_CLAIMED: ((struct op_claimed *)op)->ret.n = 0; break;
+    case OP_RETAKE: ((struct op_retake *)op)->ret.n = 0; break;
     case OP_HELD: ((struct op_held *)op)->ret.n = 0; break;
     case OP_RECURRING:
         ((struct op_recurring *)op)->ret.n = 0;
