@@ -278,11 +278,15 @@ static void tls_is_spoken_with_who_can_prove_it_is_the_one(void **state)
 }
 
 #define classic_test(f) cmocka_unit_test_setup_teardown(f, world_open_classic, world_close)
-static const struct CMUnitTest tests[] = {
-    amqp_test(what_waits_survives_a_restart_and_what_ran_lapses_once),
+static const struct CMUnitTest crashes[] = {
     amqp_test(what_a_crash_interrupted_is_all_there),
     amqp_test(what_was_pushed_to_a_queue_that_a_crash_may_have_undone_lapses),
     amqp_test(what_was_pushed_to_a_new_queue_is_kept_no_longer_than_it_may_be_undone),
+};
+const struct test_list crash_tests = { crashes, array_count(crashes) };
+
+static const struct CMUnitTest tests[] = {
+    amqp_test(what_waits_survives_a_restart_and_what_ran_lapses_once),
     amqp_test(a_closed_connection_is_a_lapse),
     classic_test(a_classic_queue_lapses_too),
     amqp_test(a_broker_short_of_memory_refuses_at_once_and_workers_go_on),
