@@ -100,7 +100,9 @@ def test_the_rate_of_a_queue_is_kept_by_all_nodes_together(cluster, receiver, co
     worst = max((j - i + 1) - (burst + rate * (times[j] - times[i] + SLACK_MS) / 1000) for i in range(count) for j in range(i, count))
     span_s = (times[-1] - times[0]) / 1000
     counts(f"a queue of {rate} a second (burst {burst}) on three nodes: {count} calls in {span_s:.2f} s, {(count - burst) / rate:.2f} s at best")
-    assert worst <= 1, f"{worst:.1f} calls too many"
+    # What a node took and could not use yet, because it waited for its turn on a busy machine, comes on top of what flows then (QUEUES.md): a
+    # slice of each but the one that goes on. Nodes that kept a rate each would be a hundred over.
+    assert worst <= 1 + (len(cluster.nodes) - 1) * burst, f"{worst:.1f} calls too many"
     assert span_s < 2.5 * (count - burst) / rate, "tokens lie idle"
 
 
