@@ -322,13 +322,8 @@ enum err sqlite_claim(struct store_sqlite *s, struct op *base)
 {
     struct op_claim *op = (struct op_claim *)base;
     struct error *e = &base->error;
-    bool exists, known, dead;
-    if (node_look(s, &op->node, &known, &dead, e) || claim_exists(s, &op->claim, &exists, e))
+    if (claim_may_be_made(s, &op->claim, &op->node, e))
         return e->code;
-    if (dead)
-        return node_is_dead(e);
-    if (exists)
-        return error_set(e, ERR_CONFLICT, "this claim was made before");
     if (far_before_claim(s, op->now_ms, op->until_ms, e))
         return e->code;
     struct claiming c = { .op = op,

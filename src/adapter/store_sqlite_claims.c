@@ -31,7 +31,7 @@ enum err claim_leave(struct store_sqlite *s, struct uuid claim, int64_t n, struc
     return conn_run(&s->conn, st, e);
 }
 
-enum err claim_exists(struct store_sqlite *s, const struct uuid *claim, bool *ret, struct error *e)
+static enum err claim_exists(struct store_sqlite *s, const struct uuid *claim, bool *ret, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_CLAIM_EXISTS);
     (void)bind_uuid(st, 1, claim);
@@ -39,6 +39,16 @@ enum err claim_exists(struct store_sqlite *s, const struct uuid *claim, bool *re
         return e->code;
     sqlite3_reset(st);
     return ERR_OK;
+}
+
+enum err claim_may_be_made(struct store_sqlite *s, const struct uuid *claim, const struct uuid *node, struct error *e)
+{
+    bool exists, known, dead;
+    if (node_look(s, node, &known, &dead, e) || claim_exists(s, claim, &exists, e))
+        return e->code;
+    if (dead)
+        return node_is_dead(e);
+    return exists ? error_set(e, ERR_CONFLICT, "this claim was made before") : ERR_OK;
 }
 
 enum err claim_insert(struct store_sqlite *s, const struct uuid *claim, const struct uuid *node, enum claim_hold hold,
@@ -347,14 +357,9 @@ enum err sqlite_retake(struct store_sqlite *s, struct op *base)
     struct op_retake *op = (struct op_retake *)base;
     struct error *e = &base->error;
     struct tasks taken;
-    bool exists, known, dead;
     size_t n = 0;
-    if (node_look(s, &op->node, &known, &dead, e) || claim_exists(s, &op->claim, &exists, e))
+    if (claim_may_be_made(s, &op->claim, &op->node, e))
         return e->code;
-    if (dead)
-        return node_is_dead(e);
-    if (exists)
-        return error_set(e, ERR_CONFLICT, "this claim was made before");
     for (size_t i = 0; i < op->n; i++)
         if (read_retaken(s, op, &op->v[i], &n, &base->arena, e))
             return e->code;

@@ -339,7 +339,9 @@ enum err replace_task(struct store_sqlite *s, const struct guards *old, const st
 enum err delete_task(struct store_sqlite *s, int64_t rid, struct error *e) must_use; /* its count is the caller's */
 /* The number of a lane, made when it is the first use. */
 enum err lane_number(struct store_sqlite *s, struct lane lane, int pool, int64_t *ret, struct error *e) must_use;
-enum err claim_exists(struct store_sqlite *s, const struct uuid *claim, bool *ret, struct error *e) must_use;
+/* By a node that is not marked dead, and under an id that is new: else ERR_CONFLICT. */
+enum err claim_may_be_made(struct store_sqlite *s, const struct uuid *claim, const struct uuid *node,
+                           struct error *e) must_use;
 /* Of the first n of the scratch, whose rids are not to be used any more. */
 enum err claim_insert(struct store_sqlite *s, const struct uuid *claim, const struct uuid *node, enum claim_hold hold,
                       size_t n, struct error *e) must_use;

@@ -56,28 +56,27 @@ static void failed(struct scheduler *s, struct claim *c)
     claim_read_back(c, read_back);
 }
 
-static void read_back(struct op *op)
+static void answered(struct claim *c, const struct tasks *taken)
 {
-    struct claim *c = container_of(op, struct claim, op);
     struct scheduler *s = c->scheduler;
     if (c->disowned)
         finish_with_none(s);
-    else if (op->rc)
+    else if (c->op.rc)
         failed(s, c);
     else
-        finish(s, &c->readback.ret);
+        finish(s, taken);
+}
+
+static void read_back(struct op *op)
+{
+    struct claim *c = container_of(op, struct claim, op);
+    answered(c, &c->readback.ret);
 }
 
 static void retaken(struct op *op)
 {
     struct claim *c = container_of(op, struct claim, op);
-    struct scheduler *s = c->scheduler;
-    if (c->disowned)
-        finish_with_none(s);
-    else if (op->rc)
-        failed(s, c);
-    else
-        finish(s, &c->retake.ret);
+    answered(c, &c->retake.ret);
 }
 
 bool scheduler_retake(struct scheduler *s, const struct scheduler_retake *r)

@@ -24,8 +24,19 @@ static inline void in_a_fleet(struct node_setup *setup)
     setup->tell = tell;
 }
 
-/* All that is asked of the store and the courier is answered, but what waits for something. */
-static inline void rest(struct world *w)
+static void (*see_op)(const struct op *op); /* each that was applied, before it is done; NULL: nobody */
+
+static inline bool is_pending(const struct world *w, enum op_kind kind)
+{
+    list_each (&w->pending, link)
+        if (container_of(link, struct op, link)->kind == kind)
+            return true;
+    return false;
+}
+
+/* All that is asked of the store and the courier is answered, but what waits for something, up to the next operation of that kind, which
+ * is for the test to answer; whether there is one. */
+static inline bool rest_until(struct world *w, enum op_kind kind)
 {
     bool some = true;
     hand.now_ms = w->now_ms;
@@ -34,13 +45,23 @@ static inline void rest(struct world *w)
         some = carry_all(&hand);
         if (find_errand(&hand, ERRAND_POLL) && events_depth(hand.events))
             carry(&hand, ERRAND_POLL), some = true;
+        if (is_pending(w, kind))
+            return true;
         if (list_empty(&w->pending))
             continue;
-        struct op *op = container_of(list_pop(&w->pending), struct op, link);
+        struct op *op = first_op(w);
         apply_op(w, op);
+        if (see_op)
+            see_op(op);
         op->done(op);
         some = true;
     }
+    return false;
+}
+
+static inline void rest(struct world *w)
+{
+    (void)rest_until(w, (enum op_kind)OP_KINDS);
 }
 
 static inline void rest_at(struct world *w, int64_t now_ms)

@@ -103,11 +103,21 @@ static inline void apply_op(struct world *w, struct op *op)
     assert_ok(store_apply(w->store, &op, 1, &e), &e);
 }
 
-static inline void answer(struct world *w, enum op_kind kind)
+static inline void answer_op(struct world *w, struct op *op)
 {
-    struct op *op = next_op(w, kind);
     apply_op(w, op);
     op->done(op);
+}
+
+static inline void answer(struct world *w, enum op_kind kind)
+{
+    answer_op(w, next_op(w, kind));
+}
+
+/* The one that was submitted first; there is one. */
+static inline struct op *first_op(struct world *w)
+{
+    return container_of(list_pop(&w->pending), struct op, link);
 }
 
 static inline void start_node(struct world *w)

@@ -153,18 +153,25 @@ static void what_lapsed_is_acknowledged_after_the_commit_and_not_before(void **s
     assert_false(knows(&t[0]) || knows(&t[1]));
 }
 
-/* It ended and its worker died before it could acknowledge it; whoever applies outcomes is behind. */
-static void nothing_is_settled_before_all_is_applied_that_was_published_before(void **state)
+/* It was published that it ended, and nobody has applied that; it was found to have lapsed, and the mark is set. */
+static struct task ended_and_lapsed_at(int64_t at_ms)
 {
-    (void)state;
     struct task t = queued_task(1);
-    int64_t at_ms = NOW + VISIBLE_MS;
     lose(&t, 1);
     publish(&t);
     step_at(at_ms);
     carry(&hand, ERRAND_LAPSED);
     step_at(at_ms);
     carry(&hand, ERRAND_MARK);
+    return t;
+}
+
+/* It ended and its worker died before it could acknowledge it; whoever applies outcomes is behind. */
+static void nothing_is_settled_before_all_is_applied_that_was_published_before(void **state)
+{
+    (void)state;
+    int64_t at_ms = NOW + VISIBLE_MS;
+    struct task t = ended_and_lapsed_at(at_ms);
     for (int i = 0; i < 100; i++) {
         int64_t next_ms = step_at(at_ms);
         carry(&hand, ERRAND_PASSED);
@@ -214,14 +221,8 @@ static void while_events_are_away_what_lapsed_waits(void **state)
 static void a_mark_that_never_passes_is_given_up_for_another(void **state)
 {
     (void)state;
-    struct task t = queued_task(1);
     int64_t at_ms = NOW + VISIBLE_MS;
-    lose(&t, 1);
-    publish(&t);
-    step_at(at_ms);
-    carry(&hand, ERRAND_LAPSED);
-    step_at(at_ms);
-    carry(&hand, ERRAND_MARK);
+    struct task t = ended_and_lapsed_at(at_ms);
     for (step_at(at_ms); find_errand(&hand, ERRAND_PASSED); step_at(at_ms)) {
         carry(&hand, ERRAND_PASSED);
         at_ms = step_at(at_ms);

@@ -308,11 +308,8 @@ static void the_queue_is_down_until(struct world *w, int64_t end_ms)
         for (size_t i = 0; i < array_count(kinds); i++)
             while (find_errand(&hand, kinds[i]))
                 refuse(&hand, kinds[i], false);
-        for (; !list_empty(&w->pending); step_at(w, w->now_ms)) {
-            struct op *op = container_of(list_pop(&w->pending), struct op, link);
-            apply_op(w, op);
-            op->done(op);
-        }
+        for (; !list_empty(&w->pending); step_at(w, w->now_ms))
+            answer_op(w, first_op(w));
         step_at(w, w->now_ms + 20);
     }
 }

@@ -10,28 +10,12 @@ static void count(const struct op *op)
     claims += op->kind == OP_CLAIM && ((const struct op_claim *)op)->ret.n > 0;
 }
 
-/* As `rest`, up to the next operation of that kind, which is for the test to answer; whether there is one. */
-static bool rest_until(struct world *w, enum op_kind kind)
+static bool counted_until(struct world *w, enum op_kind kind)
 {
-    bool some = true;
-    hand.now_ms = w->now_ms;
-    for (int i = 0; i < 500 && some; i++) {
-        step_at(w, w->now_ms);
-        some = carry_all(&hand);
-        if (find_errand(&hand, ERRAND_POLL) && events_depth(hand.events))
-            carry(&hand, ERRAND_POLL), some = true;
-        list_each (&w->pending, link)
-            if (container_of(link, struct op, link)->kind == kind)
-                return true;
-        if (list_empty(&w->pending))
-            continue;
-        struct op *op = container_of(list_pop(&w->pending), struct op, link);
-        apply_op(w, op);
-        count(op);
-        op->done(op);
-        some = true;
-    }
-    return false;
+    see_op = count;
+    bool found = rest_until(w, kind);
+    see_op = NULL;
+    return found;
 }
 
 static void wipe(void)
@@ -49,7 +33,7 @@ static bool rebuild_until(struct world *w, enum op_kind kind)
 {
     for (int i = 0; i < 20; i++) {
         w->now_ms += 200;
-        if (rest_until(w, kind))
+        if (counted_until(w, kind))
             return true;
     }
     return false;
@@ -237,9 +221,9 @@ static void one_whose_answer_was_lost_is_read_back(void **state)
     wipe();
     assert_true(rebuild_until(w, OP_RETAKE));
     deny(w, OP_RETAKE, true);
-    assert_false(rest_until(w, OP_CLAIMED));
+    assert_false(counted_until(w, OP_CLAIMED));
     w->now_ms += 100;
-    assert_true(rest_until(w, OP_CLAIMED));
+    assert_true(counted_until(w, OP_CLAIMED));
     deny(w, OP_CLAIMED, false);
     rebuild(w);
     assert_true(retakes == 0 && settles == 0 && claims == 0);
@@ -289,7 +273,7 @@ static void who_goes_meanwhile_gives_it_back(void **state)
     wipe();
     assert_true(rebuild_until(w, OP_RETAKE));
     node_drain(w->node);
-    rest_until(w, OP_RETAKE);
+    counted_until(w, OP_RETAKE);
     answer(w, OP_RETAKE);
     rest(w);
     assert_int_equal(state_of(w, t.id), TASK_SCHEDULED);
