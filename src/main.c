@@ -2,9 +2,9 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "adapter/clock_system.h"
-#include "adapter/zoneinfo_system.h"
 #include "cli/cli.h"
+#include "platform/clock_system.h"
+#include "platform/zoneinfo_system.h"
 
 int main(int argc, char **argv)
 {

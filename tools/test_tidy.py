@@ -39,31 +39,33 @@ def test_a_sound_tree_is_let_be(tree):
     assert tree({
         "src/base/a.h": "#pragma once\n/* base/a.h - a thing. */\n#include <stdint.h>\n",
         "src/core/b.c": '#include "base/a.h"\n\n#include <assert.h>\n\nint b(int x)\n{\n    assert(x == 1);\n    return x;\n}\n',
-        "src/main.c": '#include "cli/x.h"\n#include "adapter/y.h"\n#include <pthread.h>\n',
+        "src/main.c": '#include "cli/x.h"\n#include "platform/y.h"\n#include <pthread.h>\n',
     }) == []
 
 
 BREACHES = {
-    "core_includes_adapter": ("src/core/a.c", '#include "adapter/store_sqlite.h"\n', 1, "core includes adapter/store_sqlite.h"),
-    "base_includes_core": ("src/base/a.c", '\n#include "core/tz.h"\n', 2, "base includes core/tz.h"),
-    "port_includes_role": ("src/port/a.c", '#include "role/worker.h"\n', 1, "port includes role/worker.h"),
-    "role_includes_adapter": ("src/role/a.c", '#include "adapter/x.h"\n', 1, "role includes adapter/x.h"),
-    "http_includes_cli": ("src/http/a.c", '#include "cli/x.h"\n', 1, "http includes cli/x.h"),
-    "adapter_includes_another": ("src/adapter/store_sqlite.c", '#include "adapter/store_memory.h"\n', 1,
-                                 "adapter store_sqlite includes adapter/store_memory.h"),
-    "include_with_blanks": ("src/core/a.c", '  #  include  "role/x.h"\n', 1, "core includes role/x.h"),
+    "core_includes_adapter": ("src/core/a.c", '#include "store/sqlite/store_sqlite.h"\n', 1, "core includes store/sqlite/store_sqlite.h"),
+    "base_includes_core": ("src/base/a.c", '\n#include "core/time/tz.h"\n', 2, "base includes core/time/tz.h"),
+    "port_includes_node": ("src/port/a.c", '#include "node/worker/worker.h"\n', 1, "port includes node/worker/worker.h"),
+    "node_includes_adapter": ("src/node/scheduler/a.c", '#include "store/sqlite/x.h"\n', 1, "node includes store/sqlite/x.h"),
+    "api_includes_cli": ("src/api/server/a.c", '#include "cli/x.h"\n', 1, "api includes cli/x.h"),
+    "adapter_includes_another": ("src/store/sqlite/a.c", '#include "store/postgres/x.h"\n', 1, "store/sqlite includes store/postgres/x.h"),
+    "queue_includes_another_broker": ("src/queue/redis/a.c", '#include "broker/amqp/link.h"\n', 1, "queue/redis includes broker/amqp/link.h"),
+    "framework_includes_command": ("src/cli/a.c", '#include "cli/command/add.h"\n', 1, "cli includes cli/command/add.h"),
+    "src_includes_model": ("src/store/sqlite/a.c", '#include "model/store_memory.h"\n', 1, "names no layer"),
+    "include_with_blanks": ("src/core/a.c", '  #  include  "node/x.h"\n', 1, "core includes node/x.h"),
     "include_without_layer": ("src/base/a.c", '#include "str.h"\n', 1, 'include "str.h" names no layer'),
     "include_upwards": ("src/base/a.c", '#include "../core/tz.h"\n', 1, "names no layer"),
     "unknown_layer": ("src/util/a.c", "int a;\n", 1, "'util' is no layer"),
     "clock_header_in_core": ("src/core/a.c", "#include <time.h>\n", 1, "<time.h> does not belong here"),
     "threads_in_base": ("src/base/a.c", "#include <pthread.h>\n", 1, "<pthread.h> does not belong here"),
     "threads_in_core": ("src/core/a.c", "#include <threads.h>\n", 1, "<threads.h> does not belong here"),
-    "jansson_outside_its_door": ("src/http/a.c", "#include <jansson.h>\n", 1, "<jansson.h> does not belong here"),
+    "jansson_outside_its_door": ("src/api/server/a.c", "#include <jansson.h>\n", 1, "<jansson.h> does not belong here"),
     "jansson_in_another_base_file": ("src/base/a.c", "#include <jansson.h>\n", 1, "<jansson.h> does not belong here"),
     "sockets_in_core": ("src/core/a.c", "#include <sys/socket.h>\n", 1, "core includes <sys/socket.h>"),
     "unistd_in_base": ("src/base/a.c", "#include <unistd.h>\n", 1, "<unistd.h> does not belong here"),
-    "client_library_in_role": ("src/role/a.c", "#include <sqlite3.h>\n", 1, "<sqlite3.h> does not belong here"),
-    "openssl_outside_its_door": ("src/adapter/a.c", "#include <openssl/evp.h>\n", 1, "<openssl/evp.h> does not belong here"),
+    "client_library_in_node": ("src/node/a.c", "#include <sqlite3.h>\n", 1, "<sqlite3.h> does not belong here"),
+    "openssl_outside_its_door": ("src/platform/a.c", "#include <openssl/evp.h>\n", 1, "<openssl/evp.h> does not belong here"),
     "signals_in_base": ("src/base/a.c", "#include <signal.h>\n", 1, "<signal.h> does not belong here"),
     "locale": ("src/cli/a.c", "#include <ctype.h>\n", 1, "<ctype.h> does not belong here"),
     "io_in_core": ("src/core/a.c", 'void a(void)\n{\n    fopen("x", "r");\n}\n', 3, "call of fopen"),
@@ -71,8 +73,8 @@ BREACHES = {
     "call_after_a_string_with_a_quote": ("src/cli/a.c", 'int a = f("\\"", \'"\', strcpy(b, c));\n', 1, "call of strcpy"),
     "call_after_a_comment": ("src/cli/a.c", "/* x\n */ int a = atoi (b); // y\n", 2, "call of atoi"),
     "call_of_another_files_static": ("src/core/a.c", "static int received;\nint a = recv(b);\n", 2, "call of recv"),
-    "clock_outside_its_adapter": ("src/adapter/store_x.c", "int a = clock_gettime(b, c);\n", 1, "call of clock_gettime"),
-    "log_in_adapter": ("src/adapter/store_x.c", 'void a(void) { log_warn("x"); }\n', 1, "call of log_warn"),
+    "clock_outside_its_adapter": ("src/store/sqlite/x.c", "int a = clock_gettime(b, c);\n", 1, "call of clock_gettime"),
+    "log_in_adapter": ("src/store/sqlite/x.c", 'void a(void) { log_warn("x"); }\n', 1, "call of log_warn"),
     "unsafe_call_in_a_test": ("tests/unit/test_a.c", "int a = rand();\n", 1, "call of rand"),
     "assert_increments": ("src/core/a.c", "void a(int x)\n{\n    assert(x++ > 0);\n}\n", 3, "assert with a side effect"),
     "assert_assigns": ("src/core/a.c", "int a = assert((x = f(1)));\n", 1, "assert with a side effect"),
@@ -111,7 +113,7 @@ NEAR_MISSES = {
     "in_a_comment": ("src/core/a.c", "/* strcpy(a, b); */\nint a; // time(NULL)\n"),
     "in_a_string": ("src/core/a.c", 'const char *a = "strcpy(a, b) // \\" time(NULL)";\n'),
     "in_a_continued_comment": ("src/core/a.c", "// x \\\n   time(NULL)\nint a;\n"),
-    "include_in_a_comment": ("src/core/a.c", '/*\n#include "role/x.h"\n*/\n'),
+    "include_in_a_comment": ("src/core/a.c", '/*\n#include "node/x.h"\n*/\n'),
     "verb_of_a_port": ("src/core/a.c", "int a = q->ops->read(q) + x.write(y);\n"),
     "vtable_member": ("src/port/a.c", "struct ops { int (*read)(int); };\n"),
     "longer_name": ("src/core/a.c", "int a = my_time(b) + time_of(c) + xmalloc(d);\n"),
@@ -124,10 +126,12 @@ NEAR_MISSES = {
     "fifty_lines": ("src/core/a.c", "int a(void)\n{\n" + "    b();\n" * 47 + "}\n"),
     "long_table": ("src/core/a.c", "static const int a[] = {\n" + "    1,\n" * 100 + "};\n"),
     "long_test": ("tests/unit/test_a.c", LONG),
-    "own_header_of_an_adapter": ("src/adapter/store_sqlite_claim.c", '#include "adapter/store_sqlite.h"\n'),
-    "jansson_behind_its_door": ("src/base/json_read.c", "#include <jansson.h>\n"),
-    "io_in_an_adapter": ("src/adapter/zoneinfo_system.c", "#include <fcntl.h>\nint a = open(b, c);\n"),
-    "clock_in_its_adapter": ("src/adapter/clock_system.c", "int a = clock_gettime(b, c);\n"),
+    "own_header_of_an_adapter": ("src/store/sqlite/claim.c", '#include "store/sqlite/store_sqlite.h"\n'),
+    "common_header_of_adapters": ("src/store/sqlite/claim.c", '#include "store/common/slots.h"\n'),
+    "command_includes_framework": ("src/cli/command/add.c", '#include "cli/cli.h"\n'),
+    "jansson_behind_its_door": ("src/base/json/json_read.c", "#include <jansson.h>\n"),
+    "io_in_an_adapter": ("src/platform/zoneinfo_system.c", "#include <fcntl.h>\nint a = open(b, c);\n"),
+    "clock_in_its_adapter": ("src/platform/clock_system.c", "int a = clock_gettime(b, c);\n"),
     "temporary_name": ("tests/unit/test_a.c", 'char a[] = "/tmp/x-XXXXXX";\n'),
     "route_with_that_word": ("docs/a.md", "POST /v1/tasks/wor" + "k/x and src/wor" + "k/y\n"),
     "line_break_of_markdown": ("docs/a.md", "a  \nb\n"),
@@ -148,7 +152,7 @@ CALL_NAMES = [(name, row) for row in tidy.CALLS for name in row[0].split()]
 @pytest.mark.parametrize("name,row", CALL_NAMES, ids=[name for name, _ in CALL_NAMES])
 def test_every_listed_call_is_caught_where_it_is_refused(tree, name, row):
     _, refused, excepted, remedy = row
-    places = [p + "planted.c" if p.count("/") > 1 else p + {"src/": "cli", "tests/": "unit"}[p] + "/planted.c" for p in refused]
+    places = [p + "planted.c" if p.count("/") > 1 else p + {"src/": "cli", "tests/": "unit"}[p] + "/planted.c" for p in refused if p not in excepted]
     found = tree({p: f"int a = {name}(1);\n" for p in places})
     assert {f for f in found if f"call of {name}; {remedy}" in f} == {f"{p}:1: call of {name}; {remedy}" for p in places}
     for p in excepted:
@@ -162,7 +166,8 @@ def test_every_layer_is_held_to_its_row(tree):
         place = "src/main.c" if layer == "main.c" else f"src/{layer}/planted.c"
         for other in set(tidy.LAYERS) - {"main.c"}:
             found = [f for f in tree({place: f'#include "{other}/planted.h"\n'}) if f.startswith(place)]
-            assert bool(found) == (other not in allowed), (layer, other, found)
+            may = other == layer or any(other == used or other.startswith(used + "/") for used in allowed)
+            assert bool(found) == (not may), (layer, other, found)
 
 
 def test_folder_without_readme_is_caught(tree, tmp_path):

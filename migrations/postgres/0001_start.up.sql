@@ -1,7 +1,7 @@
 -- Everything that a cluster keeps. Times are milliseconds since 1970 unless a name says otherwise; a number that names a state, kind or
--- target is the one of src/core/task.h. tenant_id 0 is Belfry's own. Texts are compared byte by byte (COLLATE "C"), as everywhere in Belfry.
+-- target is the one of src/core/task/task.h. tenant_id 0 is Belfry's own. Texts are compared byte by byte (COLLATE "C"), as everywhere in Belfry.
 
--- What is claimed from: see src/core/task.h. Pool 1 is never dispatched (WORKER, WORKFLOW), pool 2 are suspects. Lanes are never
+-- What is claimed from: see src/core/task/task.h. Pool 1 is never dispatched (WORKER, WORKFLOW), pool 2 are suspects. Lanes are never
 -- deleted: they are few, and a number once seen stays true.
 CREATE TABLE lanes (
     lane integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -14,7 +14,7 @@ CREATE TABLE lanes (
 
 -- A claim and a settle write each row anew: room is left for that in every page, and the dead ones are cleared away early.
 CREATE TABLE tasks (
-    part smallint NOT NULL, -- src/core/partition.h
+    part smallint NOT NULL, -- src/core/sharing/partition.h
     id uuid PRIMARY KEY,
     tenant_id integer NOT NULL,
     state smallint NOT NULL,
@@ -143,7 +143,7 @@ CREATE TABLE leases (
     until_ms bigint NOT NULL
 );
 
--- Who holds a slot; the key says whose (src/core/slot.h).
+-- Who holds a slot; the key says whose (src/core/sharing/slot.h).
 CREATE TABLE slots (
     tenant_id integer NOT NULL,
     key text COLLATE "C" NOT NULL,

@@ -38,7 +38,7 @@ CREATE TABLE workers (
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 100, autovacuum_vacuum_scale_factor = 0);
 
 -- Last, because these two keep others out until the step is done.
--- Who sees to a claim's tasks: 0 its node, 1 a queue, 2 who leased them (src/adapter/store_hold.h).
+-- Who sees to a claim's tasks: 0 its node, 1 a queue, 2 who leased them (src/store/common/claim_hold.h).
 ALTER TABLE claims ADD COLUMN hold smallint NOT NULL DEFAULT 0;
 CREATE INDEX claims_hold ON claims (hold, node) WHERE hold > 0;
 ALTER TABLE tasks ADD COLUMN needs text; -- JSON: labels and room that it needs of a worker; NULL: nothing in particular

@@ -1,7 +1,7 @@
 -- Tasks, their executions, and what the spine needs besides. Times are milliseconds since 1970 unless a name says otherwise;
--- ids are 16 bytes; a number that names a state, kind or target is the one of src/core/task.h. tenant_id 0 is Belfry's own.
+-- ids are 16 bytes; a number that names a state, kind or target is the one of src/core/task/task.h. tenant_id 0 is Belfry's own.
 
--- What is claimed from: see core/task.h. Tasks that are never dispatched (WORKER, WORKFLOW) have lanes apart, pool 1, so that a
+-- What is claimed from: see core/task/task.h. Tasks that are never dispatched (WORKER, WORKFLOW) have lanes apart, pool 1, so that a
 -- claim need not step over them. Lanes are never deleted: they are few, and a number once seen stays true.
 CREATE TABLE lanes (
     lane INTEGER PRIMARY KEY,

@@ -20,7 +20,7 @@ CREATE INDEX tasks_failed_at ON tasks ((resolved_ms > 0), failed_ms) WHERE faile
 -- What recurs: how many a tenant has, and which of them go by a calendar.
 CREATE INDEX tasks_calendar ON tasks (tenant_id, calendar, id) WHERE kind = 1 AND deleted = 0;
 
--- Who holds a slot; the key says whose (src/core/slot.h).
+-- Who holds a slot; the key says whose (src/core/sharing/slot.h).
 CREATE TABLE slots (
     tenant_id INTEGER NOT NULL,
     key TEXT NOT NULL,

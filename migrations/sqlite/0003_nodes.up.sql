@@ -12,7 +12,7 @@ CREATE TABLE nodes (
     doc TEXT
 ) WITHOUT ROWID;
 
--- Limits that hold for all nodes together: one bucket a key (src/core/bucket.h), and who holds how many places.
+-- Limits that hold for all nodes together: one bucket a key (src/core/sharing/bucket.h), and who holds how many places.
 CREATE TABLE shares (
     tenant_id INTEGER NOT NULL DEFAULT 0,
     key TEXT NOT NULL PRIMARY KEY,

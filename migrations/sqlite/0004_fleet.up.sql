@@ -12,7 +12,7 @@ UPDATE tasks SET lane = (SELECT n.lane FROM lanes AS l JOIN lanes AS n ON n.tena
                          WHERE l.lane = tasks.lane)
     WHERE lane IN (SELECT lane FROM lanes WHERE pool = 1) AND (target = 4 OR losses >= 2);
 
--- Who sees to a claim's tasks: 0 its node, 1 a queue, 2 who leased them (src/adapter/store_hold.h).
+-- Who sees to a claim's tasks: 0 its node, 1 a queue, 2 who leased them (src/store/common/claim_hold.h).
 ALTER TABLE claims ADD COLUMN hold INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX claims_hold ON claims (hold, node) WHERE hold > 0;
 

@@ -1,5 +1,5 @@
 -- Tasks that are due in days lie in the order in which they came, by the day they are due: a million of them at random times would each
--- touch another page of tasks_due. They come near before their day does. See src/adapter/store_sqlite_far.c.
+-- touch another page of tasks_due. They come near before their day does. See src/store/sqlite/far_due.c.
 
 ALTER TABLE tasks ADD COLUMN near INTEGER NOT NULL DEFAULT 0; -- 1: it was far and has come near
 DROP INDEX tasks_due;

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "base/jsonw.h"
+#include "base/json/jsonw.h"
 #include "base/rfc3339.h"
 
 static struct {

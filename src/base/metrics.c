@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "base/jsonw.h"
+#include "base/json/jsonw.h"
 
 enum metric_type { COUNTER, GAUGE, HISTOGRAM };
 

@@ -3,8 +3,7 @@
 #include <errno.h>
 
 #include "base/sentence.h"
-#include "cli/commands.h"
-#include "cli/options.h"
+#include "server/options.h"
 
 enum { HELP_MAX = 64 * 1024 };
 
@@ -181,9 +180,9 @@ int cli_main(struct cli *cli, int argc, char *const *argv)
     }
     struct str word = str_from(argv[1]);
     if (str_eq(word, S("--help")) || str_eq(word, S("-h")))
-        return check_output(cli, &command_help_, print_help(cli, NULL));
+        return check_output(cli, command_find(S("help")), print_help(cli, NULL));
     if (str_eq(word, S("--version")))
-        return run_command(cli, &command_version, argc - 2, argv + 2);
+        return run_command(cli, command_find(S("version")), argc - 2, argv + 2);
     const struct command *c = command_find(word);
     return c ? run_command(cli, c, argc - 2, argv + 2) : (int)command_unknown(cli, word);
 }

@@ -5,7 +5,7 @@
  * are fixed (API.md): scripts rely on them. */
 #include <stdio.h>
 
-#include "base/option.h"
+#include "base/option/option.h"
 #include "port/clock.h"
 #include "port/zoneinfo.h"
 

@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "base/uuid.h"
-#include "cli/options.h"
+#include "server/options.h"
 
 enum {
     TRIES = 3,

@@ -4,7 +4,7 @@
  * One connection, kept alive. A state-changing call carries an Idempotency-Key, so that it is safe to send it again, with
  * the same key, when the connection was lost before the answer came. What fails has been said on stderr when a function
  * here returns, and the exit code is what the command ends with. */
-#include "base/json.h"
+#include "base/json/json.h"
 #include "cli/cli.h"
 
 struct client;

@@ -1,7 +1,7 @@
 #pragma once
 /* cli/filter.h - which tasks are meant: options of a list, or "status=PAUSED,queue=mail", made into a query. */
-#include "base/jsonw.h"
-#include "base/option.h"
+#include "base/json/jsonw.h"
+#include "base/option/option.h"
 
 /* Filters as options, for a command that lists: --status, --queue, … */
 enum { FILTER_OPTION_COUNT = 8 };

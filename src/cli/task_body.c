@@ -4,9 +4,9 @@
 #include <stdlib.h>
 
 #include "base/duration.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/sentence.h"
-#include "cli/file.h"
+#include "platform/file.h"
 
 /* clang-format off */
 const struct option task_options[] = {

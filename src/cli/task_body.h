@@ -1,6 +1,6 @@
 #pragma once
 /* cli/task_body.h - what the options of `add` and `edit` say, as the JSON body of a task: one table from flag to field. */
-#include "base/jsonw.h"
+#include "base/json/jsonw.h"
 #include "cli/cli.h"
 
 enum { TASK_OPTION_COUNT = 32 };

@@ -2,7 +2,7 @@
 
 #include "base/duration.h"
 #include "cli/when.h"
-#include "core/cron.h"
+#include "core/time/cron.h"
 
 static void copy_cell(struct str text, char out[CELL_TEXT])
 {

@@ -2,7 +2,7 @@
 /* cli/verbs.h - commands about named things: belfry queue pause mail. The first word says what to do, the next ones with what.
  *
  * A command has a table of verbs; a row is all that a new one takes. Completion offers them from the command's `words`. */
-#include "base/jsonw.h"
+#include "base/json/jsonw.h"
 #include "cli/client.h"
 
 /* One command at work. */

@@ -1,7 +1,7 @@
 #pragma once
 /* cli/when.h - moments and spans as a person reads them: "in 5m", "3s ago", "2026-02-10 08:00:00Z", "Tue … CET". */
 #include "base/buf.h"
-#include "core/tz.h"
+#include "core/time/tz.h"
 
 enum { WHEN_TEXT = 64 };
 

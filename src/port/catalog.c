@@ -1,6 +1,6 @@
 #include "port/catalog.h"
 
-#include "base/json.h"
+#include "base/json/json.h"
 
 bool catalog_job_is_over(struct str doc)
 {

@@ -2,7 +2,7 @@
 /* port/catalog.h - what users set up besides tasks: few, small, named things, read often and changed seldom.
  *
  * One table for all of them: an entry is a tenant's, has a kind, a name and a version, and its content is a JSON text that
- * only its own module understands (core/queue_rules.h, http/calendars.c …). The operation (OP_CATALOG) and the readers are the
+ * only its own module understands (core/sharing/queue_rules.h, api/resource/calendars.c …). The operation (OP_CATALOG) and the readers are the
  * store's; an entry's version is its ETag. */
 #include "base/str.h"
 

@@ -1,6 +1,6 @@
 #include "port/event_message.h"
 
-#include "core/message.h"
+#include "core/target/message.h"
 
 /* A table; the formatter would make three lines of each row. */
 /* clang-format off */

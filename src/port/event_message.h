@@ -1,6 +1,6 @@
 #pragma once
 /* port/event_message.h - an event as topics, streams and queues carry it: versioned JSON (docs/EVENTS.md), the same for every adapter. */
-#include "base/jsonw.h"
+#include "base/json/jsonw.h"
 #include "port/events.h"
 
 enum { EVENT_TEXT_MAX = 4 << 20 }; /* no event is larger: outputs are capped far below */

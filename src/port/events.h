@@ -1,7 +1,7 @@
 #pragma once
 /* port/events.h - carries outcomes, and what workers say of themselves, from the workers to the updaters.
  *
- * Every adapter passes tests/conformance/events_suite.c, which holds it to this:
+ * Every adapter passes tests/conformance/events/events_suite.c, which holds it to this:
  *  - what was published is polled at least once, also after whoever polled it died before its ack;
  *  - an event polled and not acknowledged comes again after events_reset (a restart);
  *  - events of one task come in the order they were published, to one updater at a time;
@@ -13,7 +13,7 @@
  *  - ERR_UNAVAILABLE: nothing is known of what was published: publish it again, it may then come twice;
  *  - arguments are borrowed for the call; results live in the caller's arena.
  * A handle is used by one thread at a time. */
-#include "core/settle.h"
+#include "core/task/settle.h"
 
 enum { EVENTS_MAX = 4096 };
 

@@ -4,8 +4,8 @@
  * Every VEVENT stands for the dates that it covers: the date that is written there, in the event's own zone. Repeats (RRULE by day, week,
  * month or year) are written out within a span; RDATE, EXDATE and RECURRENCE-ID are honoured, cancelled events are left out; all else
  * in the file is passed over. The file is a stranger's: what it may cost in memory and time is bounded. */
-#include "core/calendar_json.h"
-#include "core/tz.h"
+#include "core/time/calendar_json.h"
+#include "core/time/tz.h"
 #include "port/clock.h"
 
 enum {

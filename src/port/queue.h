@@ -1,7 +1,7 @@
 #pragma once
 /* port/queue.h - carries claimed tasks from the schedulers to the workers.
  *
- * Every adapter passes tests/conformance/queue_suite.c, which holds it to this:
+ * Every adapter passes tests/conformance/queue/queue_suite.c, which holds it to this:
  *  - a queue holds only what is due: tasks are pushed at their exact time, so workers need no clock;
  *  - what was pushed is delivered to exactly one worker, or lapses;
  *  - a delivery not renewed within its visibility timeout lapses (so does one whose worker is gone, where the queue notices sooner, and one
@@ -11,7 +11,7 @@
  *  - deliveries of one lane come in the order they were pushed; a high class comes before a low one that waits no longer. One pushed again
  *    while it is known counts once, where push_again says so;
  *  - a worker gets only what its filter lets through, and only what fits into the room that it has;
- *  - a suspect (core/task.h) comes alone: only to who says that nothing else runs there, and then nothing else with it;
+ *  - a suspect (core/task/task.h) comes alone: only to who says that nothing else runs there, and then nothing else with it;
  *  - a timeout is over at its time, not before, by the queue's clock, which is the caller's now_ms in a queue that has none; until
  *    `lapsed` has reported it, renew and ack still hold;
  *  - renewing a delivery that a queue has lost makes it known again: who renews it runs it;
@@ -19,8 +19,8 @@
  *  - an arena too small for all gets as many as fit, the rest stays; ERR_LIMIT when not even one does;
  *  - ERR_UNAVAILABLE: the queue can not be reached; it reconnects by itself, with the next call that may;
  *  - arguments are borrowed for the call; results live in the caller's arena.
- * A queue is used by one thread at a time. Whoever must not wait for a network uses a courier (port/courier.h). */
-#include "core/task.h"
+ * A queue is used by one thread at a time. Whoever must not wait for a network uses a courier (port/async_io.h). */
+#include "core/task/task.h"
 
 enum { TAKE_MAX = 4096, PUSH_MAX = 8192, LAPSED_AGAIN_MS = 3000 };
 

@@ -7,7 +7,7 @@
  *    outcome was known already, that one is reported instead;
  *  - a runner never reports OUTCOME_LOST or OUTCOME_RETURNED, and keeps to task->timeout_ms;
  *  - outcome.sent is true unless it is certain that no byte reached the target. */
-#include "core/settle.h"
+#include "core/task/settle.h"
 
 struct run {
     const struct task *task; /* borrowed until done */

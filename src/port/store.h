@@ -7,7 +7,7 @@
  * that the commit went through and its answer was lost. So every operation may be repeated: inserts carry ids made
  * beforehand, settles are fenced, a claim is read back by its id.
  *
- * Every adapter passes tests/conformance/store_suite.c, and the memory adapter is the model: random sequences of operations
+ * Every adapter passes tests/conformance/store/store_suite.c, and the memory adapter is the model: random sequences of operations
  * give equal answers everywhere. Other nodes may write to the same store at the same time (store_is_shared). One thread calls store_apply at a time; readers have connections of their own, one a
  * thread, and see every transaction that was committed before the call, but where the caller said that it may lag. Arguments are borrowed until the operation is done;
  * results live in the operation's arena; an operation whose arena is too small fails with ERR_LIMIT and, like any other that
@@ -16,11 +16,11 @@
  * Texts are UTF-8 without NUL. Only what a target or a program said (output, error and last_error) may be any bytes: what is no text in
  * it comes back as it was, or as U+FFFD. */
 #include "base/list.h"
-#include "core/partition.h"
-#include "core/settle.h"
-#include "core/slot.h"
-#include "core/spawn.h"
-#include "core/task.h"
+#include "core/sharing/partition.h"
+#include "core/sharing/slot.h"
+#include "core/task/settle.h"
+#include "core/task/spawn.h"
+#include "core/task/task.h"
 #include "port/catalog.h"
 #include "port/op.h"
 #include "port/store_fleet.h"
@@ -60,11 +60,11 @@ struct op_insert {
  * With `own`, tasks of other partitions are left to others until they are help_after_ms overdue: they are taken only if
  * due_ms + help_after_ms <= now_ms, and count in ret_next_due_ms as if that sum were their due_ms. Of suspects the same holds.
  *
- * Suspects (core/task.h) stand apart from their lanes, in lanes of their own: they count neither in a quota nor in a lane's
+ * Suspects (core/task/task.h) stand apart from their lanes, in lanes of their own: they count neither in a quota nor in a lane's
  * ret_next_due_ms. Of all lanes given together, whatever their quotas, at most max_suspects are taken after all others, in the
  * order of due_ms then id, within max and max_bytes.
  *
- * Slots (core/slot.h). A task that needs slots is taken if it holds or can take each of them, and takes them with the claim; a slot
+ * Slots (core/sharing/slot.h). A task that needs slots is taken if it holds or can take each of them, and takes them with the claim; a slot
  * is free if fewer than its limit hold that key and nobody in its line stands before the task. One that finds no slot is passed
  * over while due_ms > now_ms, and counts for ret_next_due_ms; so is one whose slot another node is seeing to at this moment, due or not,
  * and that counts as a conflict. From its due time on it is dealt with here, as slot_decide says, and
@@ -203,7 +203,7 @@ struct op_spawn {
 /* OP_MISSED: takes back what was spawned ahead and missed, because nobody was running when it was due: the next spawn decides by
  * the task's catch_up_mode and window, as over what was never spawned. For SCHEDULED recurring tasks: a task's occurrences are looked
  * at from the latest (by id) back to the first that is SPAWNED_FOR_GOOD. Those of them that are SPAWNED_AHEAD are deleted, from the
- * earliest on that spawned_was_missed (core/spawn.h), if there is one, and as many are taken off the task's runs_count (not below
+ * earliest on that spawned_was_missed (core/task/spawn.h), if there is one, and as many are taken off the task's runs_count (not below
  * 0). The cursor becomes the moment of the earliest (scheduled_ms and the task's schedule_spread), unless it stands before that. So it
  * never goes back over an occurrence that stays. Done again, it finds nothing. What is deleted lets go of its slots, which go to who
  * waits for them; who that is, is not told: the caller looks at all lanes. Of a CATCH_UP_ALL task more than MISSED_ALL_MAX are not
@@ -383,7 +383,7 @@ struct op_bury {
 };
 
 /* OP_SHARE: limits that hold for all nodes together (R3.7). Each is a row by its key; only what is limited has one. Of a rate, a node
- * takes tokens out of one bucket, which fills by `rate` a second up to `burst` (core/bucket.h) and begins full; what it did not use it
+ * takes tokens out of one bucket, which fills by `rate` a second up to `burst` (core/sharing/bucket.h) and begins full; what it did not use it
  * gives back. Of a concurrency, a node holds places: `want_places` is how many it wants from now on, and it gets at least what it held
  * before if it wants that many, and never so many that all nodes together hold more than `concurrency`. A limit that became smaller takes
  * from nobody what they hold: nobody gets more until it fits. What is given back is there before anything is taken. Without a rate a

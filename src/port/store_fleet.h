@@ -1,7 +1,7 @@
 #pragma once
 /* port/store_fleet.h - what a store is asked about tasks that others run: workers of a fleet, and those who lease them (DESIGN §7). A part
  * of port/store.h, which includes it. */
-#include "core/task.h"
+#include "core/task/task.h"
 #include "port/op.h"
 
 struct delivery_name { /* of a task under one fence */

@@ -7,7 +7,7 @@
  *    `generation` then differs, so that who holds zones can notice and ask again;
  *  - any thread may call. */
 #include "base/buf.h"
-#include "core/tz.h"
+#include "core/time/tz.h"
 
 struct zoneinfo {
     const struct zoneinfo_ops *ops;

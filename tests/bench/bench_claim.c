@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "adapter/clock_system.h"
-#include "adapter/store_postgres.h"
+#include "platform/clock_system.h"
+#include "store/postgres/store_postgres.h"
 
 enum { CLAIMED = 100, DATABASES_MAX = 4, SAMPLES_MAX = 1 << 20, WINDOW_S = 10 };
 

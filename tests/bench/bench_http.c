@@ -10,13 +10,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "adapter/batcher.h"
-#include "adapter/clock_system.h"
-#include "adapter/store_memory.h"
-#include "adapter/store_sqlite.h"
-#include "adapter/zoneinfo_system.h"
-#include "http/auth.h"
-#include "http/server.h"
+#include "api/server/api_server.h"
+#include "api/server/auth.h"
+#include "model/store_memory.h"
+#include "platform/batcher.h"
+#include "platform/clock_system.h"
+#include "platform/zoneinfo_system.h"
+#include "store/sqlite/store_sqlite.h"
 
 #define PEPPER S("0123456789abcdef")
 

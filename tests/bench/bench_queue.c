@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "adapter/clock_system.h"
-#include "adapter/redis.h"
+#include "broker/redis/redis.h"
+#include "platform/clock_system.h"
 
 enum { BATCH = 1000, WORKERS_MAX = 64, US_IN_S = 1000000, ARENA = 64 << 20 };
 

@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "adapter/clock_system.h"
-#include "adapter/zoneinfo_system.h"
 #include "base/rfc3339.h"
-#include "core/recurrence.h"
+#include "core/time/recurrence.h"
+#include "platform/clock_system.h"
+#include "platform/zoneinfo_system.h"
 
 enum { ROUNDS = 3 };
 static const int64_t ROUND_NS = 200000000;

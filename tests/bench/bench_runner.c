@@ -9,10 +9,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "adapter/clock_system.h"
-#include "adapter/runner_http.h"
-#include "cli/bench_bare.h"
-#include "cli/sink_server.h"
+#include "bench/bare_curl.h"
+#include "bench/sink_server.h"
+#include "platform/clock_system.h"
+#include "runner/http/runner_http.h"
 
 enum { ROUNDS = 3 };
 

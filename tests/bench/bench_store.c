@@ -11,9 +11,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "adapter/clock_system.h"
-#include "adapter/store_postgres.h"
-#include "adapter/store_sqlite.h"
+#include "platform/clock_system.h"
+#include "store/postgres/store_postgres.h"
+#include "store/sqlite/store_sqlite.h"
 
 enum { BATCH = 1000, BATCH_MS = 100 /* of the tasks' time */, MEASURED = 100000, DRAINED = 100000, FORGOTTEN = 250 };
 

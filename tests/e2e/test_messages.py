@@ -1,5 +1,5 @@
 """Tasks that put messages on brokers (docs/MESSAGES.md), from the API to a real Redis. What each kind of broker gets is the runner's own suite,
-tests/conformance/message_runner.c."""
+tests/conformance/runner/message_runner.c."""
 
 import json
 

@@ -2,7 +2,7 @@
  * have a description, and a search whose answers match, come in order and leave nothing out between them. */
 #include <stdlib.h>
 
-#include "core/cron.h"
+#include "core/time/cron.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

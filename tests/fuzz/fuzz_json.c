@@ -3,9 +3,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "base/json.h"
-#include "base/json_build.h"
-#include "base/jsonw.h"
+#include "base/json/json.h"
+#include "base/json/json_build.h"
+#include "base/json/jsonw.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

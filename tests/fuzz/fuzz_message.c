@@ -1,7 +1,7 @@
 /* What comes from a queue or a topic: whoever may write there may write anything. What is read writes a message that reads the same again. */
 #include <stdlib.h>
 
-#include "core/message.h"
+#include "core/target/message.h"
 #include "port/event_message.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

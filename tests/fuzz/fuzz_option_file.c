@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "base/option.h"
+#include "base/option/option.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,8 +2,8 @@
  * without odd bytes in them. */
 #include <stdlib.h>
 
+#include "api/server/query.h"
 #include "base/uuid.h"
-#include "http/query.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,9 +2,9 @@
  * is written of that is the same text again. */
 #include <stdlib.h>
 
-#include "core/calendar_json.h"
-#include "core/queue_rules.h"
-#include "core/tenant_rules.h"
+#include "core/sharing/queue_rules.h"
+#include "core/sharing/tenant_rules.h"
+#include "core/time/calendar_json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,7 +2,7 @@
  * text was neither accepted nor refused for the wrong reason. */
 #include <stdlib.h>
 
-#include "cli/sink_parse.h"
+#include "bench/sink_parse.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

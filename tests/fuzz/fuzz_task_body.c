@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "http/task_json.h"
+#include "api/task/json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

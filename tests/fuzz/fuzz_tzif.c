@@ -2,7 +2,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "core/tz.h"
+#include "core/time/tz.h"
 
 enum { EDGES_MAX = 300 };
 #define FAR (INT64_C(1) << 60) /* beyond it sums stop at the ends of int64_t */

@@ -2,12 +2,12 @@
  * accepted keeps the promises of its header; what is refused has a sentence. */
 #include <stdlib.h>
 
-#include "base/json.h"
-#include "core/address.h"
-#include "core/fingerprint.h"
-#include "core/letter.h"
-#include "core/target_url.h"
-#include "core/webhook.h"
+#include "base/json/json.h"
+#include "core/target/address.h"
+#include "core/target/message_target.h"
+#include "core/target/target_url.h"
+#include "core/target/webhook.h"
+#include "core/task/fingerprint.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 
-#include "adapter/events_memory.h"
-#include "adapter/queue_memory.h"
+#include "events/memory/events_memory.h"
+#include "queue/memory/queue_memory.h"
 #include "sim.h"
 
 enum {

@@ -5,7 +5,7 @@
  * What a fault may repeat is known here: what ran, or was on its way, when it happened (fleet_forgives). Whatever else runs twice, or
  * under a fence that is used up, is a breach. A claim that was handed over is no part of its node's death. */
 #include "base/list.h"
-#include "role/worker.h"
+#include "node/worker/worker.h"
 
 struct sim;
 struct sim_node;

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "core/target_url.h"
+#include "core/target/target_url.h"
 #include "sim.h"
 
 enum { SECOND_US = 1000000, SECOND_MS = 1000, DOC_MAX = 4096, CHANGES_MAX = 12, POISON_TASKS = 30 };

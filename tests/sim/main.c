@@ -4,7 +4,7 @@
  * sim --tap A-B                     as --seeds, and with the range that begins at 1 as --plants too, in TAP: for ./test */
 #include <stdlib.h>
 
-#include "adapter/zoneinfo_system.h"
+#include "platform/zoneinfo_system.h"
 #include "sim.h"
 
 enum { PLANT_SEEDS = 250, TAP_STEP = 100, TOLD_MAX = 12 };

@@ -1,7 +1,7 @@
 /* What users ask for: tasks of all kinds, at all times. */
 #include <assert.h>
 
-#include "core/spawn.h"
+#include "core/task/spawn.h"
 #include "port/zoneinfo.h"
 #include "request.h"
 

@@ -3,7 +3,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
-#include "core/spawn.h"
+#include "core/task/spawn.h"
 #include "sim.h"
 
 enum { LATE_CALM_MS = 1000, FAILOVER_MS = 5000, HEALING_MS = 15000, TURN_MS = 3000 };

@@ -1,7 +1,7 @@
 /* Each planted bug is a few lines between the writer and the store, or between the world and the node. */
 #include <stdlib.h>
 
-#include "adapter/store_memory.h"
+#include "model/store_memory.h"
 #include "sim.h"
 
 static enum err apply_one(struct sim *s, struct op *op, struct error *e)

@@ -2,9 +2,9 @@
  * the tasks call. */
 #include <stdlib.h>
 
-#include "adapter/courier_direct.h"
-#include "adapter/events_memory.h"
-#include "adapter/queue_memory.h"
+#include "events/memory/events_memory.h"
+#include "platform/async_io_direct.h"
+#include "queue/memory/queue_memory.h"
 #include "sim.h"
 
 /* ---- queue ---- */

@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
-#include "adapter/store_memory.h"
+#include "model/store_memory.h"
 #include "sim.h"
 
 #define EPOCH_US 1767225600000000LL /* 2026-01-01T00:00:00Z */

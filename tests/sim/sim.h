@@ -11,9 +11,9 @@
 #include "base/heap.h"
 #include "base/map.h"
 #include "base/prng.h"
-#include "core/action.h"
+#include "core/task/action.h"
 #include "fleet.h"
-#include "role/node.h"
+#include "node/node.h"
 
 struct sim;
 
@@ -374,7 +374,7 @@ void fleet_stop_workers(struct sim *s);
 void fleet_bury_workers(struct sim *s);
 bool fleet_plant_runs(struct sim_node *n, struct errand *e); /* a planted bug did it instead */
 
-/* fleet_courier.c: how processes reach them. */
+/* fleet_async_io.c: how processes reach them. */
 void fleet_courier_init(struct sim_node *n);
 void fleet_courier_crash(struct sim_node *n);
 void fleet_courier_answer_ghosts(struct sim_node *n);

@@ -1,6 +1,6 @@
 #pragma once
-/* tests/support/fleet_node_world.h - a node by hand (node_world.h) whose queue and events are others' too (hand_courier.h). */
-#include "hand_courier.h"
+/* tests/support/fleet_node_world.h - a node by hand (node_world.h) whose queue and events are others' too (manual_async_io.h). */
+#include "manual_async_io.h"
 #include "node_world.h"
 
 static struct hand_courier hand;

@@ -12,13 +12,13 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "adapter/clock_system.h"
-#include "adapter/store_memory.h"
-#include "adapter/zoneinfo_system.h"
-#include "base/json.h"
+#include "api/server/api_server.h"
+#include "api/server/auth.h"
+#include "base/json/json.h"
 #include "base/metrics.h"
-#include "http/auth.h"
-#include "http/server.h"
+#include "model/store_memory.h"
+#include "platform/clock_system.h"
+#include "platform/zoneinfo_system.h"
 
 #define PEPPER S("0123456789abcdef0123456789abcdef")
 

@@ -2,9 +2,9 @@
 /* tests/support/make_task.h - tasks made from JSON, as a client would, at a fixed time. */
 #include "check.h"
 
-#include "adapter/zoneinfo_system.h"
+#include "api/task/json.h"
 #include "base/rfc3339.h"
-#include "http/task_json.h"
+#include "platform/zoneinfo_system.h"
 
 #define NOW_MS 1770710400000LL /* 2026-02-10T08:00:00Z */
 #define HOOK   "\"target_config\":{\"url\":\"https://example.com/x\"}"

@@ -2,13 +2,13 @@
 /* tests/support/node_world.h - a node by hand: a writer whose answers the test decides, runs that it ends, a clock that it sets. */
 #include <stdlib.h>
 
-#include "adapter/courier_direct.h"
-#include "adapter/events_memory.h"
-#include "adapter/queue_memory.h"
-#include "adapter/store_memory.h"
-#include "adapter/zoneinfo_system.h"
 #include "check.h"
-#include "role/node.h"
+#include "events/memory/events_memory.h"
+#include "model/store_memory.h"
+#include "node/node.h"
+#include "platform/async_io_direct.h"
+#include "platform/zoneinfo_system.h"
+#include "queue/memory/queue_memory.h"
 
 #define NOW 1772532000000LL
 

@@ -6,9 +6,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "adapter/clock_system.h"
-#include "adapter/store_postgres.h"
 #include "check.h"
+#include "platform/clock_system.h"
+#include "store/postgres/store_postgres.h"
 
 enum { POSTGRES_URL = 512 };
 

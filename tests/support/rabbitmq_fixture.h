@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "adapter/amqp.h"
+#include "broker/amqp/amqp.h"
 #include "check.h"
 
 enum { RABBITMQ_URL = 512 };

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "adapter/clock_system.h"
-#include "adapter/redis.h"
+#include "broker/redis/redis.h"
 #include "check.h"
+#include "platform/clock_system.h"
 
 enum { REDIS_URL = 512 };
 

@@ -1,8 +1,8 @@
 #pragma once
 /* tests/support/runner_fixture.h - a loop, a target and an HTTP runner; probes are runs that keep their outcome. */
-#include "adapter/clock_system.h"
-#include "adapter/runner_http_impl.h"
 #include "check.h"
+#include "platform/clock_system.h"
+#include "runner/http/internal.h"
 #include "target.h"
 
 struct fixture {

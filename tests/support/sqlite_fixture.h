@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "adapter/store_sqlite.h"
 #include "failing_vfs.h"
 #include "scratch.h"
+#include "store/sqlite/store_sqlite.h"
 
 enum { NOW_MS = 1790000000 };
 

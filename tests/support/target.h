@@ -7,7 +7,7 @@
 #include <uv.h>
 
 #include "base/buf.h"
-#include "cli/sink_parse.h"
+#include "bench/sink_parse.h"
 
 struct target {
     uv_loop_t *loop;

@@ -1,6 +1,6 @@
 #pragma once
 /* tests/support/task_eq.h - do two tasks, or two executions, say the same in every field? NULL, or the first that differs. */
-#include "core/task.h"
+#include "core/task/task.h"
 
 /* Tables; X is what is to be done with each field. */
 /* clang-format off */

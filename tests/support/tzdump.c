@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "adapter/zoneinfo_system.h"
+#include "platform/zoneinfo_system.h"
 
 static void print_clock(const struct tz_span *s)
 {

@@ -1,6 +1,0 @@
-#pragma once
-/* adapter/runner_noop.h - a target that does nothing and always succeeds: for rehearsals, benchmarks and tests. */
-#include "port/clock.h"
-#include "port/runner.h"
-
-struct runner *runner_noop_new(struct clock *clock);

@@ -1,0 +1,218 @@
+/* The answer is written before the commit, because its record goes with it: so an entry's next version is foretold, which the
+ * operation's own expectation makes true. `done` is called in the order of the commits, so the book never goes back. */
+#include "api/resource/change.h"
+
+#include "api/resource/catalog_barrier.h"
+#include "api/server/internal.h"
+#include "api/server/query.h"
+#include "base/json/json.h"
+#include "base/log.h"
+
+enum { TRIES_MAX = 8 };
+
+static route_handler attempt;
+
+enum err change_missing(const struct change *c, struct error *e)
+{
+    return error_set(e, ERR_NOT_FOUND, "there is no such %s", c->what);
+}
+
+enum err change_set_doc(struct request *q, struct change *c, struct error *e)
+{
+    if (c->doc->full)
+        return error_set(e, ERR_LIMIT, "is larger than a %s may be", c->what);
+    return arena_str(&q->arena, buf_str(c->doc), &c->v[0].entry.doc)
+               ? ERR_OK
+               : error_set(e, ERR_LIMIT, "does not fit in the memory allowed");
+}
+
+/* ---- after the commit ---- */
+
+/* What else goes with a change is for nobody to look up. */
+static void tell_all(struct request *q, struct change *c)
+{
+    const struct http_setup *setup = &q->server->setup;
+    struct error e = { 0 };
+    if (c->v[0].remove)
+        book_remove(setup->book, c->tenant, c->kind, c->name);
+    else if (book_keep(setup->book, take(c->item), &e))
+        log_error("book_failed", kv_str("name", c->name), kv_err(&e));
+    if (setup->catalog_changed)
+        setup->catalog_changed(setup->context);
+}
+
+static void heeded(struct request *q)
+{
+    if (!q->change->then || q->change->then(q) == HANDLED_DONE)
+        request_answer(q);
+}
+
+/* True if the answer is there; false if it was begun anew. */
+static bool resolve_conflict(struct request *q)
+{
+    if (q->head.if_match.n) {
+        request_refuse(q, PROBLEM_PRECONDITION, "it was changed since you read it; read it again");
+        return true;
+    }
+    if (++q->change->tries >= TRIES_MAX) {
+        request_refuse(q, PROBLEM_CONFLICT, "it changes faster than this can be done; try again");
+        return true;
+    }
+    request_later(q, attempt);
+    return false;
+}
+
+static void change_done(struct op *op)
+{
+    struct request *q = request_of(op);
+    struct change *c = q->change;
+    if (op->rc) {
+        book_item_free(take(c->item));
+        if (op->rc == ERR_UNAVAILABLE) /* perhaps it was committed all the same */
+            mends_add(&q->server->mends, c->tenant, c->kind, c->name);
+    }
+    if (request_is_replay(op)) {
+        request_later(q, request_replay_stored);
+        return;
+    }
+    bool lost = op->rc == ERR_CONFLICT || op->rc == ERR_NOT_FOUND; /* another was faster */
+    if (lost && strcmp(op->error.field, "calendar") != 0) {
+        if (!resolve_conflict(q))
+            return;
+    } else if (op->rc) {
+        request_fail(q, &op->error);
+    } else {
+        tell_all(q, c);
+        heed_wait(q, heeded);
+        return;
+    }
+    request_answer(q);
+}
+
+/* ---- one attempt ---- */
+
+static enum err read_current(struct request *q, struct reader *r, struct change *c, struct error *e)
+{
+    enum err rc = reader_catalog_get(r, c->tenant, c->kind, c->name, &q->arena, &c->current, e);
+    c->exists = rc == ERR_OK;
+    if (!c->exists)
+        c->current = (struct catalog_entry){ .created_ms = q->now_ms };
+    return rc == ERR_NOT_FOUND ? ERR_OK : rc;
+}
+
+static void prepare(struct request *q, struct change *c)
+{
+    c->n = 1;
+    c->v[0] = (struct catalog_change){
+        .entry = { .tenant = c->tenant,
+                   .kind = c->kind,
+                   .name = c->name,
+                   .version = c->current.version + 1,
+                   .created_ms = c->current.created_ms,
+                   .updated_ms = q->now_ms },
+        .version = c->current.version,
+    };
+}
+
+static enum handled submit(struct request *q, struct change *c)
+{
+    q->write.catalog = (struct op_catalog){
+        .op = { .kind = OP_CATALOG }, .v = c->v, .n = c->n, .now_ms = q->now_ms, .idempotency = request_record(q)
+    };
+    return request_submit(q, change_done);
+}
+
+static enum handled attempt(struct request *q, struct reader *r)
+{
+    struct change *c = q->change;
+    struct error e = { 0 };
+    q->now_ms = clock_wall_ms(q->server->setup.clock);
+    if (read_current(q, r, c, &e))
+        return request_fail(q, &e);
+    bool matches = c->exists ? if_match_allows(q->head.if_match, c->current.version) : q->head.if_match.n == 0;
+    cleanup_with(buf_release) struct buf doc;
+    buf_init(&doc, CATALOG_DOC_MAX);
+    c->doc = &doc;
+    prepare(q, c);
+    if (c->make(q, r, c, &e))
+        return request_fail(q, &e);
+    if (!matches) /* only now: what is not there at all is 404 */
+        return request_refuse(q, PROBLEM_PRECONDITION, "it was changed since you read it; read it again");
+    if (!c->v[0].remove && book_read(&c->v[0].entry, &c->item, &e))
+        return request_fail(q, &e); /* nobody could make use of it */
+    return submit(q, c);
+}
+
+enum handled change_begin(struct request *q, struct reader *r, struct change c)
+{
+    q->change = arena_new(&q->arena, struct change);
+    *q->change = c;
+    return attempt(q, r);
+}
+
+/* ---- what these resources share ---- */
+
+enum err request_object(struct request *q, struct json_doc *ret, struct error *e)
+{
+    enum err rc = json_parse(q->body.n ? buf_str(&q->body) : S("{}"), ret, e);
+    if (rc == ERR_OK && !json_is_object(ret->root)) {
+        json_doc_release(ret);
+        return error_set(e, ERR_INVALID, "the body must be a JSON object");
+    }
+    return rc;
+}
+
+bool request_takes_no_query(struct request *q)
+{
+    struct error e = { 0 };
+    if (query_read(q->query, NULL, 0, NULL, &q->arena, &e) == ERR_OK)
+        return true;
+    request_fail(q, &e);
+    return false;
+}
+
+enum err catalog_all(struct request *q, struct reader *r, enum catalog_kind kind, int32_t tenant,
+                     struct catalog_entries *ret, struct error *e)
+{
+    struct catalog_filter f = { .kind = kind, .tenant = tenant, .limit = CATALOG_LIST_MAX };
+    struct catalog_entries all = { 0 };
+    for (bool more = true; more;) {
+        struct catalog_page page = { 0 };
+        if (reader_catalog_list(r, &f, &q->arena, &page, e))
+            return e->code;
+        struct catalog_entry *v = arena_array(&q->arena, struct catalog_entry, all.n + page.entries.n + 1);
+        if (!v)
+            return error_set(e, ERR_LIMIT, "the answer would be too large");
+        if (all.n)
+            memcpy(v, all.v, all.n * sizeof *v);
+        if (page.entries.n)
+            memcpy(v + all.n, page.entries.v, page.entries.n * sizeof *v);
+        all = (struct catalog_entries){ v, all.n + page.entries.n };
+        more = page.more && all.n;
+        if (more)
+            f.after = v[all.n - 1].name;
+    }
+    *ret = all;
+    return ERR_OK;
+}
+
+bool name_page_read(struct request *q, struct name_page *ret)
+{
+    static const struct query_field fields[] = {
+        { "limit", QUERY_I64, offsetof(struct name_page, limit), 1, LIST_MAX, NULL },
+        { "cursor", QUERY_TEXT, offsetof(struct name_page, after), 0, CATALOG_NAME_MAX, NULL },
+    };
+    struct error e = { 0 };
+    *ret = (struct name_page){ .limit = LIST_DEFAULT };
+    if (query_read(q->query, fields, array_count(fields), ret, &q->arena, &e) == ERR_OK)
+        return true;
+    request_fail(q, &e);
+    return false;
+}
+
+void entry_members(struct jw *w, const struct catalog_entry *entry)
+{
+    jw_kv_i64(w, "version", entry->version);
+    jw_kv_time(w, "created_at", entry->created_ms);
+    jw_kv_time(w, "updated_at", entry->updated_ms);
+}

@@ -1,0 +1,66 @@
+#include "api/resource/jobs.h"
+#include "base/json/json.h"
+
+struct filter_body {
+    struct str status, name, queue, task_type, cause;
+    int64_t due_before_ms, due_after_ms;
+    int kind;
+    bool has_kind, all;
+};
+
+#define ROW(text, type, member)                                                                                        \
+    .name = (text), .kind = JSON_KIND_##type, .offset = offsetof(struct filter_body, member), .nullable = true
+static const char *const kinds[] = { "ONE_TIME", "RECURRING", NULL };
+static const struct json_field fields[] = {
+    { ROW("status", STR, status), .min = 1, .max = 255 },
+    { ROW("type", ENUM, kind), .names = kinds, .seen_offset = offsetof(struct filter_body, has_kind) },
+    { ROW("name", STR, name), .min = 1, .max = 255 },
+    { ROW("queue", STR, queue), .min = 1, .max = 255 },
+    { ROW("task_type", STR, task_type), .min = 1, .max = 255 },
+    { ROW("cause", STR, cause), .min = 1, .max = FINGERPRINT_TEXT },
+    { ROW("due_before", TIME, due_before_ms) },
+    { ROW("due_after", TIME, due_after_ms) },
+    { ROW("all", BOOL, all) },
+};
+
+static enum err read_states(struct str names, unsigned *ret, struct error *e)
+{
+    struct str rest = names, name;
+    while (str_cut(&rest, ',', &name)) {
+        enum task_state state;
+        if (!task_state_parse(str_trim(name), &state))
+            return error_field(e, "filter.status", "'" STR_FMT "' is no status; SCHEDULED, PAUSED and FAILED are some",
+                               STR_ARG(str_utf8_cut(name, 40)));
+        *ret |= 1U << state;
+    }
+    return ERR_OK;
+}
+
+enum err job_filter(const struct job *j, int32_t tenant, struct arena *a, struct task_filter *ret, struct error *e)
+{
+    struct filter_body b = { 0 };
+    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    if (json_parse(j->filter, &doc, e) || json_read(doc.root, fields, array_count(fields), &b, a, e)) {
+        error_in(e, "filter");
+        return e->code;
+    }
+    if (json_object_size(doc.root) == 0)
+        return error_field(e, "filter", "is empty: name at least one field, or say {\"all\": true}");
+    if (j->redrive && (b.status.n || b.has_kind))
+        return error_field(e, b.status.n ? "filter.status" : "filter.type", "is known here: dead letters have FAILED");
+    *ret = (struct task_filter){
+        .tenant = tenant,
+        .states = j->redrive ? 1U << TASK_FAILED : 0,
+        .by_resolved = j->redrive,
+        .occurrences = j->redrive || j->action == ACTION_RETRY, /* each of them may have failed */
+        .by_kind = b.has_kind,
+        .recurring = b.kind == 1,
+        .name = b.name,
+        .queue = b.queue,
+        .task_type = b.task_type,
+        .cause = b.cause,
+        .due_before_ms = b.due_before_ms,
+        .due_after_ms = b.due_after_ms,
+    };
+    return read_states(b.status, &ret->states, e);
+}

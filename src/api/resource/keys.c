@@ -1,0 +1,273 @@
+/* API keys: made once and shown once, listed without their secret, revoked at once. The record of an Idempotency-Key never holds the
+ * secret: who asks again is told that there is such a key, and makes another if the first answer was lost. */
+#include <stdio.h>
+
+#include "api/resource/catalog_barrier.h"
+#include "api/resource/change.h"
+#include "api/resource/tenants.h"
+#include "api/server/internal.h"
+#include "api/server/query.h"
+#include "base/json/json.h"
+#include "base/sentence.h"
+
+enum { KEY_NAME_MAX = 100, SCOPES_MAX = 32 };
+
+/* ---- views ---- */
+
+static void write_scopes(struct jw *w, struct str words)
+{
+    struct str rest = words, word;
+    jw_key(w, "scopes");
+    jw_array(w);
+    while (str_cut(&rest, ' ', &word))
+        jw_str(w, word);
+    jw_array_end(w);
+}
+
+static void key_members(struct jw *w, const struct api_key *k, struct str tenant)
+{
+    jw_kv_str(w, "id", k->id);
+    jw_kv_str(w, "name", k->name);
+    jw_kv_str(w, "tenant", tenant);
+    write_scopes(w, k->scopes);
+    jw_kv_time(w, "created_at", k->created_ms);
+    jw_key(w, "expires_at");
+    if (k->expires_ms)
+        jw_time(w, k->expires_ms);
+    else
+        jw_null(w);
+}
+
+struct key_query {
+    struct str tenant, after;
+    int64_t limit;
+};
+
+/* ?tenant=, or the one that the request's key belongs to; in a list ?limit= and ?cursor= too. */
+static enum err read_query(struct request *q, struct reader *r, bool is_list, struct key_query *ret,
+                           struct tenant_rules *ret_tenant, struct error *e)
+{
+    static const struct query_field fields[] = {
+        { "tenant", QUERY_TEXT, offsetof(struct key_query, tenant), 0, ROUTE_NAME_MAX, NULL },
+        { "cursor", QUERY_TEXT, offsetof(struct key_query, after), 0, ROUTE_NAME_MAX, NULL },
+        { "limit", QUERY_I64, offsetof(struct key_query, limit), 1, LIST_MAX, NULL },
+    };
+    *ret = (struct key_query){ .limit = LIST_DEFAULT };
+    if (query_read(q->query, fields, is_list ? array_count(fields) : 1, ret, &q->arena, e))
+        return e->code;
+    return request_tenant(q, r, ret->tenant, ret_tenant, e);
+}
+
+enum handled keys_list(struct request *q, struct reader *r)
+{
+    struct error e = { 0 };
+    struct key_query query;
+    struct tenant_rules tenant;
+    struct key_list keys = { 0 };
+    if (read_query(q, r, true, &query, &tenant, &e) || reader_keys(r, tenant.number, &q->arena, &keys, &e))
+        return request_fail(q, &e);
+    struct pagination p = { .limit = query.limit, .total = -1 };
+    struct jw w = respond_json(&q->response, 200);
+    jw_object(&w);
+    jw_key(&w, "keys");
+    jw_array(&w);
+    for (size_t i = 0, shown = 0; i < keys.n && !p.more; i++) {
+        if (query.after.n && str_cmp(keys.v[i].id, query.after) <= 0)
+            continue;
+        p.more = shown++ == (size_t)query.limit;
+        if (p.more)
+            break;
+        p.next_name = keys.v[i].id;
+        jw_object(&w);
+        key_members(&w, &keys.v[i], tenant.name);
+        jw_object_end(&w);
+    }
+    jw_array_end(&w);
+    pagination_write(&w, &p);
+    jw_object_end(&w);
+    return HANDLED_DONE;
+}
+
+/* ---- create ---- */
+
+struct key_body {
+    struct str name, tenant;
+    struct json_array scopes; /* of struct str */
+    int64_t expires_ms;
+};
+
+static enum err read_body(struct request *q, struct key_body *ret, struct error *e)
+{
+    static const struct json_field scope = { .name = "", .kind = JSON_KIND_STR, .min = 1, .max = 64 };
+#define AT(member) .offset = offsetof(struct key_body, member)
+    static const struct json_field fields[] = {
+        { .name = "name", .kind = JSON_KIND_STR, AT(name), .min = 1, .max = KEY_NAME_MAX, .required = true },
+        { .name = "scopes",
+          .kind = JSON_KIND_ARRAY,
+          AT(scopes),
+          .fields = &scope,
+          .count = 1,
+          .size = sizeof(struct str),
+          .min = 1,
+          .max = SCOPES_MAX,
+          .required = true },
+        { .name = "expires_at", .kind = JSON_KIND_TIME, AT(expires_ms), .nullable = true },
+        { .name = "tenant", .kind = JSON_KIND_STR, AT(tenant), .max = ROUTE_NAME_MAX, .nullable = true },
+    };
+#undef AT
+    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    *ret = (struct key_body){ 0 };
+    if (request_object(q, &doc, e) || json_read(doc.root, fields, array_count(fields), ret, &q->arena, e))
+        return e->code;
+    if (ret->expires_ms && ret->expires_ms <= q->now_ms)
+        return error_field(e, "expires_at", "is in the past");
+    return ERR_OK;
+}
+
+static enum err unknown_scope(size_t at, struct str word, struct error *e)
+{
+    char field[32], quoted[QUOTE_TEXT];
+    cleanup_with(buf_release) struct buf known;
+    buf_init(&known, 1024);
+    scopes_names(&known);
+    snprintf(field, sizeof field, "scopes[%zu]", at);
+    quote_text(word, quoted);
+    return error_field(e, field, "is none: %s; there are %s", quoted, buf_cstr(&known));
+}
+
+/* Each word once, blanks between them. */
+static enum err join_scopes(struct request *q, const struct json_array *words, struct str *ret, struct error *e)
+{
+    uint32_t seen = 0;
+    cleanup_with(buf_release) struct buf out;
+    buf_init(&out, 4096);
+    for (size_t i = 0; i < words->n; i++) {
+        struct str word = ((struct str *)words->v)[i];
+        uint32_t bit = str_find(word, ' ', 0) == word.n ? scopes_parse(word) : 0;
+        if (!bit)
+            return unknown_scope(i, word, e);
+        if (seen & bit)
+            continue;
+        if (seen)
+            buf_char(&out, ' ');
+        buf_add(&out, word);
+        seen |= bit;
+    }
+    return arena_str(&q->arena, buf_str(&out), ret) ? ERR_OK : error_set(e, ERR_LIMIT, "has too many scopes");
+}
+
+static void answer_created(struct request *q, const struct api_key *k, struct str tenant, const char *text)
+{
+    struct jw w = respond_json(&q->response, 201);
+    jw_object(&w);
+    key_members(&w, k, tenant);
+    jw_kv_cstr(&w, "key", text);
+    jw_object_end(&w);
+}
+
+static void created(struct op *op)
+{
+    struct request *q = request_of(op);
+    if (request_is_replay(op)) {
+        request_later(q, request_replay_stored);
+        return;
+    }
+    if (op->rc)
+        request_fail(q, &op->error);
+    request_answer(q);
+}
+
+static enum handled put_key(struct request *q, struct api_key *key, struct str tenant, const char *text)
+{
+    struct api_key *kept = arena_new(&q->arena, struct api_key);
+    struct str answer = { 0 };
+    if (kept)
+        *kept = *key;
+    answer_created(q, key, tenant, NULL);
+    if (!kept || !arena_str(&q->arena, buf_str(&q->response.body), &answer))
+        return request_refuse(q, PROBLEM_INVALID, "does not fit in the memory allowed");
+    const struct idempotency *record = request_record(q);
+    q->record.answer = answer;
+    answer_created(q, key, tenant, text);
+    q->write.key = (struct op_key_put){ .op = { .kind = OP_KEY_PUT }, .key = kept, .idempotency = record };
+    return request_submit(q, created);
+}
+
+enum handled keys_create(struct request *q, struct reader *r)
+{
+    struct error e = { 0 };
+    struct key_body body;
+    struct tenant_rules tenant;
+    struct str scopes;
+    if (!request_takes_no_query(q))
+        return HANDLED_DONE;
+    if (read_body(q, &body, &e) || join_scopes(q, &body.scopes, &scopes, &e))
+        return request_fail(q, &e);
+    if (request_tenant(q, r, body.tenant, &tenant, &e)) {
+        error_field(&e, "tenant", "is none");
+        return request_fail(q, &e);
+    }
+    char *id = arena_alloc(&q->arena, AUTH_ID + 1), text[AUTH_KEY_TEXT + 1];
+    if (!id)
+        return request_refuse(q, PROBLEM_INVALID, "does not fit in the memory allowed");
+    auth_id_make(id);
+    struct api_key key;
+    auth_key_make(q->server->setup.pepper, (struct str){ id, AUTH_ID }, tenant.number, body.name, scopes, q->now_ms,
+                  text, &key);
+    key.expires_ms = body.expires_ms;
+    enum handled handled = put_key(q, &key, tenant.name, text);
+    explicit_bzero(text, sizeof text);
+    return handled;
+}
+
+/* ---- revoke ---- */
+
+/* Nobody locks himself out by an oversight. Two who do it at the same moment may: the next start makes a new admin key. */
+static enum err check_last(struct request *q, struct reader *r, const struct api_key *key, struct error *e)
+{
+    struct key_list keys = { 0 };
+    if (key->tenant != TENANT_DEFAULT || !api_key_is_admin(key, q->now_ms))
+        return ERR_OK;
+    if (reader_keys(r, key->tenant, &q->arena, &keys, e))
+        return e->code;
+    for (size_t i = 0; i < keys.n; i++)
+        if (!str_eq(keys.v[i].id, key->id) && api_key_is_admin(&keys.v[i], q->now_ms))
+            return ERR_OK;
+    return error_set(e, ERR_CONFLICT, "is the last admin key of 'default'; create another first");
+}
+
+static void revoked(struct op *op)
+{
+    struct request *q = request_of(op);
+    auth_forget(q->server->auth, q->name); /* also when nobody knows whether it was done */
+    if (request_is_replay(op)) {
+        request_later(q, request_replay_stored);
+        return;
+    }
+    if (op->rc) {
+        request_fail(q, &op->error);
+        request_answer(q);
+        return;
+    }
+    heed_wait(q, request_answer);
+}
+
+enum handled keys_delete(struct request *q, struct reader *r)
+{
+    struct error e = { 0 };
+    struct tenant_rules tenant;
+    struct api_key *key = arena_new(&q->arena, struct api_key);
+    struct key_query query;
+    enum err rc = read_query(q, r, false, &query, &tenant, &e);
+    if (rc == ERR_OK)
+        rc = reader_key(r, q->name, &q->arena, key, &e);
+    if (rc == ERR_NOT_FOUND || (rc == ERR_OK && key->tenant != tenant.number))
+        return request_refuse(q, PROBLEM_NOT_FOUND, "there is no such key");
+    if (rc || check_last(q, r, key, &e))
+        return request_fail(q, &e);
+    respond_nothing(&q->response);
+    q->write.key = (struct op_key_put){
+        .op = { .kind = OP_KEY_PUT }, .key = key, .remove = true, .idempotency = request_record(q)
+    };
+    return request_submit(q, revoked);
+}

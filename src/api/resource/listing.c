@@ -1,0 +1,131 @@
+#include "api/resource/listing.h"
+
+#include "api/server/internal.h"
+
+enum { TOTAL_MAX = 10000, OFFSET_MAX = 1000000 };
+
+static const char *const group_names[] = { "cause", NULL };
+static const char *const resolved_names[] = { "false", "true", NULL };
+static const char *const kind_names[] = { "ONE_TIME", "RECURRING", NULL };
+
+#define FIELD(text, kind_, member, ...)                                                                                \
+    {                                                                                                                  \
+        .name = (text), .kind = (kind_), .offset = offsetof(struct listing, member), __VA_ARGS__                       \
+    }
+static const struct query_field fields[] = {
+    FIELD("status", QUERY_STATES, states, .max = 0),
+    FIELD("type", QUERY_CHOICE, kind, .names = kind_names),
+    FIELD("name", QUERY_TEXT, name, .max = 255),
+    FIELD("queue", QUERY_TEXT, queue, .max = 255),
+    FIELD("task_type", QUERY_TEXT, task_type, .max = 255),
+    FIELD("due_before", QUERY_TIME, due_before_ms, .max = 0),
+    FIELD("due_after", QUERY_TIME, due_after_ms, .max = 0),
+    FIELD("limit", QUERY_I64, limit, .min = 1, .max = LIST_MAX),
+    FIELD("cursor", QUERY_ID, cursor, .max = 0),
+    FIELD("page", QUERY_I64, page, .min = 1, .max = OFFSET_MAX),
+    FIELD("cause", QUERY_TEXT, cause, .max = 64),
+    FIELD("group_by", QUERY_CHOICE, group_by, .names = group_names),
+    FIELD("resolved", QUERY_CHOICE, resolved, .names = resolved_names),
+};
+
+/* Which of them a list knows: bit i for row i. */
+static const unsigned known[] = {
+    [LISTING_TASKS] = 0x3ff,
+    [LISTING_RECURRING] = 0x3ff & ~0x2,   /* its type is known */
+    [LISTING_OCCURRENCES] = 0x380 | 0x01, /* status and paging */
+    [LISTING_DLQ] = 0x1fff & ~0x63,       /* neither status, nor type, nor due times */
+};
+
+struct task_context request_context(const struct request *q)
+{
+    const struct http_setup *setup = &q->server->setup;
+    return (struct task_context){ .tenant = q->who.tenant,
+                                  .now_ms = q->now_ms,
+                                  .behind_ms = clock_behind_ms(setup->clock),
+                                  .zones = setup->zones,
+                                  .book = setup->book,
+                                  .payload_bytes = limits_payload_bytes(q),
+                                  .no_workers = !setup->queue_timeout_max,
+                                  .timeout_max_ms =
+                                      setup->queue_timeout_max ? setup->queue_timeout_max(setup->context) : 0 };
+}
+
+static enum err check_paging(const struct listing *l, struct error *e)
+{
+    if (l->page && !uuid_is_nil(l->cursor))
+        return error_field(e, "page", "and 'cursor' exclude each other");
+    if (l->page && (l->page - 1) * l->limit > OFFSET_MAX)
+        return error_field(e, "page", "reaches beyond %d tasks; use 'cursor'", OFFSET_MAX);
+    return ERR_OK;
+}
+
+bool listing_read(struct request *q, enum listing_kind kind, struct listing *ret)
+{
+    struct error e = { 0 };
+    *ret = (struct listing){ .limit = LIST_DEFAULT };
+    struct query_field rows[array_count(fields)];
+    size_t n = 0;
+    for (size_t i = 0; i < array_count(fields); i++)
+        if (known[kind] & 1U << i)
+            rows[n++] = fields[i];
+    if (query_read(q->query, rows, n, ret, &q->arena, &e) == ERR_OK && check_paging(ret, &e) == ERR_OK)
+        return true;
+    request_fail(q, &e);
+    return false;
+}
+
+static enum err count_total(struct reader *r, const struct task_filter *f, struct pagination *p, struct error *e)
+{
+    size_t total = 0;
+    enum err rc = reader_count(r, f, TOTAL_MAX + 1, &total, e);
+    p->total = (int64_t)min_of(total, (size_t)TOTAL_MAX);
+    p->total_exact = total <= TOTAL_MAX;
+    return rc;
+}
+
+static struct task_filter filter_of(const struct request *q, const struct listing *l, struct task_filter f)
+{
+    f.tenant = q->who.tenant;
+    f.states = f.states ? f.states : l->states;
+    f.by_kind = f.by_kind || l->kind;
+    f.recurring = f.recurring || l->kind == 2;
+    f.name = l->name;
+    f.queue = l->queue;
+    f.task_type = l->task_type;
+    f.cause = l->cause;
+    f.due_before_ms = l->due_before_ms;
+    f.due_after_ms = l->due_after_ms;
+    f.before = l->cursor;
+    f.limit = (size_t)l->limit;
+    f.offset = l->page ? (size_t)((l->page - 1) * l->limit) : 0;
+    f.may_lag = true;
+    return f;
+}
+
+enum handled listing_answer(struct request *q, struct reader *r, const struct listing *l, struct task_filter filter)
+{
+    struct error e = { 0 };
+    struct task_page page = { 0 };
+    struct pagination p = { .limit = l->limit, .page = l->page, .total = -1 };
+    struct task_filter f = filter_of(q, l, filter);
+    enum err rc = reader_list(r, &f, &q->arena, &page, &e);
+    if (rc == ERR_OK && l->page)
+        rc = count_total(r, &f, &p, &e);
+    if (rc == ERR_LIMIT)
+        return request_refuse(q, PROBLEM_INVALID, "the answer would be too large; ask for less at once, by 'limit'");
+    if (rc)
+        return request_fail(q, &e);
+    struct jw w = respond_json(&q->response, 200);
+    struct task_context c = request_context(q);
+    jw_object(&w);
+    jw_key(&w, "tasks");
+    jw_array(&w);
+    for (size_t i = 0; i < page.tasks.n; i++)
+        task_to_json(&w, &page.tasks.v[i], &c);
+    jw_array_end(&w);
+    p.more = page.more && !l->page;
+    p.next = page.next_before;
+    pagination_write(&w, &p);
+    jw_object_end(&w);
+    return HANDLED_DONE;
+}

@@ -1,0 +1,338 @@
+/* What is to come (R1.10): the next fires of a body that is not stored, of a task, of all tasks between two times, and how many a minute. */
+#include <stdlib.h>
+
+#include "api/resource/listing.h"
+#include "api/server/internal.h"
+#include "api/task/json.h"
+#include "base/json/json.h"
+
+enum {
+    COUNT_DEFAULT = 10,
+    COUNT_MAX = 1000,
+    FIRES_DEFAULT = 100,
+    TASKS_MAX = 20000,  /* looked at for one answer */
+    STEPS_MAX = 300000, /* occurrences computed for one answer */
+    MINUTES_MAX = 2 * 1440,
+    SPAN_DEFAULT_MS = 3600000,
+    MINUTE_MS = 60000,
+    NOTE_MAX = 1024,
+};
+#define SPAN_MAX_MS (31LL * 86400000)
+
+/* ---- the fires of one task ---- */
+
+struct upcoming_params {
+    int64_t count, from_ms;
+};
+
+static const struct query_field upcoming_fields[] = {
+    { .name = "count",
+      .kind = QUERY_I64,
+      .offset = offsetof(struct upcoming_params, count),
+      .min = 1,
+      .max = COUNT_MAX },
+    { .name = "from", .kind = QUERY_TIME, .offset = offsetof(struct upcoming_params, from_ms) },
+};
+
+static void write_fire(struct jw *w, const struct recurrence *rule, const struct occurrence *o)
+{
+    cleanup_with(buf_release) struct buf note;
+    buf_init(&note, NOTE_MAX);
+    occurrence_explain(rule, o, &note);
+    jw_object(w);
+    jw_kv_time(w, "at", o->at_ms);
+    jw_kv_cstr(w, "note", note.n ? buf_cstr(&note) : NULL);
+    if (!o->fires)
+        jw_kv_bool(w, "skipped", true);
+    jw_object_end(w);
+}
+
+/* Runs that its max_runs leaves; those before the cursor are counted already. */
+static int64_t runs_left(const struct task *t)
+{
+    return t->schedule.max_runs ? max_of(t->schedule.max_runs - t->runs_count, (int64_t)0) : INT64_MAX;
+}
+
+/* What is skipped does not count among the fires asked for, but is shown in its place. */
+static void write_fires(struct jw *w, const struct task *t, const struct recurrence *rule,
+                        const struct upcoming_params *p)
+{
+    struct occurrence o;
+    int64_t left = runs_left(t), from_ms = p->from_ms;
+    size_t fires = 0;
+    for (size_t lines = 0; lines < 2 * COUNT_MAX && fires < (size_t)p->count; lines++) {
+        if (!recurrence_next_or_skip(rule, from_ms, &o))
+            return;
+        if (o.fires && o.scheduled_ms >= t->cursor_ms && left-- == 0)
+            return;
+        write_fire(w, rule, &o);
+        fires += o.fires;
+        from_ms = o.at_ms + 1;
+    }
+}
+
+static enum handled answer_upcoming(struct request *q, const struct task *t, const struct upcoming_params *p)
+{
+    struct error e = { 0 };
+    struct recurrence rule;
+    cleanup_with(rule_base_release) struct rule_base base = { 0 };
+    bool recurring = t->kind == TASK_RECURRING;
+    if (recurring && task_rule(t, q->server->setup.zones, q->server->setup.book, &rule, &base, &e))
+        return request_fail(q, &e);
+    struct jw w = respond_json(&q->response, 200);
+    jw_object(&w);
+    jw_kv_cstr(&w, "status", task_state_name(task_shown_state(t, q->now_ms)));
+    jw_key(&w, "upcoming");
+    jw_array(&w);
+    if (recurring && !task_is_final(t->state)) {
+        write_fires(&w, t, &rule, p);
+    } else if (!task_is_final(t->state) && t->due_ms >= p->from_ms) {
+        jw_object(&w);
+        jw_kv_time(&w, "at", t->due_ms);
+        jw_kv_cstr(&w, "note", t->attempts ? "a retry" : NULL);
+        jw_object_end(&w);
+    }
+    jw_array_end(&w);
+    jw_object_end(&w);
+    return HANDLED_DONE;
+}
+
+enum handled upcoming_of_task(struct request *q, struct reader *r)
+{
+    struct error e = { 0 };
+    struct task t;
+    struct upcoming_params p = { .count = COUNT_DEFAULT, .from_ms = q->now_ms };
+    if (query_read(q->query, upcoming_fields, array_count(upcoming_fields), &p, &q->arena, &e) ||
+        request_get_task(q, r, &t, &e))
+        return request_fail(q, &e);
+    return answer_upcoming(q, &t, &p);
+}
+
+enum handled preview(struct request *q, struct reader *r)
+{
+    (void)r;
+    struct error e = { 0 };
+    struct task t;
+    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    struct task_context c = request_context(q);
+    struct upcoming_params p = { .count = COUNT_DEFAULT, .from_ms = q->now_ms };
+    c.id = request_new_id(q);
+    if (query_read(q->query, upcoming_fields, array_count(upcoming_fields), &p, &q->arena, &e) ||
+        json_parse(buf_str(&q->body), &doc, &e) || task_from_json(&doc, &c, &q->arena, &t, &e))
+        return request_fail(q, &e);
+    if (t.kind != TASK_RECURRING)
+        p.from_ms = min_of(p.from_ms, t.due_ms);
+    return answer_upcoming(q, &t, &p);
+}
+
+/* ---- all tasks between two times ---- */
+
+struct between_params {
+    int64_t from_ms, to_ms, limit;
+    int group_by;
+    struct str queue;
+};
+
+static const char *const group_names[] = { "minute", NULL };
+static const struct query_field between_fields[] = {
+    { .name = "from", .kind = QUERY_TIME, .offset = offsetof(struct between_params, from_ms) },
+    { .name = "to", .kind = QUERY_TIME, .offset = offsetof(struct between_params, to_ms) },
+    { .name = "limit",
+      .kind = QUERY_I64,
+      .offset = offsetof(struct between_params, limit),
+      .min = 1,
+      .max = COUNT_MAX },
+    { .name = "group_by",
+      .kind = QUERY_CHOICE,
+      .offset = offsetof(struct between_params, group_by),
+      .names = group_names },
+    { .name = "queue", .kind = QUERY_TEXT, .offset = offsetof(struct between_params, queue) },
+};
+
+struct fire {
+    int64_t at_ms;
+    struct uuid task;
+    struct str name;
+    const char *note; /* NULL: none */
+};
+
+/* What was gathered: single fires, of which only the earliest count, or how many each minute has. */
+struct forecast {
+    const struct between_params *params;
+    struct request *q;
+    struct fire *fires; /* room for twice the limit: cut back to it when full */
+    size_t fire_count;
+    int64_t *minutes; /* NULL: single fires are wanted */
+    size_t minute_count;
+    size_t steps;
+    bool cut; /* more than could be looked at */
+};
+
+static int by_time(const void *a, const void *b)
+{
+    const struct fire *x = a, *y = b;
+    if (x->at_ms != y->at_ms)
+        return x->at_ms < y->at_ms ? -1 : 1;
+    return memcmp(&x->task, &y->task, sizeof x->task);
+}
+
+static void keep_earliest(struct forecast *f)
+{
+    if (f->fire_count)
+        qsort(f->fires, f->fire_count, sizeof *f->fires, by_time);
+    size_t limit = (size_t)f->params->limit;
+    f->cut = f->cut || f->fire_count > limit;
+    f->fire_count = min_of(f->fire_count, limit);
+}
+
+static void add_fire(struct forecast *f, const struct task *t, int64_t at_ms, const char *note)
+{
+    if (!f->fires) {
+        f->minutes[(at_ms - f->params->from_ms) / MINUTE_MS]++;
+        return;
+    }
+    if (f->fire_count == 2 * (size_t)f->params->limit)
+        keep_earliest(f);
+    f->fires[f->fire_count++] = (struct fire){ at_ms, t->id, t->name, note };
+}
+
+static const char *note_of(struct forecast *f, const struct recurrence *rule, const struct occurrence *o)
+{
+    struct str kept;
+    cleanup_with(buf_release) struct buf note;
+    buf_init(&note, NOTE_MAX);
+    occurrence_explain(rule, o, &note);
+    return note.n && arena_str(&f->q->arena, buf_str(&note), &kept) ? kept.p : NULL;
+}
+
+/* Of one recurring task no more than the answer may hold, unless minutes are counted. */
+static void add_recurring(struct forecast *f, const struct task *t)
+{
+    struct error e;
+    struct recurrence rule;
+    struct occurrence o;
+    cleanup_with(rule_base_release) struct rule_base base = { 0 };
+    const struct http_setup *setup = &f->q->server->setup;
+    if (task_rule(t, setup->zones, setup->book, &rule, &base, &e))
+        return; /* its zone is gone: the spawner says so in the log */
+    int64_t left = runs_left(t);
+    size_t most = f->minutes ? SIZE_MAX : (size_t)f->params->limit + 1;
+    for (int64_t from_ms = f->params->from_ms; most > 0; most--, from_ms = o.at_ms + 1) {
+        f->cut = f->cut || f->steps == STEPS_MAX;
+        if (f->steps == STEPS_MAX || !recurrence_next(&rule, from_ms, &o) || o.at_ms >= f->params->to_ms)
+            return;
+        f->steps++;
+        if (o.scheduled_ms >= t->cursor_ms && left-- == 0)
+            return;
+        add_fire(f, t, o.at_ms, f->minutes ? NULL : note_of(f, &rule, &o));
+    }
+}
+
+static enum err gather(struct forecast *f, struct reader *r, bool recurring, struct error *e)
+{
+    const struct between_params *p = f->params;
+    struct task_filter filter = { .tenant = f->q->who.tenant,
+                                  .states = 1U << TASK_SCHEDULED,
+                                  .by_kind = true,
+                                  .recurring = recurring,
+                                  .queue = p->queue,
+                                  .limit = LIST_MAX };
+    if (!recurring) {
+        filter.due_after_ms = p->from_ms;
+        filter.due_before_ms = p->to_ms;
+    }
+    struct task_page page = { .more = true };
+    for (size_t seen = 0; page.more; seen += page.tasks.n) {
+        if (seen >= TASKS_MAX) {
+            f->cut = true;
+            return ERR_OK;
+        }
+        if (reader_list(r, &filter, &f->q->arena, &page, e))
+            return e->code;
+        for (size_t i = 0; i < page.tasks.n; i++) {
+            if (recurring)
+                add_recurring(f, &page.tasks.v[i]);
+            else
+                add_fire(f, &page.tasks.v[i], page.tasks.v[i].due_ms, NULL);
+        }
+        filter.before = page.next_before;
+    }
+    return ERR_OK;
+}
+
+static enum err check_between(struct between_params *p, struct error *e)
+{
+    if (!p->to_ms)
+        p->to_ms = p->from_ms + SPAN_DEFAULT_MS;
+    if (p->group_by) { /* whole minutes, as people name them */
+        p->from_ms -= floor_mod(p->from_ms, (int64_t)MINUTE_MS);
+        p->to_ms += floor_mod(-p->to_ms, (int64_t)MINUTE_MS);
+    }
+    if (p->to_ms <= p->from_ms)
+        return error_field(e, "to", "must be after 'from'");
+    if (p->to_ms - p->from_ms > SPAN_MAX_MS)
+        return error_field(e, "to", "is more than 31 days after 'from'");
+    if (p->group_by && (p->to_ms - p->from_ms) / MINUTE_MS > MINUTES_MAX)
+        return error_field(e, "to", "is more than two days after 'from', which is too long to count by the minute");
+    return ERR_OK;
+}
+
+static void write_fire_list(struct jw *w, struct forecast *f)
+{
+    keep_earliest(f);
+    jw_key(w, "upcoming");
+    jw_array(w);
+    for (size_t i = 0; i < f->fire_count; i++) {
+        jw_object(w);
+        jw_kv_time(w, "at", f->fires[i].at_ms);
+        jw_kv_uuid(w, "task_id", f->fires[i].task);
+        jw_kv_str_or_null(w, "name", f->fires[i].name);
+        jw_kv_cstr(w, "note", f->fires[i].note);
+        jw_object_end(w);
+    }
+    jw_array_end(w);
+}
+
+static void write_minutes(struct jw *w, const struct forecast *f)
+{
+    jw_key(w, "minutes");
+    jw_array(w);
+    for (size_t i = 0; i < f->minute_count; i++) {
+        if (!f->minutes[i])
+            continue;
+        jw_object(w);
+        jw_kv_time(w, "at", f->params->from_ms + (int64_t)i * MINUTE_MS);
+        jw_kv_i64(w, "fires", f->minutes[i]);
+        jw_object_end(w);
+    }
+    jw_array_end(w);
+}
+
+enum handled upcoming_of_all(struct request *q, struct reader *r)
+{
+    struct error e = { 0 };
+    struct between_params p = { .from_ms = q->now_ms, .limit = FIRES_DEFAULT };
+    if (query_read(q->query, between_fields, array_count(between_fields), &p, &q->arena, &e) || check_between(&p, &e))
+        return request_fail(q, &e);
+    struct forecast f = { .params = &p, .q = q };
+    f.minute_count = (size_t)((p.to_ms - p.from_ms + MINUTE_MS - 1) / MINUTE_MS);
+    if (p.group_by)
+        f.minutes = arena_zarray(&q->arena, f.minute_count, sizeof *f.minutes);
+    else
+        f.fires = arena_array(&q->arena, struct fire, 2 * (size_t)p.limit);
+    if (!f.fires && !f.minutes)
+        return request_refuse(q, PROBLEM_INVALID, "the answer would be too large; ask for less at once, by 'limit'");
+    if (gather(&f, r, true, &e) || gather(&f, r, false, &e))
+        return request_fail(q, &e);
+    struct jw w = respond_json(&q->response, 200);
+    jw_object(&w);
+    jw_kv_time(&w, "from", p.from_ms);
+    jw_kv_time(&w, "to", p.to_ms);
+    if (p.group_by)
+        write_minutes(&w, &f);
+    else
+        write_fire_list(&w, &f);
+    jw_kv_bool(&w, "complete", !f.cut);
+    jw_object_end(&w);
+    return HANDLED_DONE;
+}

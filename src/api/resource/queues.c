@@ -1,0 +1,405 @@
+/* Queues (R3.7): the limits that a user gives them, and how they stand. A queue is there as soon as a task names it; without rules of its
+ * own it has the defaults. */
+#include <stdlib.h>
+
+#include "api/resource/change.h"
+#include "api/server/internal.h"
+#include "base/json/json.h"
+#include "core/sharing/queue_rules.h"
+
+enum { RATE_MAX = 1000000, COUNT_MAX = 1000000, REASON_MAX = 500, PAUSE_MAX_DAYS = 3650 };
+
+/* ---- what there is ---- */
+
+/* A pause whose time is up is over, whether or not somebody has written that down. */
+static struct queue_rules as_of(struct queue_rules rules, int64_t now_ms)
+{
+    if (!rules.paused || queue_is_paused(&rules, now_ms))
+        return rules;
+    rules.paused = false;
+    rules.resumed_ms = rules.paused_until_ms;
+    rules.paused_by = rules.paused_reason = (struct str){ 0 };
+    rules.paused_ms = rules.paused_until_ms = 0;
+    return rules;
+}
+
+/* standing NULL: nothing is known of it. */
+static void write_live(struct jw *w, bool paused, const struct queue_standing *standing)
+{
+    bool throttled = standing && standing->known && standing->hold.gate != LANE_NONE;
+    jw_kv_cstr(w, "state", paused ? "paused" : throttled ? "throttled" : "open");
+    jw_key(w, "running");
+    if (standing)
+        jw_i64(w, (int64_t)standing->held);
+    else
+        jw_null(w);
+}
+
+/* entry NULL: it has none. */
+static void write_queue(struct jw *w, struct str name, const struct queue_rules *rules,
+                        const struct catalog_entry *entry, int64_t due, const struct queue_standing *standing)
+{
+    jw_object(w);
+    jw_kv_str(w, "name", name);
+    queue_rules_write(w, rules);
+    write_live(w, rules->paused, standing);
+    if (due >= 0)
+        jw_kv_i64(w, "due", due);
+    if (entry)
+        entry_members(w, entry);
+    else
+        jw_kv_i64(w, "version", 0);
+    jw_object_end(w);
+}
+
+struct found {
+    struct str name;
+    const struct catalog_entry *entry; /* NULL: it has tasks, and no rules */
+};
+
+static int compare_found(const void *a, const void *b)
+{
+    const struct found *x = a, *y = b;
+    int order = str_cmp(x->name, y->name);
+    return order ? order : (x->entry == NULL) - (y->entry == NULL);
+}
+
+/* All of a tenant's, by name: those that have rules, and those that tasks wait in. */
+static enum err find_all(struct request *q, struct reader *r, struct found **ret, size_t *ret_count, struct error *e)
+{
+    struct catalog_entries entries;
+    struct lane *lanes = NULL;
+    size_t lane_count = 0, n = 0, kept = 0;
+    if (catalog_all(q, r, CATALOG_QUEUE, q->who.tenant, &entries, e) ||
+        reader_lanes(r, &q->arena, &lanes, &lane_count, e))
+        return e->code;
+    struct found *v = arena_array(&q->arena, struct found, entries.n + lane_count + 1);
+    if (!v)
+        return error_set(e, ERR_LIMIT, "the answer would be too large");
+    for (size_t i = 0; i < entries.n; i++)
+        v[n++] = (struct found){ entries.v[i].name, &entries.v[i] };
+    for (size_t i = 0; i < lane_count; i++)
+        if (lanes[i].tenant == q->who.tenant)
+            v[n++] = (struct found){ lanes[i].queue, NULL };
+    if (n)
+        qsort(v, n, sizeof *v, compare_found);
+    for (size_t i = 0; i < n; i++)
+        if (kept == 0 || !str_eq(v[i].name, v[kept - 1].name))
+            v[kept++] = v[i];
+    *ret = v;
+    *ret_count = kept;
+    return ERR_OK;
+}
+
+static enum err rules_of(struct request *q, const struct found *f, struct queue_rules *ret, struct error *e)
+{
+    *ret = QUEUE_RULES_DEFAULT;
+    enum err rc = f->entry ? queue_rules_read(f->entry->doc, &q->arena, ret, e) : ERR_OK;
+    if (rc == ERR_OK)
+        *ret = as_of(*ret, q->now_ms);
+    return rc == ERR_OK ? ERR_OK : error_set(e, ERR_CORRUPT, "queue '" STR_FMT "' can not be read", STR_ARG(f->name));
+}
+
+/* ---- shown with what the node knows of them ---- */
+
+struct queue_view {
+    struct request *q;
+    struct found *v;
+    size_t n;
+    struct queues_answer answer;
+    struct pagination pages;
+    bool is_list;
+};
+
+static enum err show(struct request *q, struct reader *r, struct jw *w, size_t i, struct error *e)
+{
+    const struct queue_view *view = q->queues;
+    const struct found *f = &view->v[i];
+    struct queue_rules rules;
+    int64_t due = 0;
+    if (rules_of(q, f, &rules, e) || reader_queue_due(r, q->who.tenant, f->name, q->now_ms, &due, e))
+        return e->code;
+    write_queue(w, f->name, &rules, f->entry, due, view->answer.v ? &view->answer.v[i] : NULL);
+    return ERR_OK;
+}
+
+static enum handled show_list(struct request *q, struct reader *r)
+{
+    struct error e = { 0 };
+    struct jw w = respond_json(&q->response, 200);
+    jw_object(&w);
+    jw_key(&w, "queues");
+    jw_array(&w);
+    for (size_t i = 0; i < q->queues->n; i++)
+        if (show(q, r, &w, i, &e))
+            return request_fail(q, &e);
+    jw_array_end(&w);
+    pagination_write(&w, &q->queues->pages);
+    jw_object_end(&w);
+    return HANDLED_DONE;
+}
+
+static enum handled show_one(struct request *q, struct reader *r)
+{
+    struct error e = { 0 };
+    struct jw w = respond_json(&q->response, 200);
+    if (show(q, r, &w, 0, &e))
+        return request_fail(q, &e);
+    if (q->queues->v[0].entry)
+        respond_etag(&q->response, q->queues->v[0].entry->version);
+    return HANDLED_DONE;
+}
+
+static void node_answered(struct queues_answer *answer)
+{
+    struct queue_view *view = container_of(answer, struct queue_view, answer);
+    request_later(view->q, view->is_list ? show_list : show_one);
+}
+
+/* The loop is asked, and goes on from there. */
+static enum handled ask_node(struct request *q, struct reader *r, struct queue_view view)
+{
+    const struct http_setup *setup = &q->server->setup;
+    q->queues = arena_new(&q->arena, struct queue_view);
+    *q->queues = view;
+    q->queues->q = q;
+    if (!setup->queues || !view.n)
+        return view.is_list ? show_list(q, r) : show_one(q, r);
+    struct queues_answer *a = &q->queues->answer;
+    *a = (struct queues_answer){ .done = node_answered, .tenant = q->who.tenant, .n = view.n };
+    a->v = arena_array(&q->arena, struct queue_standing, view.n);
+    for (size_t i = 0; i < view.n; i++)
+        a->v[i].name = view.v[i].name;
+    setup->queues(setup->context, a);
+    return HANDLED_LATER;
+}
+
+enum handled queues_list(struct request *q, struct reader *r)
+{
+    struct error e = { 0 };
+    struct name_page page;
+    struct found *v = NULL;
+    size_t n = 0, from = 0;
+    if (!name_page_read(q, &page))
+        return HANDLED_DONE;
+    if (find_all(q, r, &v, &n, &e))
+        return request_fail(q, &e);
+    while (from < n && page.after.n && str_cmp(v[from].name, page.after) <= 0)
+        from++;
+    size_t shown = min_of(n - from, (size_t)page.limit);
+    struct pagination p = { .limit = page.limit, .total = -1, .more = from + shown < n };
+    if (p.more)
+        p.next_name = v[from + shown - 1].name;
+    return ask_node(q, r, (struct queue_view){ .v = v + from, .n = shown, .pages = p, .is_list = true });
+}
+
+/* Whether a task of this queue has ever waited to be dispatched. */
+static enum err has_lane(struct request *q, struct reader *r, bool *ret, struct error *e)
+{
+    struct lane *lanes = NULL;
+    size_t n = 0;
+    enum err rc = reader_lanes(r, &q->arena, &lanes, &n, e);
+    *ret = false;
+    for (size_t i = 0; rc == ERR_OK && i < n; i++)
+        *ret = *ret || (lanes[i].tenant == q->who.tenant && str_eq(lanes[i].queue, q->name));
+    return rc;
+}
+
+enum handled queues_get(struct request *q, struct reader *r)
+{
+    struct error e = { 0 };
+    struct catalog_entry *entry = arena_new(&q->arena, struct catalog_entry);
+    struct found *f = arena_new(&q->arena, struct found);
+    bool used = false;
+    if (!request_takes_no_query(q))
+        return HANDLED_DONE;
+    enum err rc = reader_catalog_get(r, q->who.tenant, CATALOG_QUEUE, q->name, &q->arena, entry, &e);
+    *f = (struct found){ q->name, rc == ERR_OK ? entry : NULL };
+    if (rc && (rc != ERR_NOT_FOUND || has_lane(q, r, &used, &e)))
+        return request_fail(q, &e);
+    if (!f->entry && !used)
+        return request_refuse(q, PROBLEM_NOT_FOUND, "there is no such queue: it has neither rules nor tasks");
+    return ask_node(q, r, (struct queue_view){ .v = f, .n = 1 });
+}
+
+/* ---- what a user wants of it ---- */
+
+struct queue_body {
+    double rate;
+    int64_t burst, concurrent, weight;
+    json_t *paused, *ignored;
+    struct str reason;
+    int64_t until_ms, for_ms;
+    struct { /* named by the body; of what may be null, whether it is */
+        bool rate, burst, concurrent, weight, paused, reason, until, for_;
+    } has;
+};
+
+#define ROW(text, kind_, member, seen, ...)                                                                            \
+    {                                                                                                                  \
+        .name = (text), .kind = JSON_KIND_##kind_, .offset = offsetof(struct queue_body, member),                      \
+        .seen_offset = offsetof(struct queue_body, has.seen), .nullable = true, __VA_ARGS__                            \
+    }
+#define PAUSE_ROWS                                                                                                     \
+    ROW("reason", STR, reason, reason, .max = REASON_MAX), ROW("until", TIME, until_ms, until, .max = 0),              \
+        ROW("for", DURATION, for_ms, for_, .min = 1000, .max = PAUSE_MAX_DAYS * DAY_MS)
+
+static const struct json_field fields[] = {
+    ROW("max_dispatches_per_second", F64, rate, rate, .max = RATE_MAX),
+    ROW("max_burst", I64, burst, burst, .min = 1, .max = COUNT_MAX),
+    ROW("max_concurrent", I64, concurrent, concurrent, .max = COUNT_MAX),
+    ROW("weight", I64, weight, weight, .min = 1, .max = 1000),
+    { .name = "paused",
+      .kind = JSON_KIND_RAW,
+      .offset = offsetof(struct queue_body, paused),
+      .seen_offset = offsetof(struct queue_body, has.paused) },
+    PAUSE_ROWS,
+};
+
+/* What GET shows may be sent back: who paused it and since when is ours to say. */
+static const struct json_field paused_fields[] = {
+    PAUSE_ROWS,
+    { .name = "by", .kind = JSON_KIND_RAW, .offset = offsetof(struct queue_body, ignored) },
+    { .name = "since", .kind = JSON_KIND_RAW, .offset = offsetof(struct queue_body, ignored) },
+};
+
+static enum err check_pause(const struct queue_body *b, int64_t now_ms, struct error *e)
+{
+    bool pauses = json_is_true(b->paused) || json_is_object(b->paused);
+    if (b->has.paused && !pauses && !json_is_false(b->paused) && !json_is_null(b->paused))
+        return error_field(e, "paused", "must be true or false");
+    if (!pauses && (b->reason.n || b->until_ms || b->for_ms))
+        return error_field(e, b->reason.n ? "reason" : b->until_ms ? "until" : "for", "belongs to \"paused\": true");
+    if (b->until_ms && b->for_ms)
+        return error_field(e, "for", "can not stand beside until; give one of the two");
+    if (b->until_ms && b->until_ms <= now_ms)
+        return error_field(e, "until", "is in the past");
+    return ERR_OK;
+}
+
+static enum err read_body(struct request *q, struct queue_body *ret, struct error *e)
+{
+    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    *ret = (struct queue_body){ 0 };
+    if (request_object(q, &doc, e) || json_read(doc.root, fields, array_count(fields), ret, &q->arena, e))
+        return e->code;
+    if (json_is_object(ret->paused) &&
+        json_read(ret->paused, paused_fields, array_count(paused_fields), ret, &q->arena, e))
+        return error_in(e, "paused");
+    enum err rc = check_pause(ret, q->now_ms, e);
+    ret->paused = json_is_true(ret->paused) || json_is_object(ret->paused) ? json_true() : NULL; /* the document goes */
+    return rc;
+}
+
+/* A field that is null is as good as absent in PUT, and back at its default in PATCH: the rules are filled with what holds else. */
+static void apply_limits(const struct queue_body *b, struct queue_rules *rules)
+{
+    if (b->has.rate)
+        rules->rate = b->rate;
+    if (b->has.concurrent)
+        rules->concurrent = b->concurrent;
+    if (b->has.weight)
+        rules->weight = b->weight ? b->weight : QUEUE_RULES_DEFAULT.weight;
+    if (b->has.burst)
+        rules->burst = b->burst;
+    else if (b->has.rate)
+        rules->burst = 0;
+    if (rules->rate > 0 && rules->burst == 0) /* not said: what a second brings */
+        rules->burst = max_of((int64_t)rules->rate, (int64_t)1);
+}
+
+/* The name of the key that asks; of one without a name, its id. */
+static enum err who_asks(struct request *q, struct reader *r, struct str *ret, struct error *e)
+{
+    struct api_key key;
+    enum err rc = reader_key(r, str_from(q->who.key_id), &q->arena, &key, e);
+    *ret = rc == ERR_OK && key.name.n ? key.name : str_from(q->who.key_id);
+    return rc == ERR_NOT_FOUND ? ERR_OK : rc; /* revoked a moment ago */
+}
+
+static enum err apply_pause(struct request *q, struct reader *r, const struct queue_body *b, struct queue_rules *rules,
+                            struct error *e)
+{
+    if (!b->has.paused)
+        return ERR_OK;
+    if (!b->paused) {
+        bool was_paused = rules->paused;
+        int64_t resumed_ms = was_paused ? q->now_ms : rules->resumed_ms;
+        rules->paused = false;
+        rules->paused_by = rules->paused_reason = (struct str){ 0 };
+        rules->paused_ms = rules->paused_until_ms = 0;
+        rules->resumed_ms = resumed_ms;
+        return ERR_OK;
+    }
+    rules->paused_ms = rules->paused ? rules->paused_ms : q->now_ms; /* it goes on being paused */
+    rules->paused = true;
+    rules->paused_reason = b->reason;
+    rules->paused_until_ms = b->for_ms ? q->now_ms + b->for_ms : b->until_ms;
+    return who_asks(q, r, &rules->paused_by, e);
+}
+
+static enum err make_queue(struct request *q, struct reader *r, struct change *c, struct error *e)
+{
+    struct queue_body body;
+    struct queue_rules old, rules;
+    struct found f = { c->name, c->exists ? &c->current : NULL };
+    if (read_body(q, &body, e) || rules_of(q, &f, &old, e))
+        return e->code;
+    rules = old;
+    if (q->method == HTTP_PUT) { /* the limits anew; a pause stays until somebody says otherwise */
+        rules.rate = 0;
+        rules.burst = rules.concurrent = 0;
+        rules.weight = QUEUE_RULES_DEFAULT.weight;
+    }
+    apply_limits(&body, &rules);
+    if (apply_pause(q, r, &body, &rules, e))
+        return e->code;
+    struct jw w;
+    jw_init(&w, c->doc);
+    jw_object(&w);
+    queue_rules_write(&w, &rules);
+    jw_object_end(&w);
+    if (change_set_doc(q, c, e))
+        return e->code;
+    w = respond_json(&q->response, 200);
+    write_queue(&w, c->name, &rules, &c->v[0].entry, -1, NULL);
+    respond_etag(&q->response, c->v[0].entry.version);
+    return ERR_OK;
+}
+
+static enum err make_default(struct request *q, struct reader *r, struct change *c, struct error *e)
+{
+    (void)r;
+    if (!c->exists)
+        return error_set(e, ERR_NOT_FOUND, "this queue has no rules of its own");
+    c->v[0].remove = true;
+    respond_nothing(&q->response);
+    return ERR_OK;
+}
+
+static enum handled change_queue(struct request *q, struct reader *r,
+                                 enum err (*make)(struct request *, struct reader *, struct change *, struct error *))
+{
+    if (!request_takes_no_query(q))
+        return HANDLED_DONE;
+    return change_begin(
+        q, r,
+        (struct change){
+            .kind = CATALOG_QUEUE, .tenant = q->who.tenant, .name = q->name, .what = "queue", .make = make });
+}
+
+enum handled queues_put(struct request *q, struct reader *r)
+{
+    return change_queue(q, r, make_queue);
+}
+
+enum handled queues_patch(struct request *q, struct reader *r)
+{
+    return change_queue(q, r, make_queue);
+}
+
+/* Its tasks stay, and go on under the defaults. */
+enum handled queues_delete(struct request *q, struct reader *r)
+{
+    return change_queue(q, r, make_default);
+}

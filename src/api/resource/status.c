@@ -1,0 +1,114 @@
+/* Whether we live, whether we work, what we do, and what we can. */
+#include "api/resource/listing.h"
+#include "api/server/internal.h"
+#include "api/server/openapi.h"
+#include "api/server/query.h"
+
+enum handled status_health(struct request *q, struct reader *r)
+{
+    (void)r;
+    struct jw w = respond_json(&q->response, 200);
+    jw_object(&w);
+    jw_kv_cstr(&w, "status", "ok");
+    jw_kv_cstr(&w, "version", BELFRY_VERSION);
+    jw_object_end(&w);
+    return HANDLED_DONE;
+}
+
+/* Ready is who reads the store and whose roles are up. */
+enum handled status_ready(struct request *q, struct reader *r)
+{
+    const struct http_setup *setup = &q->server->setup;
+    struct error e = { 0 };
+    struct api_key key;
+    enum err rc = reader_key(r, S("ready"), &q->arena, &key, &e);
+    if (rc != ERR_OK && rc != ERR_NOT_FOUND)
+        return request_fail(q, &e);
+    e = (struct error){ 0 };
+    if (setup->ready && !setup->ready(setup->context, &e))
+        return request_refuse(q, PROBLEM_UNAVAILABLE, e.text[0] ? e.text : "it is still starting");
+    struct jw w = respond_json(&q->response, 200);
+    jw_object(&w);
+    jw_kv_cstr(&w, "status", "ready");
+    jw_object_end(&w);
+    return HANDLED_DONE;
+}
+
+static void write_counts(struct jw *w, const struct store_counts *counts)
+{
+    jw_key(w, "tasks");
+    jw_object(w);
+    for (size_t s = 0; s < array_count(counts->by_state); s++)
+        jw_kv_i64(w, task_state_name((enum task_state)s), counts->by_state[s]);
+    jw_object_end(w);
+    jw_kv_i64(w, "due", counts->due);
+}
+
+/* Since this process began: who looks twice knows the rates. */
+static void write_totals(struct jw *w, const struct metrics *m)
+{
+    static const struct {
+        const char *name;
+        enum metric metric;
+    } rows[] = {
+        { "scheduled", METRIC_TASKS_SCHEDULED }, { "executed", METRIC_TASKS_EXECUTED },
+        { "completed", METRIC_TASKS_COMPLETED }, { "failed", METRIC_TASKS_FAILED },
+        { "retried", METRIC_TASKS_RETRIED },     { "skipped", METRIC_RUNS_SKIPPED },
+    };
+    jw_key(w, "totals");
+    jw_object(w);
+    for (size_t i = 0; i < array_count(rows); i++)
+        jw_kv_i64(w, rows[i].name, metric_count(m, rows[i].metric));
+    jw_object_end(w);
+}
+
+bool request_sees_all(struct request *q)
+{
+    if (q->who.tenant == TENANT_DEFAULT)
+        return true;
+    request_refuse(q, PROBLEM_FORBIDDEN, "it tells of all tenants: it takes a key of the tenant 'default'");
+    return false;
+}
+
+enum handled status_scheduler(struct request *q, struct reader *r)
+{
+    const struct http_setup *setup = &q->server->setup;
+    struct error e = { 0 };
+    struct store_counts counts = { 0 };
+    if (!request_sees_all(q))
+        return HANDLED_DONE;
+    if (query_read(q->query, NULL, 0, NULL, &q->arena, &e) || reader_counts(r, q->now_ms, &counts, &e))
+        return request_fail(q, &e);
+    struct jw w = respond_json(&q->response, 200);
+    jw_object(&w);
+    jw_kv_cstr(&w, "status", "running");
+    jw_kv_cstr(&w, "version", BELFRY_VERSION);
+    jw_kv_time(&w, "time", q->now_ms);
+    write_counts(&w, &counts);
+    write_totals(&w, setup->metrics);
+    if (setup->status)
+        setup->status(setup->context, &w);
+    jw_object_end(&w);
+    return HANDLED_DONE;
+}
+
+enum handled status_metrics(struct request *q, struct reader *r)
+{
+    (void)r;
+    if (!request_sees_all(q))
+        return HANDLED_DONE;
+    respond_json(&q->response, 200);
+    q->response.type = TYPE_METRICS;
+    metrics_print(q->server->setup.metrics, &q->response.body);
+    if (q->server->setup.metrics_more)
+        q->server->setup.metrics_more(q->server->setup.context, &q->response.body);
+    return HANDLED_DONE;
+}
+
+enum handled status_openapi(struct request *q, struct reader *r)
+{
+    (void)r;
+    struct jw w = respond_json(&q->response, 200);
+    jw_raw(&w, openapi_json());
+    return HANDLED_DONE;
+}

@@ -1,0 +1,191 @@
+/* Creating, reading and listing tasks. A create reads nothing: it is parsed where it came in and goes straight to the writer
+ * with its idempotency record; only if that key has a record already, or the task a dedupe_key, does anyone read. */
+#include <assert.h>
+#include <stdio.h>
+
+#include "api/resource/dedupe.h"
+#include "api/resource/listing.h"
+#include "api/server/internal.h"
+#include "api/task/json.h"
+#include "base/json/json.h"
+
+enum { LATEST_EXECUTIONS = 10 };
+
+/* ---- create ---- */
+
+void tasks_created(struct op *op)
+{
+    struct request *q = request_of(op);
+    if (request_is_replay(op)) {
+        request_later(q, request_replay_stored);
+        return;
+    }
+    if (op->rc)
+        request_fail(q, &op->error);
+    else
+        metric_add(q->server->setup.metrics, METRIC_TASKS_SCHEDULED, (int64_t)q->task_count);
+    if (op->rc == ERR_OK || op->rc == ERR_UNAVAILABLE) /* they may be there, and the answer lost */
+        request_nudge(q, q->tasks, q->task_count);
+    request_answer(q);
+}
+
+/* "idempotency_key" in the body stands for the header. False: the answer is there. */
+static bool take_body_key(struct request *q, const struct json_doc *doc)
+{
+    json_t *value = json_object_get(doc->root, "idempotency_key");
+    struct str key = { json_string_value(value), json_string_length(value) };
+    if (q->has_record && key.p) {
+        request_refuse(q, PROBLEM_INVALID, "the Idempotency-Key is given twice, in a header and in the body");
+        return false;
+    }
+    if (key.p)
+        return request_reserve_key(q, key, "idempotency_key");
+    if (q->has_record || !q->server->setup.require_idempotency_key)
+        return true;
+    request_refuse(q, PROBLEM_KEY_MISSING, "send a header Idempotency-Key, a new one for each request");
+    return false;
+}
+
+static enum err read_task(struct request *q, const struct json_doc *doc, struct task *ret, struct error *e)
+{
+    struct task_context c = request_context(q);
+    c.id = request_new_id(q);
+    enum err rc = task_from_json(doc, &c, &q->arena, ret, e);
+    if (rc == ERR_OK && (q->route->flags & ROUTE_RECURRING) && ret->kind != TASK_RECURRING)
+        return error_field(e, "cron_expression", "is missing: a recurring task has it or 'interval_seconds'");
+    return rc;
+}
+
+static void answer_created(struct request *q, const struct task *t)
+{
+    struct task_context c = request_context(q);
+    struct jw w = respond_json(&q->response, 201);
+    task_to_json(&w, t, &c);
+    char id[UUID_TEXT + 1];
+    uuid_format(t->id, id);
+    snprintf(q->response.location, sizeof q->response.location, "/v1/tasks/%s", id);
+    respond_etag(&q->response, t->version);
+}
+
+static void answer_found(struct request *q, const struct task *t)
+{
+    struct task_context c = request_context(q);
+    struct jw w = respond_json(&q->response, 200);
+    jw_object(&w);
+    task_members(&w, t, &c);
+    jw_kv_bool(&w, "deduplicated", true);
+    jw_object_end(&w);
+    respond_etag(&q->response, t->version);
+}
+
+static void answer_decided(struct request *q, const struct creation *v, size_t n)
+{
+    assert(n == 1);
+    if (v->found)
+        answer_found(q, v->task);
+    else
+        answer_created(q, v->task);
+}
+
+/* Its key may be another's: only now somebody reads. */
+static enum handled create_once(struct request *q, struct reader *r)
+{
+    struct creation *c = arena_new(&q->arena, struct creation);
+    c->asked = q->tasks;
+    return dedupe_create(q, r, c, 1, answer_decided);
+}
+
+static enum handled create(struct request *q, struct reader *r)
+{
+    if (q->tasks->dedupe_key.n)
+        return create_once(q, r);
+    answer_created(q, q->tasks);
+    q->write.insert = (struct op_insert){
+        .op = { .kind = OP_INSERT }, .tasks = q->tasks, .count = 1, .idempotency = request_record(q)
+    };
+    return request_submit(q, tasks_created);
+}
+
+enum handled tasks_create(struct request *q, struct reader *r)
+{
+    struct error e = { 0 };
+    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    q->tasks = arena_new(&q->arena, struct task);
+    q->task_count = 1;
+    if (json_parse(buf_str(&q->body), &doc, &e) || read_task(q, &doc, q->tasks, &e))
+        return request_fail(q, &e);
+    return take_body_key(q, &doc) ? limits_take(q, r, 1, create) : HANDLED_DONE;
+}
+
+/* ---- read ---- */
+
+enum handled tasks_list(struct request *q, struct reader *r)
+{
+    bool recurring = q->route->flags & ROUTE_RECURRING;
+    struct listing l;
+    if (!listing_read(q, recurring ? LISTING_RECURRING : LISTING_TASKS, &l))
+        return HANDLED_DONE;
+    return listing_answer(q, r, &l, (struct task_filter){ .by_kind = recurring, .recurring = recurring });
+}
+
+static void write_executions(struct jw *w, const struct executions *x, const struct task *t)
+{
+    jw_key(w, "executions");
+    jw_array(w);
+    for (size_t i = 0; i < x->n; i++)
+        if (t->kind != TASK_OCCURRENCE || uuid_eq(x->v[i].occurrence, t->id))
+            execution_to_json(w, &x->v[i]);
+    jw_array_end(w);
+}
+
+/* Who has a task that is leased, until when, and how far it is. */
+static enum err read_lease(struct request *q, struct reader *r, const struct task *t, struct lease_row *ret,
+                           bool *ret_found, struct error *e)
+{
+    *ret_found = false;
+    if (t->target != TARGET_WORKER || t->state != TASK_RUNNING)
+        return ERR_OK;
+    enum err rc = reader_lease(r, t->tenant, t->id, &q->arena, ret, e);
+    *ret_found = rc == ERR_OK;
+    return rc == ERR_NOT_FOUND ? ERR_OK : rc;
+}
+
+static void write_lease(struct jw *w, const struct lease_row *l)
+{
+    jw_key(w, "lease");
+    jw_object(w);
+    jw_kv_str(w, "worker", l->worker);
+    jw_kv_time(w, "expires_at", l->until_ms);
+    jw_key(w, "progress");
+    if (l->progress.n)
+        jw_raw(w, l->progress);
+    else
+        jw_null(w);
+    jw_object_end(w);
+}
+
+enum handled tasks_get(struct request *q, struct reader *r)
+{
+    struct error e = { 0 };
+    struct task t;
+    struct execution_page page = { 0 };
+    if (query_read(q->query, NULL, 0, NULL, &q->arena, &e) || request_get_task(q, r, &t, &e))
+        return request_fail(q, &e);
+    bool occurrence = t.kind == TASK_OCCURRENCE;
+    struct execution_filter f = { .tenant = q->who.tenant, .task = occurrence ? t.parent : t.id };
+    f.limit = occurrence || q->route->run == dlq_get ? LIST_MAX : LATEST_EXECUTIONS;
+    struct lease_row lease;
+    bool leased;
+    if (reader_executions(r, &f, &q->arena, &page, &e) || read_lease(q, r, &t, &lease, &leased, &e))
+        return request_fail(q, &e);
+    struct task_context c = request_context(q);
+    struct jw w = respond_json(&q->response, 200);
+    jw_object(&w);
+    task_members(&w, &t, &c);
+    if (leased)
+        write_lease(&w, &lease);
+    write_executions(&w, &page.executions, &t);
+    jw_object_end(&w);
+    respond_etag(&q->response, t.version);
+    return HANDLED_DONE;
+}

@@ -1,0 +1,23 @@
+#pragma once
+/* api/resource/uncertain_writes.h - entries of the catalog of which nobody knows whether they were written: the store's answer was lost.
+ *
+ * The client is told to try again; but if the write did happen, his second try is answered from the record of his key, and the book would
+ * never hear of it. So whoever reads the store next looks at what is there and tells the book. */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "node/catalog_cache.h"
+#include "port/store.h"
+
+struct mends {
+    pthread_mutex_t lock;
+    struct mend *first; /* under the lock */
+    atomic_size_t count;
+};
+
+void mends_init(struct mends *m);
+void mends_release(struct mends *m);
+void mends_add(struct mends *m, int32_t tenant, enum catalog_kind kind, struct str name);
+
+/* Tells the book what the store says of each; true if there was one. What the store does not answer stays for the next. */
+bool mends_do(struct mends *m, struct reader *r, struct book *book);

@@ -1,0 +1,204 @@
+/* One look lists what is claimed and asks for one after the other. A claim may be committed and not yet known to its owner:
+ * then there is another look a moment later. All of it takes at most recall_ms; the change itself is done in any case. */
+#include "api/resource/withdraw.h"
+
+#include "api/resource/recall.h"
+#include "api/server/internal.h"
+#include "api/server/timers.h"
+#include "api/task/json.h"
+
+enum { LOOK_AGAIN_MS = 5, NS_PER_MS = 1000000 };
+
+struct withdrawal {
+    struct request *q;
+    const struct task *parent;
+    int64_t deadline_ns;
+    struct tasks claimed;
+    size_t at;
+    struct task replace;
+    bool again;
+    struct timer timer;
+    route_handler *then; /* NULL: the answer */
+};
+
+static route_handler look;
+
+/* Else a user called for it: it stands outside of any schedule, and beside any run. */
+static bool is_by_schedule(const struct task *p, const struct task *t)
+{
+    return uuid_eq(t->id, occurrence_id(p->id, t->scheduled_ms));
+}
+
+/* Whether the changed task has this occurrence too. */
+static bool still_wanted(const struct withdrawal *w, const struct task *t)
+{
+    const struct task *p = w->parent;
+    struct recurrence rule;
+    struct occurrence o;
+    cleanup_with(rule_base_release) struct rule_base base = { 0 };
+    const struct http_setup *setup = &w->q->server->setup;
+    if (p->state != TASK_SCHEDULED || p->deleted)
+        return false;
+    if (!is_by_schedule(p, t))
+        return true;
+    return task_rule(p, setup->zones, setup->book, &rule, &base, NULL) == ERR_OK &&
+           recurrence_next(&rule, t->due_ms, &o) && o.scheduled_ms == t->scheduled_ms;
+}
+
+static void take_over(struct task *t, const struct task *p)
+{
+    t->priority = p->priority;
+    t->queue = p->queue;
+    t->name = p->name;
+    t->task_type = p->task_type;
+    t->delivery = p->delivery;
+    t->timeout_ms = p->timeout_ms;
+    t->expires_after_ms = p->expires_after_ms;
+    t->concurrency_key = p->concurrency_key;
+    t->concurrency_limit = p->concurrency_limit;
+    if (is_by_schedule(p, t))
+        t->overlap = p->schedule.overlap;
+    t->retry = p->retry;
+    t->requires = p->requires;
+    t->cpu_milli = p->cpu_milli;
+    t->memory_mb = p->memory_mb;
+    t->target = p->target;
+    t->target_config = p->target_config;
+    t->payload = p->payload;
+    t->extra = p->extra;
+}
+
+static struct task replacement(const struct withdrawal *w, const struct task *t)
+{
+    const struct task *p = w->parent;
+    struct task r = *t;
+    r.claim = (struct uuid){ 0 };
+    r.version++;
+    r.updated_ms = w->q->now_ms;
+    if (still_wanted(w, t)) {
+        r.state = TASK_SCHEDULED;
+        take_over(&r, p);
+        return r;
+    }
+    bool paused = p->state == TASK_PAUSED, edited = p->state == TASK_SCHEDULED && !p->deleted;
+    r.state = paused || edited ? TASK_SKIPPED : TASK_CANCELLED;
+    r.completed_ms = w->q->now_ms;
+    r.last_error = paused   ? S("skipped: the task was paused")
+                   : edited ? S("skipped: the schedule was changed")
+                            : S("the recurring task has ended");
+    return r;
+}
+
+static void look_again(struct timer *timer)
+{
+    struct withdrawal *w = container_of(timer, struct withdrawal, timer);
+    request_later(w->q, look);
+}
+
+static int64_t left_ms(const struct withdrawal *w)
+{
+    return (w->deadline_ns - clock_steady_ns(w->q->server->setup.clock)) / NS_PER_MS;
+}
+
+static enum handled ask_next(struct withdrawal *w);
+
+static bool has_fired(const struct task *t)
+{
+    return t->attempts || t->losses || t->started_ms;
+}
+
+static void go_on(struct request *q)
+{
+    if (ask_next(q->withdrawal) == HANDLED_DONE)
+        request_answer(q);
+}
+
+static void freed_put(struct op *op)
+{
+    struct request *q = request_of(op);
+    struct withdrawal *w = q->withdrawal;
+    w->again = w->again || op->rc == ERR_CONFLICT; /* somebody has claimed it, or changed it */
+    if (op->rc == ERR_OK && w->replace.state == TASK_SCHEDULED)
+        request_nudge(q, &w->replace, 1);
+    go_on(q);
+}
+
+/* Another node gave one back, or it has ended: if it never fired it becomes what it would have become there. */
+static enum handled change_freed(struct request *q, struct reader *r)
+{
+    struct withdrawal *w = q->withdrawal;
+    const struct task *claimed = &w->claimed.v[w->at - 1];
+    struct error e = { 0 };
+    struct task t;
+    if (reader_get(r, claimed->tenant, claimed->id, &q->arena, &t, &e) || t.state != TASK_SCHEDULED || has_fired(&t))
+        return ask_next(w);
+    task_undo_delay(&t, claimed);
+    w->replace = replacement(w, &t);
+    q->write.put = (struct op_put){
+        .op = { .kind = OP_PUT }, .task = &w->replace, .version = t.version, .fence = t.fence, .state = t.state
+    };
+    return request_submit(q, freed_put);
+}
+
+static void recalled(struct request *q, enum recall_result result, bool known)
+{
+    struct withdrawal *w = q->withdrawal;
+    w->again = w->again || (result == RECALL_RUNNING && !known);
+    if (result == RECALL_FREED)
+        request_later(q, change_freed);
+    else
+        go_on(q);
+}
+
+static enum handled ask_next(struct withdrawal *w)
+{
+    while (w->at < w->claimed.n) {
+        const struct task *t = &w->claimed.v[w->at++];
+        if (has_fired(t)) /* it has fired before: its retries go on, also one by hand */
+            continue;
+        w->replace = replacement(w, t);
+        struct recall_wish wish = { .running = t,
+                                    .replace = &w->replace }; /* the record is kept with the change itself */
+        if (recall_ask(w->q, &wish, left_ms(w), recalled))
+            return HANDLED_LATER;
+    }
+    if (!w->again || left_ms(w) <= 0)
+        return w->then ? request_later(w->q, w->then) : HANDLED_DONE;
+    w->timer.fire = look_again;
+    timers_add(w->q->server->timers, &w->timer, LOOK_AGAIN_MS);
+    return HANDLED_LATER;
+}
+
+static enum handled look(struct request *q, struct reader *r)
+{
+    struct withdrawal *w = q->withdrawal;
+    struct error e = { 0 };
+    struct task_page page = { 0 };
+    struct task_filter f = {
+        .tenant = w->parent->tenant, .parent = w->parent->id, .states = 1U << TASK_RUNNING, .limit = LIST_MAX
+    };
+    q->now_ms = clock_wall_ms(q->server->setup.clock);
+    if (reader_list(r, &f, &q->arena, &page, &e))
+        return w->then ? request_later(q, w->then) : HANDLED_DONE; /* the change is made and is answered as such */
+    w->claimed = page.tasks;
+    w->at = 0;
+    w->again = false;
+    return ask_next(w);
+}
+
+enum handled withdraw_claimed_then(struct request *q, const struct task *parent, route_handler *then)
+{
+    struct http_server *s = q->server;
+    if (!q->withdrawal)
+        q->withdrawal = arena_new(&q->arena, struct withdrawal);
+    *q->withdrawal = (struct withdrawal){ .then = then };
+    q->withdrawal->q = q;
+    q->withdrawal->parent = parent;
+    q->withdrawal->deadline_ns = clock_steady_ns(s->setup.clock) + s->limits.recall_ms * NS_PER_MS;
+    return request_later(q, look);
+}
+
+enum handled withdraw_claimed(struct request *q, const struct task *parent)
+{
+    return withdraw_claimed_then(q, parent, NULL);
+}

@@ -1,0 +1,115 @@
+/* The workers of a fleet, as they last told of themselves. */
+#include "api/server/internal.h"
+#include "api/server/query.h"
+#include "base/json/json.h"
+
+enum { PAGE = 200, SILENT_SHOWN_MS = 3600000 };
+
+static const char *state_of(const struct worker_row *row, int64_t now_ms)
+{
+    if (row->left_ms)
+        return "left";
+    return now_ms - row->seen_ms > WORKER_SILENT_MS ? "silent" : "alive";
+}
+
+static void write_worker(struct jw *w, const struct worker_row *row, int64_t now_ms)
+{
+    jw_object(w);
+    jw_kv_uuid(w, "id", row->id);
+    jw_kv_str(w, "name", row->name);
+    jw_kv_str(w, "version", row->version);
+    jw_kv_cstr(w, "state", state_of(row, now_ms));
+    jw_kv_i64(w, "slots", row->slots);
+    jw_kv_i64(w, "running", row->running);
+    jw_kv_time(w, "joined_at", row->joined_ms);
+    jw_kv_time(w, "seen_at", row->seen_ms);
+    if (row->left_ms)
+        jw_kv_time(w, "left_at", row->left_ms);
+    jw_key(w, "about");
+    jw_raw(w, row->doc.n ? row->doc : S("{}"));
+    jw_object_end(w);
+}
+
+struct workers_query {
+    int64_t limit;
+    struct uuid cursor;
+    int all; /* 1: no, 2: yes */
+};
+
+static bool is_shown(const struct workers_query *p, const struct worker_row *row, int64_t now_ms)
+{
+    return p->all == 2 || (!row->left_ms && now_ms - row->seen_ms <= SILENT_SHOWN_MS);
+}
+
+/* Those that are gone are passed over, so it may take several looks until a page is full. Where it goes on: *p's cursor, nil at the end. */
+static enum err write_list(struct request *q, struct reader *r, struct workers_query *p, struct jw *w, struct error *e)
+{
+    struct worker_rows rows;
+    do {
+        rows = (struct worker_rows){ 0 };
+        if (reader_workers(r, p->cursor, PAGE, &q->arena, &rows, e))
+            return e->code;
+        for (size_t i = 0; i < rows.n; i++) {
+            if (is_shown(p, &rows.v[i], q->now_ms)) {
+                if (p->limit == 0)
+                    return ERR_OK;
+                write_worker(w, &rows.v[i], q->now_ms);
+                p->limit--;
+            }
+            p->cursor = rows.v[i].id;
+        }
+    } while (rows.n == PAGE);
+    p->cursor = (struct uuid){ 0 };
+    return ERR_OK;
+}
+
+enum handled workers_list(struct request *q, struct reader *r)
+{
+    static const char *const yes_no[] = { "false", "true", NULL };
+    static const struct query_field fields[] = {
+        { .name = "limit", .kind = QUERY_I64, .min = 1, .max = LIST_MAX },
+        { .name = "cursor", .kind = QUERY_ID, .offset = offsetof(struct workers_query, cursor) },
+        { .name = "all", .kind = QUERY_CHOICE, .offset = offsetof(struct workers_query, all), .names = yes_no },
+    };
+    struct workers_query p = { .limit = LIST_DEFAULT };
+    struct error e = { 0 };
+    if (!request_sees_all(q))
+        return HANDLED_DONE;
+    if (query_read(q->query, fields, array_count(fields), &p, &q->arena, &e))
+        return request_fail(q, &e);
+    int64_t limit = p.limit;
+    struct jw w = respond_json(&q->response, 200);
+    jw_object(&w);
+    jw_key(&w, "workers");
+    jw_array(&w);
+    if (write_list(q, r, &p, &w, &e))
+        return request_fail(q, &e);
+    jw_array_end(&w);
+    pagination_write(
+        &w, &(struct pagination){ .more = !uuid_is_nil(p.cursor), .next = p.cursor, .limit = limit, .total = -1 });
+    jw_object_end(&w);
+    return HANDLED_DONE;
+}
+
+/* The least id above this one: lists go down from there. Nil, which is all of them, if there is none. */
+static struct uuid above(struct uuid id)
+{
+    for (size_t i = sizeof id.b; i > 0 && ++id.b[i - 1] == 0; i--)
+        ;
+    return id;
+}
+
+enum handled workers_get(struct request *q, struct reader *r)
+{
+    struct worker_rows rows = { 0 };
+    struct error e = { 0 };
+    if (!request_sees_all(q))
+        return HANDLED_DONE;
+    if (query_read(q->query, NULL, 0, NULL, &q->arena, &e) || reader_workers(r, above(q->id), 1, &q->arena, &rows, &e))
+        return request_fail(q, &e);
+    if (rows.n == 0 || !uuid_eq(rows.v[0].id, q->id))
+        return request_refuse(q, PROBLEM_NOT_FOUND, "there is no such worker, or it has been gone for long");
+    struct jw w = respond_json(&q->response, 200);
+    write_worker(&w, &rows.v[0], q->now_ms);
+    return HANDLED_DONE;
+}

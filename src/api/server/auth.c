@@ -1,0 +1,358 @@
+/* The cache is guarded by one lock, held for a lookup and a copy; the HMAC is computed outside of it. What it holds is the
+ * stored row's hash, never a key's text. */
+#include "api/server/auth.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/map.h"
+#include "port/crypto.h"
+
+static const char base62[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+#define ADMIN_KEY_ID "admin00001"
+
+static const char *const scope_names[] = { [SCOPE_PUBLIC] = "public",
+#define X(id, name) [SCOPE_##id] = name,
+                                           SCOPE_MAP(X)
+#undef X
+};
+
+struct cached {
+    struct identity who;
+    uint8_t hash[SHA256_SIZE];
+    int64_t expires_ms; /* of the key; 0: never */
+    int64_t stale_ns;   /* when we ask again */
+};
+
+struct auth {
+    pthread_mutex_t lock;
+    struct map keys; /* id → struct cached */
+    struct clock *clock;
+    char *pepper;
+    size_t pepper_size;
+    uint64_t forgotten; /* how often a key was: who read one before that does not remember it */
+};
+
+const char *scope_name(enum scope s)
+{
+    assert((size_t)s < array_count(scope_names) && scope_names[s]);
+    return scope_names[s];
+}
+
+uint32_t scopes_parse(struct str words)
+{
+    uint32_t scopes = 0;
+    struct str rest = words, word;
+    while (str_cut(&rest, ' ', &word))
+        for (size_t s = SCOPE_PUBLIC + 1; s < array_count(scope_names); s++)
+            if (str_eq(word, str_from(scope_names[s])))
+                scopes |= 1U << s;
+    return scopes;
+}
+
+void scopes_names(struct buf *out)
+{
+    for (size_t s = SCOPE_PUBLIC + 1; s < array_count(scope_names); s++)
+        buf_printf(out, "%s%s", s > SCOPE_PUBLIC + 1 ? ", " : "", scope_names[s]);
+}
+
+bool identity_may(const struct identity *who, enum scope scope)
+{
+    assert(scope != SCOPE_NONE);
+    return scope == SCOPE_PUBLIC || (who->scopes & (1U << scope | 1U << SCOPE_ADMIN));
+}
+
+struct auth *auth_new(struct str pepper, struct clock *clock)
+{
+    assert(pepper.n >= 16);
+    struct auth *a = xnew(*a);
+    struct hash_key key;
+    crypto_random(&key, sizeof key);
+    map_init(&a->keys, key);
+    pthread_mutex_init(&a->lock, NULL);
+    a->clock = clock;
+    a->pepper = memcpy(xmalloc(pepper.n), pepper.p, pepper.n);
+    a->pepper_size = pepper.n;
+    return a;
+}
+
+static void forget_all(struct auth *a)
+{
+    map_each (&a->keys, slot)
+        free(slot->value);
+    struct hash_key key = a->keys.key;
+    map_release(&a->keys);
+    map_init(&a->keys, key);
+}
+
+void auth_free(struct auth *a)
+{
+    if (!a)
+        return;
+    forget_all(a);
+    map_release(&a->keys);
+    pthread_mutex_destroy(&a->lock);
+    explicit_bzero(a->pepper, a->pepper_size);
+    free(a->pepper);
+    free(a);
+}
+
+static void checksum(struct str head, char out[AUTH_CHECK])
+{
+    uint64_t h = hash_bytes(HASH_STABLE, head);
+    for (int i = 0; i < AUTH_CHECK; i++, h /= 62)
+        out[i] = base62[h % 62];
+}
+
+bool auth_key_is_well_formed(struct str text)
+{
+    if (text.n != AUTH_KEY_TEXT || !str_starts(text, S("bf_")))
+        return false;
+    for (size_t i = 3; i < text.n; i++)
+        if (!memchr(base62, text.p[i], sizeof base62 - 1))
+            return false;
+    char check[AUTH_CHECK];
+    checksum(str_sub(text, 0, text.n - AUTH_CHECK), check);
+    return memcmp(check, text.p + text.n - AUTH_CHECK, AUTH_CHECK) == 0;
+}
+
+/* "Bearer bf_…" → the key; false: something else. */
+static bool key_of(struct str header, struct str *ret)
+{
+    struct str scheme;
+    if (!str_cut(&header, ' ', &scheme) || !str_eq_nocase(scheme, S("Bearer")))
+        return false;
+    *ret = str_trim(header);
+    return auth_key_is_well_formed(*ret);
+}
+
+static struct str id_of(struct str text)
+{
+    return str_sub(text, 3, 3 + AUTH_ID);
+}
+
+static enum auth_result judge(const struct auth *a, struct str text, const struct cached *c, struct identity *ret)
+{
+    uint8_t hash[SHA256_SIZE];
+    crypto_hmac_sha256((struct str){ a->pepper, a->pepper_size }, text, hash);
+    bool same = crypto_equal(hash, c->hash, sizeof hash);
+    if (!same || (c->expires_ms && c->expires_ms <= clock_wall_ms(a->clock)))
+        return AUTH_REFUSED;
+    *ret = c->who;
+    return AUTH_OK;
+}
+
+enum auth_result auth_check(struct auth *a, struct str header, struct identity *ret)
+{
+    struct str text;
+    if (header.n == 0)
+        return AUTH_MISSING;
+    if (!key_of(header, &text))
+        return AUTH_MALFORMED;
+    struct cached copy;
+    pthread_mutex_lock(&a->lock);
+    const struct cached *c = map_get(&a->keys, id_of(text));
+    bool fresh = c && c->stale_ns > clock_steady_ns(a->clock);
+    if (fresh)
+        copy = *c;
+    pthread_mutex_unlock(&a->lock);
+    return fresh ? judge(a, text, &copy, ret) : AUTH_ASK;
+}
+
+static uint64_t forgotten(struct auth *a)
+{
+    pthread_mutex_lock(&a->lock);
+    uint64_t n = a->forgotten;
+    pthread_mutex_unlock(&a->lock);
+    return n;
+}
+
+static void remember(struct auth *a, const struct cached *c, uint64_t forgotten_before)
+{
+    pthread_mutex_lock(&a->lock);
+    if (a->forgotten == forgotten_before) {
+        if (a->keys.n >= AUTH_CACHE_MAX)
+            forget_all(a); /* those in use come back at once */
+        struct cached *mine = memcpy(xmalloc(sizeof *c), c, sizeof *c);
+        free(map_put(&a->keys, str_from(mine->who.key_id), mine));
+    }
+    pthread_mutex_unlock(&a->lock);
+}
+
+void auth_forget_all(struct auth *a)
+{
+    pthread_mutex_lock(&a->lock);
+    a->forgotten++;
+    forget_all(a);
+    pthread_mutex_unlock(&a->lock);
+}
+
+void auth_forget(struct auth *a, struct str id)
+{
+    pthread_mutex_lock(&a->lock);
+    a->forgotten++;
+    free(map_remove(&a->keys, id));
+    pthread_mutex_unlock(&a->lock);
+}
+
+enum err auth_ask(struct auth *a, struct str header, struct reader *r, enum auth_result *ret_result,
+                  struct identity *ret, struct error *e)
+{
+    struct str text;
+    bool found = key_of(header, &text);
+    assert(found);
+    cleanup_with(arena_release) struct arena arena;
+    arena_init(&arena, 64 * 1024);
+    struct api_key key;
+    uint64_t forgotten_before = forgotten(a);
+    enum err rc = reader_key(r, id_of(text), &arena, &key, e);
+    if (rc == ERR_NOT_FOUND) {
+        *ret_result = AUTH_REFUSED;
+        return ERR_OK;
+    }
+    if (rc)
+        return rc;
+    struct cached c = { .who = { key.tenant, scopes_parse(key.scopes), "" }, .expires_ms = key.expires_ms };
+    memcpy(c.who.key_id, id_of(text).p, AUTH_ID);
+    memcpy(c.hash, key.hash, sizeof c.hash);
+    c.stale_ns = clock_steady_ns(a->clock) + (int64_t)AUTH_CACHE_MS * 1000000;
+    *ret_result = judge(a, text, &c, ret);
+    if (*ret_result == AUTH_OK) /* who guesses at ids fills no cache */
+        remember(a, &c, forgotten_before);
+    return ERR_OK;
+}
+
+/* Base62 without bias: bytes from 248 on are thrown away. */
+static void random_text(char *out, size_t n)
+{
+    for (size_t i = 0; i < n;) {
+        uint8_t bytes[64];
+        crypto_random(bytes, sizeof bytes);
+        for (size_t k = 0; k < sizeof bytes && i < n; k++)
+            if (bytes[k] < 248)
+                out[i++] = base62[bytes[k] % 62];
+        explicit_bzero(bytes, sizeof bytes);
+    }
+}
+
+void auth_id_make(char out[AUTH_ID + 1])
+{
+    random_text(out, AUTH_ID);
+    out[AUTH_ID] = '\0';
+}
+
+void auth_key_make(struct str pepper, struct str id, int32_t tenant, struct str name, struct str scopes, int64_t now_ms,
+                   char ret_text[AUTH_KEY_TEXT + 1], struct api_key *ret)
+{
+    assert(id.n == AUTH_ID);
+    memcpy(ret_text, "bf_", 3);
+    memcpy(ret_text + 3, id.p, AUTH_ID);
+    random_text(ret_text + 3 + AUTH_ID, AUTH_SECRET);
+    checksum((struct str){ ret_text, AUTH_KEY_TEXT - AUTH_CHECK }, ret_text + AUTH_KEY_TEXT - AUTH_CHECK);
+    ret_text[AUTH_KEY_TEXT] = '\0';
+    *ret = (struct api_key){ .id = id, .tenant = tenant, .name = name, .scopes = scopes, .created_ms = now_ms };
+    crypto_hmac_sha256(pepper, str_from(ret_text), ret->hash);
+}
+
+bool api_key_is_admin(const struct api_key *k, int64_t now_ms)
+{
+    return (scopes_parse(k->scopes) & 1U << SCOPE_ADMIN) && (!k->expires_ms || k->expires_ms > now_ms);
+}
+
+/* ---- the first key ---- */
+
+static enum err apply(struct store *store, struct op *op, struct error *e)
+{
+    arena_init(&op->arena, 64 * 1024);
+    struct op *const ops[] = { op };
+    enum err rc = store_apply(store, ops, 1, e);
+    if (!rc && op->rc) {
+        *e = op->error;
+        rc = op->rc;
+    }
+    arena_release(&op->arena);
+    return rc;
+}
+
+/* Nodes that start together: one makes the key, the others wait for it, and no longer than a node that dies meanwhile holds them up. */
+enum { BOOTSTRAP_MS = 10000, BOOTSTRAP_LOOK_MS = 50 };
+
+static enum err lease(struct store *store, struct uuid holder, int64_t now_ms, int64_t ttl_ms, bool *ret_held,
+                      struct error *e)
+{
+    struct op_lease op = {
+        .op = { .kind = OP_LEASE }, .name = S("bootstrap"), .holder = holder, .now_ms = now_ms, .ttl_ms = ttl_ms
+    };
+    enum err rc = apply(store, &op.op, e);
+    if (rc == ERR_OK)
+        *ret_held = op.ret_held;
+    return rc;
+}
+
+static bool has_admin(const struct key_list *keys, int64_t now_ms)
+{
+    for (size_t i = 0; i < keys->n; i++)
+        if (api_key_is_admin(&keys->v[i], now_ms))
+            return true;
+    return false;
+}
+
+static enum err ask_for_admin(struct store *store, int64_t now_ms, bool *ret, struct error *e)
+{
+    struct reader *r = NULL;
+    struct key_list keys = { 0 };
+    cleanup_with(arena_release) struct arena arena;
+    arena_init(&arena, 4 << 20);
+    enum err rc = store_reader(store, &r, e);
+    if (rc == ERR_OK)
+        rc = reader_keys(r, TENANT_DEFAULT, &arena, &keys, e);
+    reader_free(r);
+    if (rc == ERR_OK)
+        *ret = has_admin(&keys, now_ms);
+    return rc;
+}
+
+static enum err make_admin(struct store *store, struct str pepper, int64_t now_ms, char ret_text[AUTH_KEY_TEXT + 1],
+                           struct error *e)
+{
+    char text[AUTH_KEY_TEXT + 1];
+    struct api_key key;
+    auth_key_make(pepper, S(ADMIN_KEY_ID), TENANT_DEFAULT, S("admin"), S("admin"), now_ms, text, &key);
+    struct op_key_put put = { .op = { .kind = OP_KEY_PUT }, .key = &key };
+    enum err rc = apply(store, &put.op, e);
+    if (rc == ERR_OK)
+        memcpy(ret_text, text, sizeof text);
+    explicit_bzero(text, sizeof text);
+    return rc;
+}
+
+enum err auth_bootstrap(struct store *store, struct str pepper, int64_t now_ms, char ret_text[AUTH_KEY_TEXT + 1],
+                        struct error *e)
+{
+    struct uuid holder;
+    bool found = false, held = false;
+    crypto_random(holder.b, sizeof holder.b);
+    for (bool is_last = false;;
+         is_last = held) { /* held before it is looked for the last time: nobody makes one since */
+        if (ask_for_admin(store, now_ms, &found, e))
+            return e->code;
+        if (found || is_last)
+            break;
+        if (lease(store, holder, now_ms, BOOTSTRAP_MS, &held, e))
+            return e->code;
+        if (held)
+            continue;
+        nanosleep(&(struct timespec){ .tv_nsec = BOOTSTRAP_LOOK_MS * 1000000L }, NULL);
+        now_ms += BOOTSTRAP_LOOK_MS;
+    }
+    struct error ignored; /* it lapses */
+    enum err rc = ERR_OK;
+    if (found)
+        ret_text[0] = '\0';
+    else
+        rc = make_admin(store, pepper, now_ms, ret_text, e);
+    if (held)
+        (void)lease(store, holder, now_ms, 0, &held, &ignored);
+    return rc;
+}

@@ -1,0 +1,67 @@
+#include "api/server/listen.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/str.h"
+
+enum { BACKLOG = 1024 };
+
+/* "host:port" or "[v6]:port" → both parts, in out. */
+static enum err split_address(const char *listen, char host[64], char port[8], struct error *e)
+{
+    struct str text = str_from(listen);
+    size_t colon = text.n;
+    while (colon > 0 && text.p[colon - 1] != ':')
+        colon--;
+    struct str h = str_sub(text, 0, colon ? colon - 1 : 0), p = str_sub(text, colon, text.n);
+    if (h.n > 2 && h.p[0] == '[' && h.p[h.n - 1] == ']')
+        h = str_sub(h, 1, h.n - 1);
+    int64_t number;
+    if (colon == 0 || h.n == 0 || h.n >= 64 || !str_to_i64(p, 0, 65535, &number))
+        return error_set(e, ERR_INVALID, "'%s' is no address to listen on, such as 127.0.0.1:8080", listen);
+    snprintf(host, 64, STR_FMT, STR_ARG(h));
+    snprintf(port, 8, "%d", (int)number);
+    return ERR_OK;
+}
+
+uint16_t listening_port(int fd)
+{
+    struct sockaddr_storage bound;
+    socklen_t size = sizeof bound;
+    char port[8];
+    getsockname(fd, (struct sockaddr *)&bound, &size);
+    int64_t number = 0;
+    if (getnameinfo((struct sockaddr *)&bound, size, NULL, 0, port, sizeof port, NI_NUMERICSERV) == 0)
+        (void)str_to_i64(str_from(port), 0, 65535, &number);
+    return (uint16_t)number;
+}
+
+enum err listen_on(const char *address, int *ret_fd, struct error *e)
+{
+    char host[64], port[8];
+    if (split_address(address, host, port, e))
+        return e->code;
+    struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV }, *found = NULL;
+    hints.ai_family = strcmp(host, "localhost") == 0 ? AF_INET : AF_UNSPEC;
+    int failed = getaddrinfo(host, port, &hints, &found);
+    if (failed)
+        return error_set(e, ERR_INVALID, "listen on '%s': %s", address, gai_strerror(failed));
+    int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1;
+    bool ok = fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) &&
+              !bind(fd, found->ai_addr, found->ai_addrlen) && !listen(fd, BACKLOG);
+    int why = errno;
+    freeaddrinfo(found);
+    if (ok) {
+        *ret_fd = fd;
+        return ERR_OK;
+    }
+    if (fd >= 0)
+        close(fd);
+    char text[128];
+    return error_set(e, ERR_UNAVAILABLE, "listen on '%s': %s%s", address, strerror_r(why, text, sizeof text),
+                     why == EADDRINUSE ? "; is Belfry running already? --listen names another address" : "");
+}

@@ -1,0 +1,196 @@
+#include "api/server/respond.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+static const struct {
+    int status;
+    const char *slug, *title;
+} problems[] = {
+#define X(id, status, slug, title) [PROBLEM_##id] = { status, slug, title },
+    PROBLEM_MAP(X)
+#undef X
+};
+
+void response_init(struct response *r)
+{
+    *r = (struct response){ 0 };
+    buf_init(&r->body, ANSWER_MAX);
+}
+
+void response_release(struct response *r)
+{
+    buf_release(&r->body);
+}
+
+/* Back to empty, but for what holds for the connection. */
+static void restart(struct response *r)
+{
+    struct response kept = { .body = r->body, .close = r->close };
+    buf_reset(&kept.body);
+    memcpy(kept.rate, r->rate, sizeof kept.rate);
+    memcpy(kept.rate_policy, r->rate_policy, sizeof kept.rate_policy);
+    *r = kept;
+}
+
+int problem_status(enum problem p)
+{
+    return problems[p].status;
+}
+
+static void write_errors(struct jw *w, const struct error *e)
+{
+    jw_key(w, "errors");
+    jw_array(w);
+    jw_object(w);
+    jw_kv_cstr(w, "field", e->field);
+    jw_kv_cstr(w, "message", e->text[0] ? e->text : err_text(e->code));
+    jw_object_end(w);
+    jw_array_end(w);
+}
+
+void problem_write(struct jw *w, enum problem p, const struct error *e, const char *detail)
+{
+    char text[sizeof(struct error) + 64], type[96];
+    snprintf(type, sizeof type, "urn:belfry:problem:%s", problems[p].slug);
+    if (detail)
+        snprintf(text, sizeof text, "%s", detail);
+    else if (e && e->text[0])
+        snprintf(text, sizeof text, "%s%s%s", e->field, e->field[0] ? " " : "", e->text);
+    else
+        snprintf(text, sizeof text, "%s", problems[p].title);
+    jw_object(w);
+    jw_kv_cstr(w, "type", type);
+    jw_kv_cstr(w, "title", problems[p].title);
+    jw_kv_i64(w, "status", problems[p].status);
+    jw_kv_cstr(w, "detail", text);
+    if (e && e->field[0])
+        write_errors(w, e);
+    jw_object_end(w);
+}
+
+static void respond_with(struct response *r, enum problem p, const struct error *e, const char *detail)
+{
+    restart(r);
+    r->status = problems[p].status;
+    r->type = TYPE_PROBLEM;
+    r->retry_after_s = p == PROBLEM_UNAVAILABLE ? RETRY_AFTER_S : p == PROBLEM_QUOTA ? QUOTA_RETRY_AFTER_S : 0;
+    struct jw w;
+    jw_init(&w, &r->body);
+    problem_write(&w, p, e, detail);
+}
+
+void respond_problem(struct response *r, enum problem p, const char *detail, ...)
+{
+    char text[sizeof(struct error)];
+    va_list args;
+    va_start(args, detail);
+    vsnprintf(text, sizeof text, detail, args);
+    va_end(args);
+    respond_with(r, p, NULL, text);
+}
+
+void respond_field(struct response *r, enum problem p, const struct error *e)
+{
+    respond_with(r, p, e, NULL);
+}
+
+static enum problem problem_of_limit(const char *field)
+{
+    static const struct {
+        const char *field;
+        enum problem problem;
+    } rows[] = {
+        { "max_pending", PROBLEM_QUOTA },
+        { "max_recurring", PROBLEM_QUOTA },
+        { "creates_per_second", PROBLEM_QUOTA },
+        { "payload_bytes", PROBLEM_TOO_LARGE },
+    };
+    for (size_t i = 0; i < array_count(rows); i++)
+        if (strcmp(field, rows[i].field) == 0)
+            return rows[i].problem;
+    return PROBLEM_INVALID;
+}
+
+enum problem problem_of(const struct error *e)
+{
+    switch (e->code) {
+    case ERR_INVALID: return PROBLEM_INVALID;
+    case ERR_LIMIT: return problem_of_limit(e->field);
+    case ERR_NOT_FOUND: return PROBLEM_NOT_FOUND;
+    case ERR_CONFLICT: return PROBLEM_CONFLICT;
+    case ERR_UNAVAILABLE: return PROBLEM_UNAVAILABLE;
+    case ERR_OK:
+    case ERR_CORRUPT: break;
+    }
+    return PROBLEM_INTERNAL;
+}
+
+void respond_error(struct response *r, const struct error *e)
+{
+    static const char *const hidden[] = {
+        [ERR_UNAVAILABLE] = "the store can not be reached or can not write; try again, with the same Idempotency-Key",
+        [ERR_CORRUPT] = "this was logged; nothing is known to have changed",
+    };
+    const char *detail = (size_t)e->code < array_count(hidden) ? hidden[e->code] : NULL;
+    respond_with(r, problem_of(e), detail ? NULL : e, detail);
+}
+
+struct jw respond_json(struct response *r, int status)
+{
+    restart(r);
+    r->status = status;
+    r->type = TYPE_JSON;
+    struct jw w;
+    jw_init(&w, &r->body);
+    return w;
+}
+
+void respond_nothing(struct response *r)
+{
+    restart(r);
+    r->status = 204;
+}
+
+void respond_etag(struct response *r, int64_t version)
+{
+    snprintf(r->etag, sizeof r->etag, "\"%lld\"", (long long)version);
+}
+
+bool if_match_allows(struct str if_match, int64_t version)
+{
+    if (if_match.n == 0)
+        return true;
+    char tag[24];
+    snprintf(tag, sizeof tag, "\"%lld\"", (long long)version);
+    struct str rest = if_match, piece;
+    while (str_cut(&rest, ',', &piece)) {
+        piece = str_trim(piece);
+        if (str_eq(piece, S("*")) || str_eq(piece, str_from(tag)))
+            return true;
+        if (piece.n && str_eq(piece, str_sub(str_from(tag), 1, strlen(tag) - 1))) /* people forget the quotes */
+            return true;
+    }
+    return false;
+}
+
+void pagination_write(struct jw *w, const struct pagination *p)
+{
+    char id[UUID_TEXT + 1];
+    uuid_format(p->next, id);
+    jw_key(w, "pagination");
+    jw_object(w);
+    if (p->more && p->next_name.n)
+        jw_kv_str(w, "next_cursor", p->next_name);
+    else
+        jw_kv_cstr(w, "next_cursor", p->more ? id : NULL);
+    jw_kv_i64(w, "limit", p->limit);
+    if (p->page)
+        jw_kv_i64(w, "page", p->page);
+    if (p->total >= 0) {
+        jw_kv_i64(w, "total", p->total);
+        jw_kv_bool(w, "total_exact", p->total_exact);
+    }
+    jw_object_end(w);
+}

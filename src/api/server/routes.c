@@ -1,0 +1,173 @@
+/* A row without a scope does not compile: its name is pasted, and SCOPE_NONE is asserted away. */
+#include "api/server/routes.h"
+
+#include <stdio.h>
+
+#include "core/task/action.h"
+
+enum { NO_BODY = 0, SMALL = 64 << 10, BODY = 1 << 20, DATES = 4 << 20, BATCH = 16 << 20 };
+
+#define READS 0
+#define EDIT  ROUTE_WRITES
+#define RE    ROUTE_RECURRING
+
+/* method, pattern, scope, body limit, handler, flags, argument */
+#define ROUTES(X)                                                                                                      \
+    X(GET, "/health", PUBLIC, NO_BODY, status_health, ROUTE_INLINE, 0)                                                 \
+    X(GET, "/ready", PUBLIC, NO_BODY, status_ready, READS, 0)                                                          \
+    X(GET, "/openapi.json", PUBLIC, NO_BODY, status_openapi, ROUTE_INLINE, 0)                                          \
+    X(GET, "/metrics", METRICS_READ, NO_BODY, status_metrics, ROUTE_INLINE, 0)                                         \
+    X(GET, "/v1/scheduler/status", STATUS_READ, NO_BODY, status_scheduler, READS, 0)                                   \
+    X(GET, "/v1/workers", STATUS_READ, NO_BODY, workers_list, READS, 0)                                                \
+    X(GET, "/v1/workers/{id}", STATUS_READ, NO_BODY, workers_get, READS, 0)                                            \
+    X(GET, "/v1/dlq", DLQ_READ, NO_BODY, dlq_list, READS, 0)                                                           \
+    X(GET, "/v1/queues", QUEUES_READ, NO_BODY, queues_list, READS, 0)                                                  \
+    X(GET, "/v1/queues/{name}", QUEUES_READ, NO_BODY, queues_get, READS, 0)                                            \
+    X(PUT, "/v1/queues/{name}", QUEUES_WRITE, SMALL, queues_put, EDIT, 0)                                              \
+    X(PATCH, "/v1/queues/{name}", QUEUES_WRITE, SMALL, queues_patch, EDIT, 0)                                          \
+    X(DELETE, "/v1/queues/{name}", QUEUES_WRITE, SMALL, queues_delete, EDIT, 0)                                        \
+    X(GET, "/v1/calendars", CALENDARS_READ, NO_BODY, calendars_list, READS, 0)                                         \
+    X(GET, "/v1/calendars/{name}", CALENDARS_READ, NO_BODY, calendars_get, READS, 0)                                   \
+    X(PUT, "/v1/calendars/{name}", CALENDARS_WRITE, DATES, calendars_put, EDIT | ROUTE_ICAL, 0)                        \
+    X(DELETE, "/v1/calendars/{name}", CALENDARS_WRITE, SMALL, calendars_delete, EDIT, 0)                               \
+    X(GET, "/v1/tenants", ADMIN, NO_BODY, tenants_list, READS, 0)                                                      \
+    X(POST, "/v1/tenants", ADMIN, SMALL, tenants_create, EDIT, 0)                                                      \
+    X(GET, "/v1/tenants/{name}", ADMIN, NO_BODY, tenants_get, READS, 0)                                                \
+    X(PATCH, "/v1/tenants/{name}", ADMIN, SMALL, tenants_patch, EDIT, 0)                                               \
+    X(GET, "/v1/api-keys", ADMIN, NO_BODY, keys_list, READS, 0)                                                        \
+    X(POST, "/v1/api-keys", ADMIN, SMALL, keys_create, EDIT, 0)                                                        \
+    X(DELETE, "/v1/api-keys/{name}", ADMIN, SMALL, keys_delete, EDIT, 0)                                               \
+    X(GET, "/v1/dlq/{id}", DLQ_READ, NO_BODY, dlq_get, READS, 0)                                                       \
+    X(POST, "/v1/dlq/retry", DLQ_WRITE, BODY, jobs_redrive, EDIT, 0)                                                   \
+    X(POST, "/v1/dlq/{id}/retry", DLQ_WRITE, BODY, dlq_retry, EDIT, 0)                                                 \
+    X(POST, "/v1/dlq/{id}/archive", DLQ_WRITE, BODY, dlq_archive, EDIT, 0)                                             \
+    X(GET, "/v1/jobs", TASKS_READ, NO_BODY, jobs_list, READS, 0)                                                       \
+    X(GET, "/v1/jobs/{id}", TASKS_READ, NO_BODY, jobs_get, READS, 0)                                                   \
+    X(POST, "/v1/jobs/{id}/cancel", TASKS_WRITE, BODY, jobs_cancel, EDIT, 0)                                           \
+    X(POST, "/v1/tasks/bulk", TASKS_WRITE, BODY, jobs_bulk, EDIT, 0)                                                   \
+    X(POST, "/v1/tasks", TASKS_WRITE, BODY, tasks_create, ROUTE_WRITES | ROUTE_INLINE | ROUTE_BODY_KEY, 0)             \
+    X(POST, "/v1/tasks/batch", TASKS_WRITE, BATCH, batch_create, ROUTE_WRITES, 0)                                      \
+    X(POST, "/v1/tasks/recurring", TASKS_WRITE, BODY, tasks_create, ROUTE_WRITES | ROUTE_INLINE | ROUTE_BODY_KEY | RE, \
+      0)                                                                                                               \
+    X(GET, "/v1/tasks", TASKS_READ, NO_BODY, tasks_list, READS, 0)                                                     \
+    X(GET, "/v1/tasks/{id}", TASKS_READ, NO_BODY, tasks_get, READS, 0)                                                 \
+    X(PATCH, "/v1/tasks/{id}", TASKS_WRITE, BODY, tasks_patch, EDIT, 0)                                                \
+    X(DELETE, "/v1/tasks/{id}", TASKS_WRITE, BODY, tasks_delete, EDIT, ACTION_DELETE)                                  \
+    X(POST, "/v1/tasks/{id}/cancel", TASKS_WRITE, BODY, tasks_act, EDIT, ACTION_CANCEL)                                \
+    X(POST, "/v1/tasks/{id}/pause", TASKS_WRITE, BODY, tasks_act, EDIT, ACTION_PAUSE)                                  \
+    X(POST, "/v1/tasks/{id}/resume", TASKS_WRITE, BODY, tasks_act, EDIT, ACTION_RESUME)                                \
+    X(POST, "/v1/tasks/{id}/run-now", TASKS_WRITE, BODY, tasks_act, EDIT, ACTION_RUN_NOW)                              \
+    X(POST, "/v1/tasks/{id}/retry", TASKS_WRITE, BODY, tasks_act, EDIT, ACTION_RETRY)                                  \
+    X(POST, "/v1/tasks/{id}/force-complete", TASKS_WRITE, BODY, tasks_act, EDIT, ACTION_FORCE_COMPLETE)                \
+    X(GET, "/v1/tasks/{id}/upcoming", TASKS_READ, NO_BODY, upcoming_of_task, READS, 0)                                 \
+    X(GET, "/v1/tasks/{id}/explain", TASKS_READ, NO_BODY, tasks_explain, READS, 0)                                     \
+    X(POST, "/v1/leases", TASKS_LEASE, SMALL, leases_ask, READS, 0)                                                    \
+    X(POST, "/v1/leases/{name}/heartbeat", TASKS_LEASE, SMALL, leases_heartbeat, READS, 0)                             \
+    X(POST, "/v1/leases/{name}/complete", TASKS_LEASE, BODY, leases_report, READS, 0)                                  \
+    X(POST, "/v1/leases/{name}/fail", TASKS_LEASE, SMALL, leases_report, READS, 1)                                     \
+    X(POST, "/v1/preview", TASKS_READ, BODY, preview, READS, 0)                                                        \
+    X(GET, "/v1/upcoming", TASKS_READ, NO_BODY, upcoming_of_all, READS, 0)                                             \
+    X(GET, "/v1/tasks/{id}/executions", TASKS_READ, NO_BODY, executions_list, READS, 0)                                \
+    X(GET, "/v1/tasks/{id}/occurrences", TASKS_READ, NO_BODY, occurrences_list, READS, 0)                              \
+    X(POST, "/v1/recurring-tasks", TASKS_WRITE, BODY, tasks_create, ROUTE_WRITES | ROUTE_INLINE | ROUTE_BODY_KEY | RE, \
+      0)                                                                                                               \
+    X(GET, "/v1/recurring-tasks", TASKS_READ, NO_BODY, tasks_list, READS | RE, 0)                                      \
+    X(GET, "/v1/recurring-tasks/{id}", TASKS_READ, NO_BODY, tasks_get, READS | RE, 0)                                  \
+    X(PATCH, "/v1/recurring-tasks/{id}", TASKS_WRITE, BODY, tasks_patch, EDIT | RE, 0)                                 \
+    X(DELETE, "/v1/recurring-tasks/{id}", TASKS_WRITE, BODY, tasks_delete, EDIT | RE, ACTION_DELETE)                   \
+    X(POST, "/v1/recurring-tasks/{id}/pause", TASKS_WRITE, BODY, tasks_act, EDIT | RE, ACTION_PAUSE)                   \
+    X(POST, "/v1/recurring-tasks/{id}/resume", TASKS_WRITE, BODY, tasks_act, EDIT | RE, ACTION_RESUME)                 \
+    X(POST, "/v1/recurring-tasks/{id}/trigger-now", TASKS_WRITE, BODY, tasks_act, EDIT | RE, ACTION_RUN_NOW)
+
+#define X(method, pattern, scope, body_max, run, flags, argument)                                                      \
+    _Static_assert(SCOPE_##scope != SCOPE_NONE, "a route without a scope");
+ROUTES(X)
+#undef X
+
+const struct route routes[] = {
+#define X(method, pattern, scope, body_max, run, flags, argument)                                                      \
+    { HTTP_##method, pattern, SCOPE_##scope, body_max, run, flags, argument },
+    ROUTES(X)
+#undef X
+};
+const size_t route_count = array_count(routes);
+
+static const char *const method_names[] = {
+    [HTTP_GET] = "GET",     [HTTP_POST] = "POST",     [HTTP_PUT] = "PUT",
+    [HTTP_PATCH] = "PATCH", [HTTP_DELETE] = "DELETE", [HTTP_OPTIONS] = "OPTIONS"
+};
+
+enum http_method method_parse(const char *name)
+{
+    if (strcmp(name, "HEAD") == 0)
+        return HTTP_GET;
+    for (size_t i = 0; i < array_count(method_names); i++)
+        if (strcmp(name, method_names[i]) == 0)
+            return (enum http_method)i;
+    return HTTP_OTHER;
+}
+
+const char *method_name(enum http_method m)
+{
+    return m < HTTP_OTHER ? method_names[m] : "OTHER";
+}
+
+bool route_name_is_sound(struct str name)
+{
+    for (size_t i = 0; i < name.n; i++) {
+        char c = name.p[i], lower = ascii_lower(c);
+        bool letter = lower >= 'a' && lower <= 'z';
+        if (!letter && !is_digit(c) && c != '.' && c != '_' && c != ':' && c != '-')
+            return false;
+    }
+    return name.n > 0 && name.n <= ROUTE_NAME_MAX;
+}
+
+static bool take_word(bool is_id, struct str word, struct route_words *ret)
+{
+    if (is_id)
+        return word.n == UUID_TEXT && uuid_parse(word, &ret->id);
+    ret->name = word;
+    return route_name_is_sound(word);
+}
+
+/* Whether the path is one of the pattern's; at most one word stands in a pattern. */
+static bool matches(const char *pattern, struct str path, struct route_words *ret)
+{
+    struct str p = str_from(pattern);
+    size_t brace = str_find(p, '{', 0);
+    if (brace == p.n)
+        return str_eq(p, path);
+    size_t behind = str_find(p, '}', brace) + 1;
+    struct str head = str_sub(p, 0, brace), tail = str_sub(p, behind, p.n);
+    if (path.n < head.n + tail.n || !str_starts(path, head) || !str_eq(str_sub(path, path.n - tail.n, path.n), tail))
+        return false;
+    return take_word(p.p[brace + 1] == 'i', str_sub(path, head.n, path.n - tail.n), ret);
+}
+
+static void write_allow(unsigned methods, char out[ALLOW_TEXT])
+{
+    size_t n = 0;
+    out[0] = '\0';
+    if (!methods)
+        return;
+    for (unsigned m = 0; m < HTTP_OPTIONS; m++)
+        if (methods & 1U << m)
+            n += (size_t)snprintf(out + n, ALLOW_TEXT - n, "%s, ", m == HTTP_GET ? "GET, HEAD" : method_names[m]);
+    snprintf(out + n, ALLOW_TEXT - n, "OPTIONS");
+}
+
+const struct route *route_find(enum http_method method, struct str path, struct route_words *ret_words,
+                               char ret_allow[ALLOW_TEXT])
+{
+    unsigned methods = 0;
+    for (size_t i = 0; i < route_count; i++) {
+        if (!matches(routes[i].pattern, path, ret_words))
+            continue;
+        if (routes[i].method == method)
+            return &routes[i];
+        methods |= 1U << routes[i].method;
+    }
+    write_allow(methods, ret_allow);
+    return NULL;
+}

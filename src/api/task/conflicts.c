@@ -1,0 +1,53 @@
+/* What keeps a task from running beside others, twice, or too late: its concurrency key, its dedupe key, its expiry. */
+#include "api/task/body.h"
+
+static enum err set_concurrency(const struct task_body *b, struct task *t, struct error *e)
+{
+    if (b->has.concurrency_limit && !b->concurrency_key.n)
+        return error_field(e, "concurrency_limit", "belongs to a concurrency_key; name one");
+    t->concurrency_key = b->concurrency_key;
+    t->concurrency_limit = b->concurrency_key.n ? (int)max_of(b->concurrency_limit, (int64_t)1) : 0;
+    return ERR_OK;
+}
+
+/* The key was taken, or found taken, when the task was made. */
+static enum err check_unchanged(const struct task_body *b, const struct task *t, struct error *e)
+{
+    static const char sentence[] = "is used when a task is created and can not be changed; create a new task";
+    int64_t window_s = t->dedupe_key.n ? t->dedupe_window_ms / 1000 : task_body_default.dedupe_window_s;
+    if (!str_eq(b->dedupe_key, t->dedupe_key))
+        return error_field(e, "dedupe_key", "%s", sentence);
+    if (b->dedupe_window_s != window_s)
+        return error_field(e, "dedupe_window_seconds", "%s", sentence);
+    if (b->dedupe != (int)t->dedupe)
+        return error_field(e, "dedupe_action", "%s", sentence);
+    return ERR_OK;
+}
+
+static enum err set_dedupe(const struct task_body *b, const struct task *current, struct task *t, struct error *e)
+{
+    static const char keyless[] = "belongs to a dedupe_key; name one";
+    if (current)
+        return check_unchanged(b, current, e);
+    if (b->has.dedupe_window && !b->dedupe_key.n)
+        return error_field(e, "dedupe_window_seconds", "%s", keyless);
+    if (b->has.dedupe && !b->dedupe_key.n)
+        return error_field(e, "dedupe_action", "%s", keyless);
+    if (b->dedupe == DEDUPE_RESCHEDULE && t->kind == TASK_RECURRING)
+        return error_field(e, "dedupe_action",
+                           "RESCHEDULE moves the run_at of a ONE_TIME task, and this one is RECURRING; use RETURN, "
+                           "and PATCH the task that is returned");
+    if (!b->dedupe_key.n)
+        return ERR_OK;
+    t->dedupe_key = b->dedupe_key;
+    t->dedupe_window_ms = b->dedupe_window_s * 1000;
+    t->dedupe = (enum dedupe)b->dedupe;
+    return ERR_OK;
+}
+
+enum err task_set_conflicts(const struct task_body *b, const struct task *current, struct task *t, struct error *e)
+{
+    t->expires_after_ms = b->expires_s * 1000;
+    enum err rc = set_concurrency(b, t, e);
+    return rc ? rc : set_dedupe(b, current, t, e);
+}

@@ -1,0 +1,28 @@
+/* What only some workers can run, and what no queue would carry for long enough, is refused when it is asked for, not when it is due. */
+#include "api/task/body.h"
+#include "base/duration.h"
+
+/* What an edit leaves as it was has been let in before. */
+enum err task_check_fleet(const struct task *current, const struct task *t, const struct task_context *c,
+                          struct error *e)
+{
+    static const char remedy[] =
+        "needs workers to choose from: start the server with --queue and --events, and workers "
+        "with belfry worker";
+    bool leased = t->target == TARGET_WORKER; /* by who asks for it: no queue is in between */
+    bool wants_label = t->requires.n && !(current && str_eq(current->requires, t->requires));
+    bool wants_room = (t->cpu_milli || t->memory_mb) &&
+                      !(current && current->cpu_milli == t->cpu_milli && current->memory_mb == t->memory_mb);
+    if (c->no_workers && !leased && (wants_label || wants_room))
+        return error_field(e, wants_label ? "requires" : "resources", "%s", remedy);
+    if (!leased && c->timeout_max_ms && t->timeout_ms > c->timeout_max_ms &&
+        !(current && current->timeout_ms == t->timeout_ms)) {
+        char most[DURATION_TEXT];
+        duration_format(c->timeout_max_ms, most);
+        return error_field(e, "timeout_ms",
+                           "must be at most %s: the queue takes a task away from a worker that has had it for longer "
+                           "(RabbitMQ's consumer_timeout; raise it there and in --queue)",
+                           most);
+    }
+    return ERR_OK;
+}

@@ -1,0 +1,409 @@
+/* From a body to a task, new or edited. Both go the same way: the body is read over what is there (the defaults, or the task),
+ * its fields are judged together, and the row is written from it. Errors are collected in one place that is never NULL. */
+#include "api/task/body.h"
+#include "api/task/target.h"
+#include "core/task/retry_rules.h"
+
+struct maker {
+    const struct task_context *c;
+    struct task_body b;
+    const struct task *current; /* NULL: a new one */
+    struct arena *a;
+    struct error *e;
+};
+
+static enum err no_room(struct error *e)
+{
+    return error_set(e, ERR_LIMIT, "does not fit in the memory allowed");
+}
+
+/* ---- which kind it is, and what belongs to it ---- */
+
+static enum err find_kind(struct maker *m, struct task *t)
+{
+    const struct task_body *b = &m->b;
+    bool repeats = b->has.cron || b->has.interval;
+    if (m->current) {
+        if (b->has.type && (enum task_kind)b->type != t->kind)
+            return error_field(m->e, "type", "is %s and can not be changed; create a new task", kind_names[t->kind]);
+    } else if (b->has.type && b->type == TASK_RECURRING && !repeats) {
+        return error_field(m->e, "type", "is RECURRING, so cron_expression or interval_seconds is required");
+    } else {
+        t->kind = b->has.type ? (enum task_kind)b->type : repeats ? TASK_RECURRING : TASK_ONE_TIME;
+    }
+    if (b->has.cron && b->has.interval)
+        return error_field(m->e, "interval_seconds", "can not stand beside cron_expression; give one of the two");
+    return ERR_OK;
+}
+
+#define HAS(member) offsetof(struct task_body, has.member)
+static const struct {
+    const char *name;
+    size_t has;
+    enum task_kind of;
+} belongings[] = {
+    { "run_at", HAS(run_at), TASK_ONE_TIME },
+    { "scheduled_at", HAS(scheduled_at), TASK_ONE_TIME },
+    { "delay", HAS(delay), TASK_ONE_TIME },
+    { "cron_expression", HAS(cron), TASK_RECURRING },
+    { "interval_seconds", HAS(interval), TASK_RECURRING },
+    { "time_zone", HAS(time_zone), TASK_RECURRING },
+    { "calendar", HAS(calendar), TASK_RECURRING },
+    { "calendar_policy", HAS(calendar_policy), TASK_RECURRING },
+    { "dst_policy", HAS(dst), TASK_RECURRING },
+    { "start_time", HAS(start), TASK_RECURRING },
+    { "end_date", HAS(end), TASK_RECURRING },
+    { "max_runs", HAS(max_runs), TASK_RECURRING },
+    { "spread_seconds", HAS(spread), TASK_RECURRING },
+    { "catch_up_mode", HAS(catch_up), TASK_RECURRING },
+    { "catch_up_window_seconds", HAS(catch_up_window), TASK_RECURRING },
+    { "overlap_policy", HAS(overlap), TASK_RECURRING },
+};
+
+static enum err check_belongings(struct maker *m, enum task_kind kind)
+{
+    for (size_t i = 0; i < array_count(belongings); i++) {
+        bool has = *((const bool *)&m->b + belongings[i].has);
+        if (!has || belongings[i].of == kind)
+            continue;
+        if (belongings[i].of == TASK_RECURRING)
+            return error_field(m->e, belongings[i].name, "belongs to a RECURRING task, and this one is %s",
+                               kind_names[kind]);
+        return error_field(m->e, belongings[i].name, "belongs to a ONE_TIME task, and this one is %s%s",
+                           kind_names[kind], kind == TASK_RECURRING ? "; it begins at start_time" : "");
+    }
+    return ERR_OK;
+}
+
+/* ---- when ---- */
+
+static enum err set_time(struct maker *m, struct task *t)
+{
+    const struct task_body *b = &m->b;
+    if (b->has.run_at && b->has.scheduled_at)
+        return error_field(m->e, "scheduled_at", "is another name of run_at; give one of the two");
+    if (b->has.delay && (b->has.run_at || b->has.scheduled_at))
+        return error_field(m->e, "delay", "can not stand beside run_at; give one of the two");
+    bool named = b->has.delay || b->has.run_at || b->has.scheduled_at;
+    if (m->current && !named)
+        return ERR_OK;
+    if (m->current && task_is_final(t->state))
+        return error_field(m->e, b->has.delay ? "delay" : "run_at", "can not be changed: the task is %s; retry it",
+                           task_state_name(t->state));
+    int64_t now_ms = m->c->now_ms;
+    t->scheduled_ms = b->has.run_at         ? b->run_at_ms
+                      : b->has.scheduled_at ? b->scheduled_at_ms
+                                            : now_ms + b->delay_ms; /* no delay: now */
+    t->due_ms = max_of(now_ms, t->scheduled_ms) + (b->delay_ms ? m->c->behind_ms : 0);
+    return ERR_OK;
+}
+
+/* ---- retries ---- */
+
+static enum err set_retry(struct maker *m, struct task *t)
+{
+    struct retry_body *r = &m->b.retry;
+    if (m->b.has.max_retries && r->has.max_attempts)
+        return error_field(m->e, "max_retries", "is retry.max_attempts less one; give one of the two");
+    if (m->b.has.max_retries)
+        r->max_attempts = m->b.max_retries + 1;
+    if (!r->has.max_delay_ms)
+        r->max_delay_ms = max_of(r->max_delay_ms, r->base_delay_ms);
+    if (r->max_delay_ms < r->base_delay_ms)
+        return error_field(m->e, "retry.max_delay_ms", "must be at least base_delay_ms, which is %lld",
+                           (long long)r->base_delay_ms);
+    if (r->rules && retry_rules_check(m->b.text.rules, m->e))
+        return error_in(m->e, "retry.rules");
+    t->retry = (struct retry_policy){
+        .max_attempts = (int)r->max_attempts,
+        .backoff = (enum backoff)r->backoff,
+        .base_delay_ms = r->base_delay_ms,
+        .max_delay_ms = r->max_delay_ms,
+        .jitter = (enum jitter)r->jitter,
+        .rules = m->b.text.rules,
+    };
+    return ERR_OK;
+}
+
+/* ---- the target ---- */
+
+static enum err set_short_target(struct maker *m, struct task *t)
+{
+    if (target_from_short(m->b.payload, m->b.text.payload, m->a, &t->target_config, m->e))
+        return error_in(m->e, "payload");
+    t->target = TARGET_HTTP;
+    t->payload = (struct str){ NULL, 0 }; /* it was all about the target */
+    return ERR_OK;
+}
+
+static enum err check_target_kind(struct maker *m, enum target_kind kind)
+{
+    if (kind == TARGET_HTTP || kind == TARGET_MESSAGE || kind == TARGET_WORKER || kind == TARGET_NOOP)
+        return ERR_OK;
+    return error_field(m->e, "target_type",
+                       "%s is not supported yet; HTTP_CALLBACK, QUEUE_MESSAGE, WORKER and NOOP are",
+                       target_kind_name(kind));
+}
+
+/* The timeout that a stored config brings along; 0: none. */
+static int64_t own_timeout(struct str config)
+{
+    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    if (config.n == 0 || json_parse(config, &doc, NULL))
+        return 0;
+    return json_integer_value(json_object_get(doc.root, "timeout_ms"));
+}
+
+/* The config's timeout wins; in an edit it must be changed where it stands. */
+static enum err set_timeout(struct maker *m, int64_t config_ms, struct task *t)
+{
+    const struct task_body *b = &m->b;
+    int64_t old_ms = m->current ? own_timeout(m->current->target_config) : 0;
+    if (old_ms && !b->has.target_config && b->has.timeout)
+        return error_field(m->e, "timeout_ms", "is set by target_config.timeout_ms; change it there");
+    if (config_ms)
+        t->timeout_ms = config_ms;
+    else if (old_ms && b->has.target_config && !b->has.timeout)
+        t->timeout_ms = task_body_default.timeout_ms;
+    else
+        t->timeout_ms = b->timeout_ms;
+    return ERR_OK;
+}
+
+static enum err set_target(struct maker *m, struct task *t)
+{
+    const struct task_body *b = &m->b;
+    enum target_kind kind = (enum target_kind)b->target;
+    if (check_target_kind(m, kind))
+        return ERR_INVALID;
+    bool is_new_kind = !m->current || kind != t->target;
+    if (kind == TARGET_HTTP && is_new_kind && !b->has.target_config)
+        return error_field(m->e, "target_config", "is required for an HTTP_CALLBACK: {\"url\": \"https://…\"}");
+    if (kind == TARGET_MESSAGE && is_new_kind && !b->has.target_config)
+        return error_field(m->e, "target_config",
+                           "is required for a QUEUE_MESSAGE: {\"broker\": \"name\", \"destination\": \"…\"}");
+    int64_t timeout_ms = 0;
+    if (b->has.target_config && target_check(kind, b->target_config, m->a, &timeout_ms, m->e))
+        return error_in(m->e, "target_config");
+    t->target = kind;
+    if (b->has.target_config)
+        t->target_config = b->text.target_config;
+    else if (is_new_kind)
+        t->target_config = (struct str){ NULL, 0 };
+    return set_timeout(m, timeout_ms, t);
+}
+
+static enum err set_any_target(struct maker *m, struct task *t)
+{
+    const struct task_body *b = &m->b;
+    t->payload = b->text.payload;
+    if (m->current || b->has.target || b->has.target_config)
+        return set_target(m, t);
+    if (target_is_short(b->payload)) {
+        t->timeout_ms = b->timeout_ms;
+        return set_short_target(m, t);
+    }
+    return error_field(m->e, "target_config",
+                       "is required: {\"url\": \"https://…\"}, or a target_type that needs none");
+}
+
+/* ---- the row ---- */
+
+/* What nothing here decides by is kept as one object. */
+static enum err set_extra(struct maker *m, struct task *t)
+{
+    struct str metadata = m->b.text.metadata;
+    t->extra = (struct str){ NULL, 0 };
+    if (!metadata.n)
+        return ERR_OK;
+    static const struct str open = { "{\"metadata\":", 12 };
+    char *p = arena_alloc(m->a, open.n + metadata.n + 1);
+    if (!p)
+        return no_room(m->e);
+    memcpy(p, open.p, open.n);
+    memcpy(p + open.n, metadata.p, metadata.n);
+    p[open.n + metadata.n] = '}';
+    t->extra = (struct str){ p, open.n + metadata.n + 1 };
+    return ERR_OK;
+}
+
+static enum err check_size(struct maker *m, const struct task *t)
+{
+    size_t size = t->payload.n + t->target_config.n;
+    bool named = !m->current || m->b.has.payload || m->b.has.target_config; /* else it was let in before */
+    if (!named || !m->c->payload_bytes || size <= (size_t)m->c->payload_bytes)
+        return ERR_OK;
+    error_set(m->e, ERR_LIMIT, "is %lld for this tenant, and payload and target_config have %zu",
+              (long long)m->c->payload_bytes, size);
+    return error_in(m->e, "payload_bytes");
+}
+
+static enum err make(struct maker *m, struct task *t)
+{
+    const struct task_body *b = &m->b;
+    if (find_kind(m, t) || check_belongings(m, t->kind))
+        return ERR_INVALID;
+    t->name = b->name;
+    t->task_type = b->task_type;
+    t->queue = b->queue;
+    t->priority = (int)b->priority;
+    t->delivery = (enum delivery)b->delivery;
+    enum err rc = set_retry(m, t);
+    if (rc == ERR_OK)
+        rc = task_set_conflicts(b, m->current, t, m->e);
+    if (rc == ERR_OK)
+        rc = set_any_target(m, t);
+    if (rc == ERR_OK)
+        rc = task_set_needs(b, m->a, t, m->e);
+    if (rc == ERR_OK)
+        rc = task_check_fleet(m->current, t, m->c, m->e);
+    if (rc == ERR_OK)
+        rc = check_size(m, t);
+    if (rc == ERR_OK)
+        rc = set_extra(m, t);
+    if (rc == ERR_OK && t->kind == TASK_RECURRING)
+        rc = task_set_schedule(b, m->current, m->c, t, m->e);
+    else if (rc == ERR_OK)
+        rc = set_time(m, t);
+    return rc;
+}
+
+enum err task_from_json(const struct json_doc *body, const struct task_context *c, struct arena *a, struct task *ret,
+                        struct error *e)
+{
+    struct error why = { 0 };
+    struct maker m = { .c = c, .b = task_body_default, .a = a, .e = &why };
+    struct task t = {
+        .id = c->id,
+        .tenant = c->tenant,
+        .state = TASK_SCHEDULED,
+        .version = 1,
+        .created_ms = c->now_ms,
+        .updated_ms = c->now_ms,
+    };
+    enum err rc = task_body_read(body, &m.b, a, &why);
+    if (rc == ERR_OK)
+        rc = make(&m, &t);
+    if (rc == ERR_OK && !task_copy(a, &t, ret))
+        rc = no_room(&why);
+    if (rc && e)
+        *e = why;
+    return rc;
+}
+
+/* ---- an edit ---- */
+
+static struct task_body body_of(const struct task *t)
+{
+    struct task_body b = task_body_default;
+    const struct schedule *s = &t->schedule;
+    b.type = t->kind;
+    b.name = t->name;
+    b.task_type = t->task_type;
+    b.queue = t->queue;
+    b.priority = t->priority;
+    b.delivery = t->delivery;
+    b.concurrency_key = t->concurrency_key;
+    b.concurrency_limit = t->concurrency_limit;
+    b.expires_s = t->expires_after_ms / 1000;
+    if (t->dedupe_key.n) {
+        b.dedupe_key = t->dedupe_key;
+        b.dedupe_window_s = t->dedupe_window_ms / 1000;
+        b.dedupe = t->dedupe;
+    }
+    b.timeout_ms = t->timeout_ms;
+    b.required = t->requires;
+    b.resources = (struct resources_body){ (double)t->cpu_milli / 1000, t->memory_mb };
+    b.target = t->target;
+    b.retry.max_attempts = t->retry.max_attempts;
+    b.retry.base_delay_ms = t->retry.base_delay_ms;
+    b.retry.max_delay_ms = t->retry.max_delay_ms;
+    b.retry.backoff = t->retry.backoff;
+    b.retry.jitter = t->retry.jitter;
+    b.text.rules = t->retry.rules;
+    b.text.payload = t->payload;
+    b.text.target_config = t->target_config;
+    if (t->kind != TASK_RECURRING)
+        return b;
+    b.cron = s->cron;
+    b.interval_s = s->interval_ms / 1000;
+    b.time_zone = s->time_zone;
+    b.calendar = s->calendar;
+    b.calendar_policy = s->calendar_policy;
+    b.dst = (struct dst_body){ s->gap, s->repeat };
+    b.start_ms = s->start_ms;
+    b.end_ms = s->end_ms;
+    b.max_runs = s->max_runs;
+    b.spread_s = s->spread_ms / 1000;
+    b.catch_up = s->catch_up;
+    b.catch_up_window_s = s->catch_up_window_ms / 1000;
+    b.overlap = s->overlap;
+    return b;
+}
+
+static struct str metadata_of(const struct task *t)
+{
+    struct json_part part;
+    bool found = json_parts(t->extra, &part, 1) && json_part_is(&part, "metadata");
+    return found ? part.text : (struct str){ NULL, 0 };
+}
+
+static enum err check_may_change(const struct task *t, int64_t now_ms, struct error *e)
+{
+    enum task_state state = task_shown_state(t, now_ms);
+    if (t->deleted)
+        return error_set(e, ERR_NOT_FOUND, "was deleted");
+    if (state == TASK_RUNNING)
+        return error_set(e, ERR_CONFLICT, "is RUNNING and can not be changed; wait for it to end, or cancel it");
+    if (task_is_final(state) && state != TASK_FAILED)
+        return error_set(e, ERR_CONFLICT, "is %s and can not be changed; create a new task", task_state_name(state));
+    return ERR_OK;
+}
+
+/* What it waited for may be another now: it is asked anew at its time. */
+static void free_from_waiting(const struct task *before, struct task *t)
+{
+    bool same = str_eq(before->concurrency_key, t->concurrency_key) &&
+                before->concurrency_limit == t->concurrency_limit && before->due_ms == t->due_ms;
+    if (t->state != TASK_BLOCKED || !t->waits_for.n || same)
+        return;
+    t->state = TASK_SCHEDULED;
+    t->waits_for = (struct str){ NULL, 0 };
+}
+
+static enum err patch(struct maker *m, const struct json_doc *body, struct task *t)
+{
+    if (check_may_change(t, m->c->now_ms, m->e))
+        return m->e->code;
+    m->b = body_of(t);
+    m->b.text.metadata = metadata_of(t);
+    enum err rc = task_body_read(body, &m->b, m->a, m->e);
+    if (rc)
+        return rc;
+    t->version++;
+    t->updated_ms = m->c->now_ms;
+    if (t->state == TASK_RUNNING) { /* claimed, but not fired: it comes back first */
+        t->state = TASK_SCHEDULED;
+        t->claim = (struct uuid){ 0 };
+    }
+    rc = make(m, t);
+    if (rc == ERR_OK)
+        free_from_waiting(m->current, t);
+    return rc;
+}
+
+enum err task_patch_json(const struct task *current, const struct json_doc *body, const struct task_context *c,
+                         struct arena *a, struct task *ret, bool *ret_reschedules, struct error *e)
+{
+    struct error why = { 0 };
+    struct maker m = { .c = c, .current = current, .a = a, .e = &why };
+    struct task t = *current;
+    enum err rc = patch(&m, body, &t);
+    if (rc == ERR_OK && !task_copy(a, &t, ret))
+        rc = no_room(&why);
+    if (rc == ERR_OK)
+        *ret_reschedules = t.kind == TASK_RECURRING;
+    if (rc && e)
+        *e = why;
+    return rc;
+}

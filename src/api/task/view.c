@@ -1,0 +1,245 @@
+/* Views. Fields that a task's kind does not have are left out; those that it has, but that are not there yet, are null. */
+#include "api/task/body.h"
+#include "core/sharing/slot.h"
+
+static void kv_raw(struct jw *w, const char *name, struct str v)
+{
+    jw_key(w, name);
+    jw_raw(w, v);
+}
+
+/* The next occurrence is a row of its own from some seconds before its time on, and the cursor is past it then: the rule knows
+ * better. Once the last has had its time, the task is about to end. */
+static int64_t next_occurrence(const struct task *t, const struct task_context *c)
+{
+    struct recurrence rule;
+    struct occurrence next;
+    cleanup_with(rule_base_release) struct rule_base base = { 0 };
+    bool ahead = c->zones && t->cursor_ms > c->now_ms;
+    if (!ahead && t->schedule.max_runs && t->runs_count >= t->schedule.max_runs)
+        return INT64_MAX;
+    if (!ahead || task_rule(t, c->zones, c->book, &rule, &base, NULL) || !recurrence_next(&rule, c->now_ms, &next))
+        return t->cursor_ms;
+    return min_of(next.at_ms, t->cursor_ms);
+}
+
+bool task_next_execution(const struct task *t, const struct task_context *c, int64_t *ret_ms)
+{
+    if (task_is_final(t->state) || t->state == TASK_PAUSED)
+        return false;
+    int64_t at_ms = t->kind == TASK_RECURRING ? next_occurrence(t, c) : t->due_ms;
+    if (at_ms == INT64_MAX)
+        return false;
+    *ret_ms = at_ms;
+    return true;
+}
+
+static void head(struct jw *w, const struct task *t, const struct task_context *c)
+{
+    jw_kv_uuid(w, "id", t->id);
+    jw_kv_cstr(w, "status", task_state_name(task_shown_state(t, c->now_ms)));
+}
+
+static void next_execution(struct jw *w, const struct task *t, const struct task_context *c)
+{
+    int64_t next_ms = 0;
+    bool known = task_next_execution(t, c, &next_ms);
+    jw_key(w, "next_execution");
+    if (known)
+        jw_time(w, next_ms);
+    else
+        jw_null(w);
+}
+
+static void dst_policy(struct jw *w, const struct schedule *s)
+{
+    if (s->gap == DST_GAP_DEFAULT && s->repeat == DST_REPEAT_DEFAULT)
+        return;
+    jw_key(w, "dst_policy");
+    jw_object(w);
+    if (s->gap != DST_GAP_DEFAULT)
+        jw_kv_cstr(w, "gap", gap_names[s->gap]);
+    if (s->repeat != DST_REPEAT_DEFAULT)
+        jw_kv_cstr(w, "overlap", repeat_names[s->repeat]);
+    jw_object_end(w);
+}
+
+static void schedule(struct jw *w, const struct schedule *s)
+{
+    if (s->cron.n)
+        jw_kv_str(w, "cron_expression", s->cron);
+    else
+        jw_kv_i64(w, "interval_seconds", s->interval_ms / 1000);
+    jw_kv_str(w, "time_zone", s->time_zone);
+    if (s->calendar.n) {
+        jw_kv_str(w, "calendar", s->calendar);
+        jw_kv_cstr(w, "calendar_policy", calendar_policy_names[s->calendar_policy]);
+    }
+    dst_policy(w, s);
+    jw_kv_time_or_null(w, "start_time", s->start_ms);
+    jw_kv_time_or_null(w, "end_date", s->end_ms == INT64_MAX ? 0 : s->end_ms);
+    jw_key(w, "max_runs");
+    if (s->max_runs)
+        jw_i64(w, s->max_runs);
+    else
+        jw_null(w);
+    jw_kv_i64(w, "spread_seconds", s->spread_ms / 1000);
+    jw_kv_cstr(w, "catch_up_mode", catch_up_names[s->catch_up]);
+    jw_kv_i64(w, "catch_up_window_seconds", s->catch_up_window_ms / 1000);
+    jw_kv_cstr(w, "overlap_policy", overlap_names[s->overlap]);
+}
+
+static void timing(struct jw *w, const struct task *t, const struct task_context *c)
+{
+    if (t->kind == TASK_RECURRING) {
+        jw_key(w, "run_at");
+        jw_null(w);
+        schedule(w, &t->schedule);
+    } else {
+        jw_kv_time(w, "run_at", t->scheduled_ms);
+    }
+    if (t->kind == TASK_OCCURRENCE) {
+        jw_kv_uuid(w, "parent_id", t->parent);
+        jw_kv_time(w, "scheduled_for", t->scheduled_ms);
+    }
+    next_execution(w, t, c);
+}
+
+/* What it waits for while it is BLOCKED. */
+static void waiting(struct jw *w, const struct task *t)
+{
+    jw_key(w, "waiting_for");
+    jw_object(w);
+    jw_kv_cstr(w, "kind", slot_kind_of(t->waits_for) == SLOT_OVERLAP ? "overlap" : "concurrency_key");
+    jw_kv_str(w, "key", slot_key_name(t->waits_for));
+    jw_object_end(w);
+}
+
+static void conflicts(struct jw *w, const struct task *t)
+{
+    int64_t expires_ms = task_expires_ms(t);
+    if (t->concurrency_key.n) {
+        jw_kv_str(w, "concurrency_key", t->concurrency_key);
+        jw_kv_i64(w, "concurrency_limit", t->concurrency_limit);
+    }
+    if (t->waits_for.n)
+        waiting(w, t);
+    if (t->dedupe_key.n) {
+        jw_kv_str(w, "dedupe_key", t->dedupe_key);
+        jw_kv_i64(w, "dedupe_window_seconds", t->dedupe_window_ms / 1000);
+        jw_kv_cstr(w, "dedupe_action", dedupe_names[t->dedupe]);
+    }
+    if (t->expires_after_ms)
+        jw_kv_i64(w, "expires_after_seconds", t->expires_after_ms / 1000);
+    if (t->kind != TASK_RECURRING && expires_ms != INT64_MAX)
+        jw_kv_time(w, "expires_at", expires_ms);
+}
+
+/* Of the worker that runs it. */
+static void needs(struct jw *w, const struct task *t)
+{
+    struct str rest = t->requires, label;
+    if (t->requires.n) {
+        jw_key(w, "requires");
+        jw_array(w);
+        while (str_cut(&rest, ',', &label))
+            jw_str(w, label);
+        jw_array_end(w);
+    }
+    if (!t->cpu_milli && !t->memory_mb)
+        return;
+    jw_key(w, "resources");
+    jw_object(w);
+    if (t->cpu_milli) {
+        jw_key(w, "cpu");
+        jw_f64(w, (double)t->cpu_milli / 1000);
+    }
+    if (t->memory_mb)
+        jw_kv_i64(w, "memory_mb", t->memory_mb);
+    jw_object_end(w);
+}
+
+static void retry(struct jw *w, const struct retry_policy *r)
+{
+    jw_key(w, "retry");
+    jw_object(w);
+    jw_kv_i64(w, "max_attempts", r->max_attempts);
+    jw_kv_cstr(w, "backoff", backoff_names[r->backoff]);
+    jw_kv_i64(w, "base_delay_ms", r->base_delay_ms);
+    jw_kv_i64(w, "max_delay_ms", r->max_delay_ms);
+    jw_kv_cstr(w, "jitter", jitter_names[r->jitter]);
+    if (r->rules.n)
+        kv_raw(w, "rules", r->rules);
+    jw_object_end(w);
+}
+
+static void target(struct jw *w, const struct task *t)
+{
+    jw_kv_cstr(w, "target_type", target_kind_name(t->target));
+    kv_raw(w, "target_config", t->target_config.n ? t->target_config : S("{}"));
+    if (t->payload.n)
+        kv_raw(w, "payload", t->payload);
+    struct json_part part;
+    if (json_parts(t->extra, &part, 1) && json_part_is(&part, "metadata"))
+        kv_raw(w, "metadata", part.text);
+}
+
+static void progress(struct jw *w, const struct task *t)
+{
+    jw_kv_i64(w, "version", t->version);
+    jw_kv_time(w, "created_at", t->created_ms);
+    jw_kv_time(w, "updated_at", t->updated_ms);
+    jw_kv_time_or_null(w, "started_at", t->started_ms);
+    jw_kv_time_or_null(w, "completed_at", t->completed_ms);
+    jw_kv_i64(w, "attempts", t->attempts);
+    jw_kv_str_or_null(w, "last_error", t->last_error);
+    if (t->cause.n)
+        jw_kv_str(w, "cause", t->cause);
+    if (t->resolved_ms)
+        jw_kv_time(w, "resolved_at", t->resolved_ms);
+    if (t->resolution.n)
+        kv_raw(w, "resolution", t->resolution);
+    if (t->kind != TASK_RECURRING)
+        return;
+    jw_kv_i64(w, "runs_count", t->runs_count);
+    jw_kv_i64(w, "skipped_count", t->skipped_count);
+    jw_kv_time_or_null(w, "last_run_at", t->last_run_ms);
+}
+
+void task_members(struct jw *w, const struct task *t, const struct task_context *c)
+{
+    head(w, t, c);
+    jw_kv_cstr(w, "type", kind_names[t->kind]);
+    jw_kv_str_or_null(w, "name", t->name);
+    jw_kv_str_or_null(w, "task_type", t->task_type);
+    jw_kv_str(w, "queue", t->queue);
+    jw_kv_i64(w, "priority", t->priority);
+    timing(w, t, c);
+    conflicts(w, t);
+    jw_kv_cstr(w, "delivery", delivery_names[t->delivery]);
+    jw_kv_i64(w, "timeout_ms", t->timeout_ms);
+    retry(w, &t->retry);
+    needs(w, t);
+    target(w, t);
+    progress(w, t);
+}
+
+void task_to_json(struct jw *w, const struct task *t, const struct task_context *c)
+{
+    jw_object(w);
+    task_members(w, t, c);
+    jw_object_end(w);
+}
+
+void task_brief_members(struct jw *w, const struct task *t, const struct task_context *c)
+{
+    head(w, t, c);
+    next_execution(w, t, c);
+}
+
+void task_brief_to_json(struct jw *w, const struct task *t, const struct task_context *c)
+{
+    jw_object(w);
+    task_brief_members(w, t, c);
+    jw_object_end(w);
+}

@@ -1,0 +1,314 @@
+#include "bench/bench_server.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench/sink_server.h"
+#include "platform/clock_system.h"
+#include "server/server.h"
+#include "server/worker_process.h"
+#include "store/postgres/store_postgres.h"
+
+enum { WAIT_STEP_MS = 2, FILES_AT_ONCE = 16, VERSIONS_ARENA = 1 << 20 };
+
+enum { KNOWN_MS = 4000 }; /* by then nodes have heard of their workers, and count with them */
+
+/* What the child tells once it listens. */
+struct hello {
+    bool ok;
+    uint16_t port;
+    char key[BENCH_KEY_TEXT];
+    struct error error;
+};
+
+struct child {
+    struct clock *clock;
+    struct bench_shared *shared;
+    const struct assembly *assembly;
+    size_t node;
+};
+
+/* Places are taken in any order and shown in theirs: other nodes write too. */
+static void observe(void *context, const struct event *ev, const struct settlement *s)
+{
+    struct child *c = context;
+    if (s->stale)
+        return;
+    atomic_store_explicit(&c->shared->conflicts[c->node], assembly_count(c->assembly, METRIC_CLAIM_CONFLICTS),
+                          memory_order_relaxed);
+    size_t at = atomic_fetch_add(&c->shared->taken, 1);
+    if (at >= BENCH_SAMPLES_MAX)
+        return;
+    c->shared->v[at] =
+        (struct bench_sample){ ev->task.due_ms, ev->outcome.started_us, clock_wall_us(c->clock), ev->task.tenant };
+    while (atomic_load_explicit(&c->shared->n, memory_order_relaxed) != at)
+        sched_yield();
+    atomic_store_explicit(&c->shared->n, at + 1, memory_order_release);
+}
+
+static _Noreturn void run_child(const struct bench_server *s, size_t node, int tell)
+{
+    struct cli *cli = s->cli;
+    char dir[sizeof s->dir + 16];
+    snprintf(dir, sizeof dir, node ? "%s/node%zu" : "%s", s->dir, node);
+    struct child child = { .clock = cli->clock, .shared = s->shared, .node = node };
+    struct assembly_setup setup = { .clock = cli->clock,
+                                    .zones = cli->zones,
+                                    .data_dir = dir,
+                                    .store_url = s->store,
+                                    .fleet = s->fleet,
+                                    .falls_back = true,
+                                    .roles = s->fleet ? NODE_SCHEDULER | NODE_UPDATER : 0,
+                                    .listen = "127.0.0.1:0",
+                                    .slots = s->slots,
+                                    .allow_loopback = true,
+                                    .drain_ms = 10000,
+                                    .retention = { .tasks_ms = 7 * DAY_MS,
+                                                   .dlq_ms = 7 * DAY_MS,
+                                                   .executions_ms = 90 * DAY_MS,
+                                                   .idempotency_ms = DAY_MS,
+                                                   .jobs_ms = 7 * DAY_MS,
+                                                   .interval_ms = 60000 },
+                                    .observe = observe,
+                                    .observe_context = &child };
+    struct hello hello = { 0 };
+    struct assembly *a = NULL;
+    hello.ok = assembly_new(&setup, hello.key, &a, &hello.error) == ERR_OK;
+    child.assembly = a;
+    hello.port = hello.ok ? assembly_port(a) : 0;
+    bool told = write(tell, &hello, sizeof hello) == (ssize_t)sizeof hello;
+    if (hello.ok && told)
+        assembly_run(a);
+    assembly_free(a);
+    _exit(0);
+}
+
+static _Noreturn void run_worker_child(const struct bench_server *s, int tell)
+{
+    struct worker_process_setup setup = { .clock = s->cli->clock,
+                                          .fleet = s->fleet,
+                                          .filter.priority_max = PRIORITY_MAX,
+                                          .slots = max_of(s->slots / s->workers, (size_t)1),
+                                          .allow_loopback = true,
+                                          .drain_ms = 10000 };
+    struct hello hello = { 0 };
+    struct worker_process *p = NULL;
+    hello.ok = worker_process_new(&setup, &p, &hello.error) == ERR_OK;
+    bool told = write(tell, &hello, sizeof hello) == (ssize_t)sizeof hello;
+    if (hello.ok && told)
+        (void)!worker_process_run(p);
+    worker_process_free(p);
+    _exit(0);
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st;
+    (void)type;
+    (void)ftw;
+    return remove(path);
+}
+
+static void remove_tree(const char *path)
+{
+    nftw(path, remove_one, FILES_AT_ONCE, FTW_DEPTH | FTW_PHYS);
+}
+
+static enum err hear_child(struct bench_server *s, int hear, struct error *e)
+{
+    struct hello hello = { 0 };
+    bool heard = read(hear, &hello, sizeof hello) == (ssize_t)sizeof hello;
+    if (!heard || !hello.ok)
+        return error_set(e, ERR_UNAVAILABLE, "start a server: %s", heard ? hello.error.text : "it ended");
+    if (s->port == 0)
+        s->port = hello.port;
+    if (hello.key[0]) /* shown at the first start only */
+        memcpy(s->key, hello.key, sizeof s->key);
+    return ERR_OK;
+}
+
+/* The nodes first, then the workers. */
+static enum err start_child(struct bench_server *s, size_t child, struct error *e)
+{
+    int ends[2];
+    if (pipe(ends) != 0)
+        return error_set(e, ERR_UNAVAILABLE, "pipe: %s", strerror(errno));
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(ends[0]);
+        if (child < s->nodes)
+            run_child(s, child, ends[1]);
+        run_worker_child(s, ends[1]);
+    }
+    close(ends[1]);
+    s->pids[child] = max_of(pid, 0);
+    enum err rc = pid < 0 ? error_set(e, ERR_UNAVAILABLE, "fork: %s", strerror(errno)) : hear_child(s, ends[0], e);
+    close(ends[0]);
+    return rc;
+}
+
+enum err bench_server_again(struct bench_server *s, struct error *e)
+{
+    s->port = 0;
+    for (size_t i = 0; i < s->nodes + s->workers; i++)
+        if (start_child(s, i, e))
+            return e->code;
+    if (s->workers)
+        poll(NULL, 0, KNOWN_MS);
+    return ERR_OK;
+}
+
+static enum err check_empty(const struct bench_place *place, struct clock *clock, struct error *e)
+{
+    struct store_migration *v;
+    size_t n;
+    cleanup_with(arena_release) struct arena arena;
+    arena_init(&arena, VERSIONS_ARENA);
+    if (store_postgres_migrations(place->store, clock, &arena, &v, &n, e))
+        return e->code;
+    for (size_t i = 0; i < n; i++)
+        if (v[i].applied)
+            return error_field(e, "--store", "is in use by Belfry: a benchmark wants an empty database of its own");
+    return ERR_OK;
+}
+
+enum err bench_server_start(struct cli *cli, size_t slots, const struct bench_place *place, struct bench_server *ret,
+                            struct error *e)
+{
+    struct bench_server s = { .cli = cli,
+                              .slots = slots,
+                              .store = place->store,
+                              .nodes = place->nodes,
+                              .fleet = place->fleet,
+                              .workers = place->workers };
+    const char *tmp = place->dir ? place->dir : getenv("TMPDIR");
+    if (place->store && check_empty(place, cli->clock, e))
+        return e->code;
+    snprintf(s.dir, sizeof s.dir, "%s/belfry-bench.XXXXXX", tmp ? tmp : "/tmp");
+    s.shared = mmap(NULL, sizeof *s.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (s.shared == MAP_FAILED || !mkdtemp(s.dir))
+        return error_set(e, ERR_UNAVAILABLE, "prepare a server in '%s': %s", s.dir, strerror(errno));
+    enum err rc = bench_server_again(&s, e);
+    if (rc) {
+        bench_server_stop(&s);
+        return rc;
+    }
+    *ret = s;
+    return ERR_OK;
+}
+
+void bench_server_end(struct bench_server *s, int signal)
+{
+    for (size_t i = 0; i < s->nodes + s->workers; i++)
+        if (s->pids[i])
+            kill(s->pids[i], signal);
+    for (size_t i = 0; i < s->nodes + s->workers; i++) {
+        if (s->pids[i])
+            waitpid(s->pids[i], NULL, 0);
+        s->pids[i] = 0;
+    }
+}
+
+void bench_server_stop(struct bench_server *s)
+{
+    bench_server_end(s, SIGTERM);
+    if (s->shared) {
+        munmap(s->shared, sizeof *s->shared);
+        remove_tree(s->dir);
+        struct error ignored; /* what could not be removed is found by the next benchmark on it */
+        if (s->store)
+            (void)!store_postgres_migrate(s->store, s->cli->clock, 0, &ignored);
+    }
+    s->shared = NULL;
+}
+
+static _Noreturn void run_sink(struct sink *sink)
+{
+    struct error e;
+    _exit(sink_run(sink, &e) ? 1 : 0);
+}
+
+enum err bench_sink_start(struct cli *cli, struct bench_sink *ret, struct error *e)
+{
+    int ends[2];
+    struct sink *sink = NULL;
+    if (pipe(ends) != 0)
+        return error_set(e, ERR_UNAVAILABLE, "pipe: %s", strerror(errno));
+    struct sink_setup setup = {
+        .listen = S("127.0.0.1:0"), .behaviour.status = 200, .clock = cli->clock, .log_fd = -1, .stop_fd = ends[0]
+    };
+    if (sink_open(&setup, &sink, e)) {
+        close(ends[0]);
+        close(ends[1]);
+        return e->code;
+    }
+    struct bench_sink s = { .stop = ends[1] };
+    sink_address(sink, s.address);
+    fflush(NULL);
+    s.pid = fork();
+    if (s.pid == 0) {
+        close(ends[1]);
+        run_sink(sink);
+    }
+    close(ends[0]);
+    sink_free(sink);
+    *ret = s;
+    return ERR_OK;
+}
+
+void bench_sink_stop(struct bench_sink *s)
+{
+    close(s->stop);
+    waitpid(s->pid, NULL, 0);
+}
+
+size_t bench_server_wait(const struct bench_server *s, size_t n, int64_t idle_ms)
+{
+    size_t seen = atomic_load_explicit(&s->shared->n, memory_order_acquire);
+    for (int64_t idle = 0; seen < n && idle < idle_ms; idle += WAIT_STEP_MS) {
+        poll(NULL, 0, WAIT_STEP_MS);
+        size_t now = atomic_load_explicit(&s->shared->n, memory_order_acquire);
+        if (now != seen)
+            idle = 0;
+        seen = now;
+    }
+    return seen;
+}
+
+int64_t bench_server_cpu_us(const struct bench_server *s)
+{
+    int64_t us = 0;
+    for (size_t i = 0; i < s->nodes + s->workers; i++)
+        us += clock_cpu_us(s->pids[i]);
+    return us;
+}
+
+int64_t bench_server_rss_kib(const struct bench_server *s)
+{
+    char path[64], line[128];
+    int64_t kib = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)s->pids[0]);
+    FILE *f = fopen(path, "re");
+    while (f && fgets(line, sizeof line, f))
+        if (strncmp(line, "VmRSS:", 6) == 0)
+            kib = strtoll(line + 6, NULL, 10);
+    if (f)
+        fclose(f);
+    return kib;
+}
+
+int64_t bench_server_conflicts(const struct bench_server *s)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < s->nodes; i++)
+        n += atomic_load_explicit(&s->shared->conflicts[i], memory_order_relaxed);
+    return n;
+}

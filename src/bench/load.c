@@ -1,0 +1,176 @@
+#include "bench/load.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { REQUEST_MAX = 32 << 20, ANSWER_MAX = 64 << 20, EVENTS = 64, WAIT_MS = 30000, READ_SIZE = 64 * 1024 };
+
+struct connection {
+    int fd;
+    struct buf out, in;
+    size_t sent;
+    size_t length;   /* of the answer; 0 until its headers are there */
+    uint32_t events; /* that are watched */
+};
+
+struct run {
+    struct load *load;
+    struct connection *v;
+    int epoll;
+    size_t next, open; /* requests begun, and not yet answered */
+    char *chunk;       /* READ_SIZE; not on the stack, which is cleared for each call */
+};
+
+static bool dial(struct connection *c, uint16_t port)
+{
+    struct sockaddr_in to = { .sin_family = AF_INET,
+                              .sin_port = htons(port),
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    int on = 1;
+    c->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (c->fd < 0 || connect(c->fd, (struct sockaddr *)&to, sizeof to) != 0)
+        return false;
+    setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    return true;
+}
+
+static void watch(struct run *r, struct connection *c, uint32_t events)
+{
+    struct epoll_event ev = { .events = events, .data.ptr = c };
+    if (events != c->events)
+        epoll_ctl(r->epoll, c->events ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, c->fd, &ev);
+    c->events = events;
+}
+
+static bool send_more(struct run *r, struct connection *c)
+{
+    while (c->sent < c->out.n) {
+        ssize_t n = send(c->fd, c->out.p + c->sent, c->out.n - c->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (n < 0 && errno == EAGAIN) {
+            watch(r, c, EPOLLIN | EPOLLOUT);
+            return true;
+        }
+        if (n < 0)
+            return false;
+        c->sent += (size_t)n;
+    }
+    watch(r, c, EPOLLIN);
+    return true;
+}
+
+static bool begin(struct run *r, struct connection *c)
+{
+    if (r->next == r->load->requests)
+        return true;
+    buf_reset(&c->out);
+    buf_reset(&c->in);
+    c->sent = c->length = 0;
+    r->load->make(r->load->context, r->next++, &c->out);
+    r->open++;
+    return send_more(r, c);
+}
+
+/* Length of the whole answer once its headers are there; 0 until then. */
+static size_t answer_length(const struct buf *in)
+{
+    const char *end = in->n ? strstr(in->p, "\r\n\r\n") : NULL;
+    if (!end)
+        return 0;
+    const char *length = strcasestr(in->p, "\r\ncontent-length:");
+    size_t head = (size_t)(end - in->p) + 4;
+    return length && length < end ? head + strtoull(length + 17, NULL, 10) : head;
+}
+
+static void count_answer(struct load *l, const struct buf *in)
+{
+    if (l->answer) {
+        buf_reset(l->answer);
+        buf_add(l->answer, buf_str(in));
+    }
+    if (in->n > 9 && in->p[9] == '2') {
+        l->ok++;
+        return;
+    }
+    if (l->refused++ == 0)
+        snprintf(l->first_refusal, sizeof l->first_refusal, "%s", in->p);
+}
+
+static bool receive(struct run *r, struct connection *c)
+{
+    ssize_t n = recv(c->fd, r->chunk, READ_SIZE, MSG_DONTWAIT);
+    if (n < 0)
+        return errno == EAGAIN;
+    if (n == 0)
+        return false;
+    buf_add(&c->in, (struct str){ r->chunk, (size_t)n });
+    c->length = c->length ? c->length : answer_length(&c->in);
+    if (c->length == 0 || c->in.n < c->length)
+        return !c->in.full;
+    count_answer(r->load, &c->in);
+    r->open--;
+    return begin(r, c);
+}
+
+static enum err turn(struct run *r, struct error *e)
+{
+    struct epoll_event events[EVENTS];
+    while (r->open > 0) {
+        int n = epoll_wait(r->epoll, events, EVENTS, WAIT_MS);
+        if (n <= 0)
+            return error_set(e, ERR_UNAVAILABLE, "no answer for %d s", WAIT_MS / 1000);
+        for (int i = 0; i < n; i++) {
+            struct connection *c = events[i].data.ptr;
+            bool fine = !(events[i].events & EPOLLOUT) || send_more(r, c);
+            if (fine && events[i].events & EPOLLIN)
+                fine = receive(r, c);
+            if (!fine)
+                return error_set(e, ERR_UNAVAILABLE, "the server closed a connection");
+        }
+    }
+    return ERR_OK;
+}
+
+static enum err drive(struct run *r, struct error *e)
+{
+    for (size_t i = 0; i < r->load->connections; i++) {
+        struct connection *c = &r->v[i];
+        buf_init(&c->out, REQUEST_MAX);
+        buf_init(&c->in, ANSWER_MAX);
+        if (!dial(c, r->load->port))
+            return error_set(e, ERR_UNAVAILABLE, "connect to port %u: %s", r->load->port, strerror(errno));
+        watch(r, c, EPOLLIN);
+    }
+    int64_t begun = clock_steady_ns(r->load->clock);
+    for (size_t i = 0; i < r->load->connections; i++)
+        if (!begin(r, &r->v[i]))
+            return error_set(e, ERR_UNAVAILABLE, "send: %s", strerror(errno));
+    enum err rc = turn(r, e);
+    r->load->took_us = (clock_steady_ns(r->load->clock) - begun) / 1000;
+    return rc;
+}
+
+enum err load_run(struct load *l, struct error *e)
+{
+    struct run r = { .load = l, .v = xcalloc(l->connections, sizeof *r.v), .epoll = epoll_create1(EPOLL_CLOEXEC) };
+    r.chunk = xmalloc(READ_SIZE);
+    for (size_t i = 0; i < l->connections; i++)
+        r.v[i].fd = -1;
+    l->ok = l->refused = 0;
+    enum err rc = drive(&r, e);
+    for (size_t i = 0; i < l->connections; i++) {
+        if (r.v[i].fd >= 0)
+            close(r.v[i].fd);
+        buf_release(&r.v[i].out);
+        buf_release(&r.v[i].in);
+    }
+    close(r.epoll);
+    free(r.chunk);
+    free(r.v);
+    return rc;
+}

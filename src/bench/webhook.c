@@ -1,0 +1,59 @@
+/* The scenario `webhook`: tasks that call a sink on this machine. */
+#include "bench/bare_curl.h"
+#include "bench/tasks.h"
+
+enum { BACKLOG = 100000, SPREAD = 10000, BURST = 10000, BARE_CONCURRENCY = 64 };
+
+/* About what a task of ours sends. */
+static const char payload[] = "{\"order\":12345,\"note\":\"0000000000000000000000000000000000000000000000000000000000"
+                              "000000000000000000000000000000000000000000000000000000000000000000000000000000000000"
+                              "0000000000000000000000000000000000000000\"}";
+
+/* As many as fit in flight; then the same number by nobody but libcurl, while the server has nothing to do. */
+static enum err run_backlog(struct bench *b, const char *url, struct error *e)
+{
+    size_t n = tasks_wanted(b, BACKLOG);
+    struct bare_load load = {
+        .clock = b->cli->clock, .url = url, .payload = payload, .calls = (long)n, .concurrency = BARE_CONCURRENCY
+    };
+    struct burst ours;
+    double bare;
+    if (run_burst(b, n, &ours, e))
+        return e->code;
+    ours.rate = samples_rate(b, n); /* no call was made ahead of its time, unlike its claim */
+    if (bench_bare(&load, &bare, e))
+        return e->code;
+    add_burst(b, "claim, call and settle", &ours);
+    add_figure(b, "bare libcurl", "calls/s", bare);
+    add_figure(b, "  ratio to it", "%", 100 * ours.rate / bare);
+    return ERR_OK;
+}
+
+static enum err run_lags(struct bench *b, struct error *e)
+{
+    size_t spread = min_of(tasks_wanted(b, SPREAD), (size_t)SPREAD),
+           burst = min_of(tasks_wanted(b, BURST), (size_t)BURST);
+    struct burst all;
+    if (run_spread(b, spread, e))
+        return e->code;
+    add_lag(b, "spread: ", spread);
+    if (run_burst(b, burst, &all, e))
+        return e->code;
+    add_lag(b, "burst: ", burst);
+    return ERR_OK;
+}
+
+enum err bench_webhook(struct bench *b, struct error *e)
+{
+    struct bench_sink sink;
+    char url[96], target[192];
+    if (bench_sink_start(b->cli, &sink, e))
+        return e->code;
+    snprintf(url, sizeof url, "http://%s/", sink.address);
+    snprintf(target, sizeof target, "\"target_type\":\"HTTP_CALLBACK\",\"target_config\":{\"url\":\"%s\"}", url);
+    b->target = target;
+    enum err rc = run_backlog(b, url, e) || run_lags(b, e) ? e->code : ERR_OK;
+    b->target = NULL;
+    bench_sink_stop(&sink);
+    return rc;
+}

@@ -1,0 +1,206 @@
+/* belfry pause, resume, cancel, rm, run, retry - one word each, for ids or for all that a filter finds. */
+#include <unistd.h>
+
+#include "base/json/jsonw.h"
+#include "cli/command/commands.h"
+#include "cli/command/job.h"
+#include "cli/filter.h"
+#include "cli/ids.h"
+#include "cli/task_view.h"
+
+enum { PATH_BYTES = 8192, OUT_MAX = 64 << 20, PROGRESS_EVERY = 20 };
+
+static const struct act {
+    const struct command *command;
+    const char *method, *verb; /* verb: behind the task's path */
+    const char *done;          /* "12 paused" */
+    const char *action;        /* for all that a filter finds */
+} acts[] = {
+    { &command_pause, "POST", "/pause", "paused", "pause" },
+    { &command_resume, "POST", "/resume", "resumed", "resume" },
+    { &command_cancel, "POST", "/cancel", "cancelled", "cancel" },
+    { &command_rm, "DELETE", "", "removed", "delete" },
+    { &command_run, "POST", "/run-now", "set to run now", "run-now" },
+    { &command_retry, "POST", "/retry", "set to try again", "retry" },
+};
+
+/* One command at work. */
+struct work {
+    struct cli *cli;
+    struct client *client;
+    const struct act *act;
+    bool json, force, one; /* one: a single task, named by its id */
+    struct buf out;
+    size_t done, refused;
+};
+
+static const struct act *act_of(const struct command *c)
+{
+    size_t i = 0;
+    while (acts[i].command != c)
+        i++;
+    return &acts[i];
+}
+
+static void tell(struct work *w, const char *id, const struct answer *a)
+{
+    if (w->json && a->doc.root)
+        json_line(&w->out, buf_str(&a->body));
+    else if (w->json)
+        buf_printf(&w->out, "{\"id\":\"%s\",\"removed\":true}\n", id);
+    else if (w->one) {
+        buf_printf(&w->out, "%s %s\n", id, w->act->done);
+        if (a->doc.root)
+            next_fire_lines(w->cli, a->doc.root, &w->out);
+    }
+}
+
+static enum exit_code act_on(struct work *w, const char *id)
+{
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "/v1/tasks/%s%s", id, w->act->verb);
+    cleanup_with(answer_release) struct answer a = { 0 };
+    struct call call = { .method = w->act->method, .path = path, .about = id };
+    if (w->force)
+        call.body = S("{\"force\": true}");
+    enum exit_code code = client_call(w->client, &call, &a);
+    if (code == EXIT_DONE)
+        tell(w, id, &a);
+    w->done += code == EXIT_DONE;
+    w->refused += code == EXIT_REFUSED;
+    return code;
+}
+
+/* Prints what has gathered, and how far it is if a person waits for it. False: nobody takes it any more. */
+static bool report(struct work *w, size_t at, size_t of)
+{
+    if (!w->one && isatty(fileno(w->cli->err)))
+        fprintf(w->cli->err, "\r%zu of %zu", at, of);
+    bool taken = cli_print(w->cli, &w->out);
+    buf_reset(&w->out);
+    return taken;
+}
+
+static enum exit_code act_on_all(struct work *w, const struct ids *ids)
+{
+    enum exit_code worst = EXIT_DONE;
+    for (size_t i = 0; i < ids->n && worst != EXIT_UNREACHABLE; i++) {
+        enum exit_code code = act_on(w, ids->v[i]);
+        worst = max_of(worst, code);
+        if ((i + 1) % PROGRESS_EVERY == 0 && !report(w, i + 1, ids->n))
+            break;
+    }
+    if (!w->one && isatty(fileno(w->cli->err)))
+        fputs("\r\033[K", w->cli->err);
+    return worst;
+}
+
+static void summarise(struct work *w, size_t asked)
+{
+    size_t rest = asked - w->done - w->refused;
+    if (!w->json && !w->one) {
+        buf_printf(&w->out, "%zu %s", w->done, w->act->done);
+        if (w->refused)
+            buf_printf(&w->out, ", %zu refused", w->refused);
+        if (rest)
+            buf_printf(&w->out, ", %zu not reached", rest);
+        buf_char(&w->out, '\n');
+    }
+    cli_print(w->cli, &w->out);
+}
+
+/* What --filter means, as a query; empty when ids are given. */
+static enum err read_filter(const struct options *o, struct buf *path, struct error *e)
+{
+    const struct option_value *v = option_get(o, "filter");
+    if (!v->list_count)
+        return ERR_OK;
+    if (o->word_count)
+        return error_field(e, "--filter", "stands instead of ids; give one of the two");
+    for (size_t i = 0; i < v->list_count; i++)
+        if (filter_parse(v->list[i], "--filter", path, e))
+            return e->code;
+    return ERR_OK;
+}
+
+/* The server does it, all by itself: a job. */
+static enum exit_code act_by_filter(struct cli *cli, struct client *client, struct str query, bool json)
+{
+    cleanup_with(buf_release) struct buf body;
+    struct jw w;
+    const struct act *act = act_of(cli->command);
+    buf_init(&body, 2 * PATH_BYTES);
+    jw_init(&w, &body);
+    jw_object(&w);
+    jw_kv_cstr(&w, "action", act->action);
+    jw_key(&w, "filter");
+    filter_json(query, &w);
+    jw_object_end(&w);
+    return job_run(cli, client, "/v1/tasks/bulk", buf_str(&body), act->done, json);
+}
+
+static enum exit_code run_act(struct cli *cli, const struct options *o)
+{
+    cleanup_with(client_freep) struct client *client = NULL;
+    cleanup_with(ids_release) struct ids ids = { 0 };
+    cleanup_with(buf_release) struct buf path;
+    buf_init(&path, PATH_BYTES);
+    struct error e;
+    if (read_filter(o, &path, &e) || (!path.n && ids_some(o, &ids, &e)))
+        return cli_fail(cli, cli->command->name, &e, EXIT_USAGE);
+    enum exit_code code = client_open(cli, o, &client);
+    if (code)
+        return code;
+    if (path.n)
+        return act_by_filter(cli, client, buf_str(&path), option_get(o, "json")->number);
+    struct work w = { .cli = cli, .client = client, .act = act_of(cli->command), .one = ids.n == 1 };
+    w.json = option_get(o, "json")->number;
+    w.force = cli->command == &command_run && option_get(o, "force")->number;
+    buf_init(&w.out, OUT_MAX);
+    code = act_on_all(&w, &ids);
+    summarise(&w, ids.n);
+    buf_release(&w.out);
+    return code;
+}
+
+/* clang-format off */
+#define FILTER_ROW { .flag = "filter", .type = OPTION_LIST, .value = "FILTER", \
+      .help = "instead of ids: all that match, such as status=FAILED,queue=mail" }
+static const struct option options[] = { FILTER_ROW };
+static const struct option run_options[] = {
+    FILTER_ROW,
+    { .flag = "force", .type = OPTION_FLAG, .help = "also if it is blocked" },
+};
+/* clang-format on */
+
+#define ACT_COMMAND(name_, rows, summary_, detail_)                                                                    \
+    const struct command command_##name_ = {                                                                           \
+        .name = #name_,                                                                                                \
+        .words = "ID…",                                                                                                \
+        .summary = (summary_),                                                                                         \
+        .detail = (detail_),                                                                                           \
+        .options = (rows),                                                                                             \
+        .option_count = array_count(rows),                                                                             \
+        .run = run_act,                                                                                                \
+    }
+
+#define FILTERS                                                                                                        \
+    "A filter is name=value, several with commas between them: status, type, name (whole or its beginning), queue,\n"  \
+    "task-type, due-before, due-after.\n\n"
+#define AN_ID "019c3f2e-7a40-7000-8000-000000000001"
+
+ACT_COMMAND(pause, options, "hold tasks until they are resumed",
+            FILTERS "Examples:\n  belfry pause " AN_ID "\n  belfry pause --filter queue=mail,type=RECURRING\n");
+ACT_COMMAND(resume, options, "let paused tasks go on",
+            FILTERS "Examples:\n  belfry resume " AN_ID "\n  belfry resume --filter status=PAUSED,queue=mail\n");
+ACT_COMMAND(cancel, options, "call tasks off, for good; one that runs is aborted",
+            FILTERS "Examples:\n  belfry cancel " AN_ID "\n  belfry cancel --filter status=SCHEDULED,name=report\n");
+ACT_COMMAND(rm, options, "cancel tasks that have not run, and take them off the lists",
+            FILTERS "Their executions stay until their retention is over.\n\nExamples:\n  belfry rm " AN_ID
+                    "\n  belfry rm --filter status=COMPLETED,queue=mail\n");
+ACT_COMMAND(run, run_options, "run tasks now, whatever their schedule says",
+            FILTERS
+            "The schedule of a recurring task stays as it is: this is one fire more.\n\nExamples:\n  belfry run " AN_ID
+            "\n  belfry run --filter name=report\n");
+ACT_COMMAND(retry, options, "try failed tasks again, with all their attempts",
+            FILTERS "Examples:\n  belfry retry " AN_ID "\n  belfry retry --filter status=FAILED,queue=mail\n");

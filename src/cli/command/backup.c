@@ -1,0 +1,252 @@
+/* belfry backup, belfry restore - a copy of a data directory in one file, made while a server runs, and back again. */
+#include <unistd.h>
+
+#include "base/failpoint.h"
+#include "base/json/jsonw.h"
+#include "cli/command/commands.h"
+#include "server/options.h"
+#include "store/sqlite/backup.h"
+
+enum { OUT_MAX = 64 * 1024, DIRECTORY_MAX = 4096 };
+
+/* ---- progress ---- */
+
+struct teller {
+    struct cli *cli;
+    bool has_told;
+};
+
+static bool tell(void *context, enum backup_step step, int64_t done, int64_t total)
+{
+    struct teller *t = context;
+    double mib = (double)total / (1 << 20);
+    if (step == BACKUP_COPYING)
+        fprintf(t->cli->err, "\r\033[Kcopying: %.0f %% of %.1f MiB", total ? 100.0 * (double)done / (double)total : 100,
+                mib);
+    else
+        fprintf(t->cli->err, "\r\033[Kreading it back: %.1f MiB", mib);
+    fflush(t->cli->err);
+    t->has_told = true;
+    return true;
+}
+
+static void tell_no_more(struct teller *t)
+{
+    if (t->has_told)
+        fputs("\r\033[K", t->cli->err);
+}
+
+/* ---- what it holds ---- */
+
+static void write_states(const struct store_sqlite_facts *f, struct buf *out)
+{
+    const char *before = " (";
+    for (int i = 0; i <= TASK_EXPIRED; i++) {
+        if (!f->by_state[i])
+            continue;
+        buf_printf(out, "%s%lld %s", before, (long long)f->by_state[i], task_state_name((enum task_state)i));
+        before = ", ";
+    }
+    if (before[0] == ',')
+        buf_char(out, ')');
+}
+
+static int64_t task_count(const struct store_sqlite_facts *f)
+{
+    int64_t n = 0;
+    for (int i = 0; i <= TASK_EXPIRED; i++)
+        n += f->by_state[i];
+    return n;
+}
+
+static void write_facts(const struct store_sqlite_facts *f, struct buf *out)
+{
+    buf_printf(out, "%lld task%s", (long long)task_count(f), task_count(f) == 1 ? "" : "s");
+    write_states(f, out);
+    buf_printf(out, ", %lld execution%s, schema version %d, %.1f MiB\n", (long long)f->executions,
+               f->executions == 1 ? "" : "s", f->version, (double)f->bytes / (1 << 20));
+}
+
+static void write_facts_json(const struct store_sqlite_facts *f, struct jw *w)
+{
+    jw_kv_i64(w, "schema_version", f->version);
+    jw_kv_i64(w, "bytes", f->bytes);
+    jw_kv_i64(w, "executions", f->executions);
+    jw_key(w, "tasks");
+    jw_object(w);
+    for (int i = 0; i <= TASK_EXPIRED; i++)
+        jw_kv_i64(w, task_state_name((enum task_state)i), f->by_state[i]);
+    jw_object_end(w);
+}
+
+static enum exit_code need_file(struct cli *cli, const struct options *o)
+{
+    struct error e;
+    if (o->word_count == 1 && o->words[0].n)
+        return EXIT_DONE;
+    error_set(&e, ERR_INVALID, "name one file");
+    return cli_fail(cli, cli->command->name, &e, EXIT_USAGE);
+}
+
+/* ---- backup ---- */
+
+static void print_backup(struct cli *cli, const struct options *o, const struct store_sqlite_facts *f)
+{
+    cleanup_with(buf_release) struct buf out;
+    buf_init(&out, OUT_MAX);
+    if (option_get(o, "json")->number) {
+        struct jw w;
+        jw_init(&w, &out);
+        jw_object(&w);
+        jw_kv_str(&w, "file", o->words[0]);
+        jw_kv_bool(&w, "secrets", !option_get(o, "without-secrets")->number);
+        write_facts_json(f, &w);
+        jw_object_end(&w);
+        buf_char(&out, '\n');
+    } else {
+        buf_printf(&out, "%s holds ", o->words[0].p);
+        write_facts(f, &out);
+    }
+    cli_print(cli, &out);
+}
+
+static enum exit_code run_backup(struct cli *cli, const struct options *o)
+{
+    cleanup_with(buf_release) struct buf directory;
+    buf_init(&directory, DIRECTORY_MAX);
+    struct store_sqlite_facts facts;
+    struct teller teller = { .cli = cli };
+    struct backup_progress progress = { tell, &teller };
+    struct error e;
+    enum exit_code code = need_file(cli, o);
+    if (code)
+        return code;
+    data_dir(o, &directory);
+    struct backup_request request = {
+        .directory = buf_cstr(&directory),
+        .path = o->words[0].p,
+        .replace = option_get(o, "force")->number,
+        .without_secrets = option_get(o, "without-secrets")->number,
+        .progress = isatty(fileno(cli->err)) ? &progress : NULL,
+    };
+    enum err rc = store_sqlite_backup(&request, &facts, &e);
+    tell_no_more(&teller);
+    if (rc == ERR_CONFLICT)
+        error_set(&e, rc, "'%s' is there already: name another file, or add --force to replace it", request.path);
+    if (rc)
+        return cli_fail(cli, "backup", &e, EXIT_REFUSED);
+    print_backup(cli, o, &facts);
+    return EXIT_DONE;
+}
+
+/* clang-format off */
+static const struct option backup_options[] = {
+    { .flag = "force", .type = OPTION_FLAG, .help = "replace FILE if it is there, once the new copy is good" },
+    { .flag = "without-secrets", .type = OPTION_FLAG,
+      .help = "leave out pepper and admin.key: API keys do not work where it is restored, unless pepper is put there" },
+};
+/* clang-format on */
+
+const struct command command_backup = {
+    .name = "backup",
+    .words = "FILE",
+    .summary = "copy a server's data to one file, also while it runs",
+    .detail =
+        "Reads the data directory itself, so it runs on the server's machine. FILE gets its name only once it was read back\n"
+        "and found whole. It holds what tasks send, and the keys' secrets: only its owner can read it; keep it so.\n"
+        "\n"
+        "Examples:\n"
+        "  belfry backup /backup/belfry-monday.db --data-dir /var/lib/belfry\n"
+        "  belfry backup --force latest.db\n",
+    .options = backup_options,
+    .option_count = array_count(backup_options),
+    .run = run_backup,
+};
+
+/* ---- restore ---- */
+
+static void print_restore(struct cli *cli, const struct options *o, const char *directory, const struct restored *r)
+{
+    cleanup_with(buf_release) struct buf out;
+    buf_init(&out, OUT_MAX);
+    if (option_get(o, "json")->number) {
+        struct jw w;
+        jw_init(&w, &out);
+        jw_object(&w);
+        jw_kv_cstr(&w, "data_dir", directory);
+        jw_kv_bool(&w, "has_pepper", r->has_pepper);
+        if (r->kept[0])
+            jw_kv_cstr(&w, "kept", r->kept);
+        write_facts_json(&r->facts, &w);
+        jw_object_end(&w);
+        buf_char(&out, '\n');
+    } else {
+        buf_printf(&out, "%s holds ", directory);
+        write_facts(&r->facts, &out);
+        if (r->kept[0])
+            buf_printf(&out, "What was there is kept in %s/%s: remove it when you are sure.\n", directory, r->kept);
+    }
+    cli_print(cli, &out);
+    if (!r->has_pepper)
+        fprintf(cli->err,
+                "belfry restore: the file carries no secrets: no API key works until the pepper of that server is in "
+                "%s/pepper; put it there before the first start\n",
+                directory);
+}
+
+static enum exit_code run_restore(struct cli *cli, const struct options *o)
+{
+    cleanup_with(buf_release) struct buf directory;
+    buf_init(&directory, DIRECTORY_MAX);
+    struct restored restored;
+    struct teller teller = { .cli = cli };
+    struct backup_progress progress = { tell, &teller };
+    struct error e;
+    const char *fail = environment("BELFRY_FAILPOINT");
+    enum exit_code code = need_file(cli, o);
+    if (code)
+        return code;
+    if (fail && failpoint_arm(str_from(fail), &e))
+        return cli_fail(cli, "restore", &e, EXIT_USAGE);
+    data_dir(o, &directory);
+    struct restore_request request = {
+        .path = o->words[0].p,
+        .directory = buf_cstr(&directory),
+        .replace = option_get(o, "force")->number,
+        .now_ms = clock_wall_ms(cli->clock),
+        .progress = isatty(fileno(cli->err)) ? &progress : NULL,
+    };
+    enum err rc = store_sqlite_restore(&request, &restored, &e);
+    tell_no_more(&teller);
+    if (rc == ERR_CONFLICT)
+        error_set(&e, rc, "data directory '%s' holds data already: name another, or add --force to replace it",
+                  request.directory);
+    if (rc)
+        return cli_fail(cli, "restore", &e, EXIT_REFUSED);
+    print_restore(cli, o, request.directory, &restored);
+    return EXIT_DONE;
+}
+
+/* clang-format off */
+static const struct option restore_options[] = {
+    { .flag = "force", .type = OPTION_FLAG,
+      .help = "replace the data that is there; it is kept in a folder replaced-TIME within the directory" },
+};
+/* clang-format on */
+
+const struct command command_restore = {
+    .name = "restore",
+    .words = "FILE",
+    .summary = "put a backup in the place of a data directory",
+    .detail =
+        "Needs the directory for itself: stop its server first. FILE is read as a whole before anything is touched, and takes\n"
+        "its place at once or not at all, whatever happens meanwhile. What became due since the backup fires when the server\n"
+        "starts, and what ran since then runs again. Never start two servers from one backup: each would fire everything.\n"
+        "\n"
+        "Examples:\n"
+        "  belfry restore /backup/belfry-monday.db --data-dir /var/lib/belfry\n"
+        "  belfry restore latest.db --force\n",
+    .options = restore_options,
+    .option_count = array_count(restore_options),
+    .run = run_restore,
+};

@@ -1,0 +1,260 @@
+/* belfry bench - measures a scenario on this machine: a server process of its own on a fresh data directory, driven from here.
+ * Each scenario is a row; figures are printed as a table, or one JSON object a scenario. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/date.h"
+#include "base/json/jsonw.h"
+#include "bench/tasks.h"
+#include "cli/command/commands.h"
+#include "cli/table.h"
+#include "server/store_url.h"
+
+enum { SINGLE_CONNECTIONS = 64, STORE_URL_MAX = 4096 };
+
+/* ---- scenarios ---- */
+
+static enum err add_creates(struct bench *b, const char *name, struct bodies *w, size_t connections, struct error *e)
+{
+    double rate;
+    int64_t before_us = bench_server_cpu_us(&b->server);
+    if (create_tasks(b, w, connections, &rate, e))
+        return e->code;
+    add_figure(b, name, "tasks/s", rate);
+    add_figure(b, "  server CPU", "us/task", (double)(bench_server_cpu_us(&b->server) - before_us) / (double)w->tasks);
+    return ERR_OK;
+}
+
+static enum err bench_create(struct bench *b, struct error *e)
+{
+    struct bodies single = { .tasks = tasks_wanted(b, 100000), .per_request = 1, .due_ms = soon(b, 30 * DAY_MS) };
+    struct bodies batch = { .tasks = 4 * single.tasks, .per_request = BENCH_BATCH, .due_ms = single.due_ms };
+    if (add_creates(b, "single, 64 connections", &single, SINGLE_CONNECTIONS, e))
+        return e->code;
+    return add_creates(b, "batches of 1000", &batch, BATCH_CONNECTIONS, e);
+}
+
+static enum err bench_noop(struct bench *b, struct error *e)
+{
+    struct burst all;
+    if (run_burst(b, tasks_wanted(b, 300000), &all, e))
+        return e->code;
+    add_burst(b, "claim, run and settle", &all);
+    if (b->place.nodes > 1)
+        add_figure(b, "  claim conflicts", "tasks", (double)bench_server_conflicts(&b->server));
+    return ERR_OK;
+}
+
+static enum err bench_burst(struct bench *b, struct error *e)
+{
+    size_t n = tasks_wanted(b, 10000);
+    struct burst all;
+    if (run_burst(b, n, &all, e))
+        return e->code;
+    add_burst(b, "claim, run and settle", &all);
+    add_lag(b, "", n);
+    return ERR_OK;
+}
+
+static enum err bench_lag(struct bench *b, struct error *e)
+{
+    size_t n = tasks_wanted(b, 10000);
+    if (run_spread(b, n, e))
+        return e->code;
+    add_lag(b, "", n);
+    return ERR_OK;
+}
+
+#define NOOP "\"target_type\":\"NOOP\""
+
+static const struct scenario {
+    const char *name;
+    const char *target;
+    enum err (*run)(struct bench *b, struct error *e);
+} scenarios[] = {
+    { "create", NOOP, bench_create },     { "noop", NOOP, bench_noop },       { "lag", NOOP, bench_lag },
+    { "burst", NOOP, bench_burst },       { "webhook", NULL, bench_webhook }, { "pending", NOOP, bench_pending },
+    { "fairness", NULL, bench_fairness },
+};
+
+/* ---- the command ---- */
+
+/* A figure set in belongs to the one above it. */
+static void print_json(const struct bench *b, const char *scenario, struct buf *out)
+{
+    struct jw w;
+    const char *above = "";
+    jw_init(&w, out);
+    jw_object(&w);
+    jw_kv_cstr(&w, "scenario", scenario);
+    for (size_t i = 0; i < b->figure_count; i++) {
+        const struct figure *f = &b->figures[i];
+        char key[160];
+        if (f->name[0] == ' ')
+            snprintf(key, sizeof key, "%s: %s (%s)", above, f->name + 2, f->unit);
+        else
+            snprintf(key, sizeof key, "%s (%s)", above = f->name, f->unit);
+        jw_key(&w, key);
+        jw_f64(&w, f->value);
+    }
+    jw_object_end(&w);
+    buf_char(out, '\n');
+}
+
+static void print_table(const struct bench *b, const char *scenario, struct buf *out)
+{
+    cleanup_with(table_release) struct table t;
+    table_init(&t, 3);
+    table_row(&t, 3, scenario, "FIGURE", "UNIT");
+    for (size_t i = 0; i < b->figure_count; i++) {
+        char value[40];
+        snprintf(value, sizeof value, b->figures[i].value < 100 ? "%.2f" : "%.0f", b->figures[i].value);
+        table_row(&t, 3, b->figures[i].name, value, b->figures[i].unit);
+    }
+    table_print(&t, out);
+}
+
+static void print_figures(struct bench *b, const char *scenario)
+{
+    cleanup_with(buf_release) struct buf out;
+    buf_init(&out, 64 * 1024);
+    if (option_get(b->options, "json")->number)
+        print_json(b, scenario, &out);
+    else
+        print_table(b, scenario, &out);
+    cli_print(b->cli, &out);
+}
+
+/* Next to whatever else is there: all names begin with one that nobody has. */
+static void own_prefix(struct buf *url)
+{
+    if (!url->n || strstr(buf_cstr(url), "prefix="))
+        return;
+    buf_printf(url, "%sprefix=belfry-bench-%d", strchr(buf_cstr(url), '?') ? "&" : "?", (int)getpid());
+}
+
+static enum err read_fleet(struct bench *b, struct fleet_urls *fleet, struct error *e)
+{
+    size_t workers = (size_t)option_get(b->options, "workers")->number;
+    if (fleet_urls_read(b->options, fleet, e))
+        return e->code;
+    if (!fleet->queue.n != !fleet->events.n)
+        return error_field(e, fleet->queue.n ? "--events" : "--queue", "is missing: a fleet needs both");
+    if (!fleet->queue.n && option_given(b->options, "workers"))
+        return error_field(e, "--workers", "belongs to --queue and --events, which are not given");
+    own_prefix(&fleet->queue);
+    own_prefix(&fleet->events);
+    b->place.fleet = fleet->queue.n ? fleet : NULL;
+    b->place.workers = fleet->queue.n ? workers : 0;
+    return ERR_OK;
+}
+
+static enum err read_place(struct bench *b, struct buf *store, struct error *e)
+{
+    const struct options *o = b->options;
+    if (store_url_read(o, "store", store, e))
+        return e->code;
+    b->place = (struct bench_place){ .dir = option_given(o, "dir") ? option_get(o, "dir")->text.p : NULL,
+                                     .store = store->n ? buf_cstr(store) : NULL,
+                                     .nodes = (size_t)option_get(o, "nodes")->number };
+    return b->place.nodes == 1 || store->n ? ERR_OK
+                                           : error_field(e, "--nodes", "needs a store that nodes can share: --store");
+}
+
+static enum err run_and_print(struct bench *b, const struct scenario *s, struct error *e)
+{
+    if (bench_server_start(b->cli, BENCH_SLOTS, &b->place, &b->server, e))
+        return e->code;
+    enum err rc = s->run(b, e);
+    bench_server_stop(&b->server);
+    if (rc == ERR_OK)
+        print_figures(b, s->name);
+    return rc;
+}
+
+static enum exit_code run_scenario(struct cli *cli, const struct options *o, const struct scenario *s)
+{
+    struct bench *b = xnew(*b);
+    struct error e = { 0 };
+    b->cli = cli;
+    b->options = o;
+    b->target = s->target;
+    cleanup_with(buf_release) struct buf store;
+    buf_init(&store, STORE_URL_MAX);
+    cleanup_with(fleet_urls_release) struct fleet_urls fleet = { 0 };
+    enum exit_code code = read_place(b, &store, &e) || read_fleet(b, &fleet, &e) ? EXIT_USAGE
+                          : run_and_print(b, s, &e)                              ? EXIT_REFUSED
+                                                                                 : EXIT_DONE;
+    free(b);
+    return code ? cli_fail(cli, "bench", &e, code) : EXIT_DONE;
+}
+
+static enum exit_code run_bench(struct cli *cli, const struct options *o)
+{
+    struct error e;
+    for (size_t i = 0; o->word_count == 1 && i < array_count(scenarios); i++)
+        if (str_eq(o->words[0], str_from(scenarios[i].name)))
+            return run_scenario(cli, o, &scenarios[i]);
+    error_set(&e, ERR_INVALID, "name one scenario: create, noop, lag, burst, webhook, pending or fairness");
+    return cli_fail(cli, "bench", &e, EXIT_USAGE);
+}
+
+static const struct option options[] = {
+    { .flag = "tasks",
+      .letter = 'n',
+      .type = OPTION_INT,
+      .value = "N",
+      .min = 100,
+      .max = BENCH_SAMPLES_MAX,
+      .help = "how many tasks; default: as many as the scenario needs" },
+    { .flag = "store",
+      .type = OPTION_TEXT,
+      .value = "URL",
+      .help = "postgres://… of an empty database, or file:/path with it; emptied afterwards. Default: a file" },
+    { .flag = "nodes",
+      .type = OPTION_INT,
+      .value = "N",
+      .min = 1,
+      .max = BENCH_NODES_MAX,
+      .preset = "1",
+      .help = "how many nodes share that database; requests go to the first" },
+    { .flag = "queue",
+      .type = OPTION_TEXT,
+      .value = "URL",
+      .help = "redis://… or amqp://… of a fleet: tasks run in workers. Goes with --events" },
+    { .flag = "events",
+      .type = OPTION_TEXT,
+      .value = "URL",
+      .help = "kafka://…, redis://… or amqp://… that they report by" },
+    { .flag = "workers",
+      .type = OPTION_INT,
+      .value = "N",
+      .min = 1,
+      .max = BENCH_WORKERS_MAX,
+      .preset = "2",
+      .help = "how many workers the fleet has" },
+    { .flag = "dir", .type = OPTION_TEXT, .value = "DIR", .help = "make the data directory in DIR; default: /tmp" },
+};
+
+const struct command command_bench = {
+    .name = "bench",
+    .words = "SCENARIO",
+    .summary = "measure Belfry on this machine",
+    .detail =
+        "Scenarios:\n"
+        "  create   tasks accepted a second, single and in batches, each durable before its answer\n"
+        "  noop     a backlog of no-op tasks: claim, run and settle, every step durable, history kept\n"
+        "  lag      1,000 tasks a second, spread: start minus due time\n"
+        "  burst    10,000 tasks due at one instant: start minus due time\n"
+        "  webhook  calls to a local sink: a backlog, and the same calls by a bare loop around libcurl; then 1,000 a\n"
+        "           second, and 10,000 at one instant: start minus due time\n"
+        "  pending  create and noop with few and with 1,000,000 tasks waiting, due at random over 30 days; how soon the\n"
+        "           server is ready on those after a restart; draining 100,000 of them; memory. Takes minutes\n"
+        "  fairness 500,000 due tasks of one tenant waiting: how soon another's start, and its own of priority 9\n"
+        "\n"
+        "Starts a server of its own on a fresh data directory and removes it afterwards; with --queue and --events also workers,\n"
+        "under names of their own. What a database, queue or events server computes is not in the server's CPU.\n",
+    .options = options,
+    .option_count = array_count(options),
+    .run = run_bench,
+};

@@ -1,0 +1,362 @@
+/* belfry calendar - business calendars: which days count, for tasks that name one. */
+#include <errno.h>
+
+#include "base/rfc3339.h"
+#include "base/sentence.h"
+#include "cli/command/commands.h"
+#include "cli/filter.h"
+#include "cli/rows.h"
+#include "cli/task_view.h"
+#include "cli/verbs.h"
+#include "core/time/calendar_json.h"
+#include "platform/file.h"
+
+enum { COLUMNS = 6, FILE_MAX = 4 << 20, ARENA_MAX = 32 << 20, DATE_TEXT = 10, SHOWN_MAX = 50 };
+#define COLLECTION "/v1/calendars"
+
+/* clang-format off */
+static const struct option options[] = {
+    { .flag = "exclude", .type = OPTION_LIST, .value = "DATE", .help = "set: not on this day; '2026-12-25 Christmas Day' gives it a name" },
+    { .flag = "include", .type = OPTION_LIST, .value = "DATE", .help = "set: on this day, whatever else is said of it" },
+    { .flag = "forget", .type = OPTION_LIST, .value = "DATE", .help = "set: nothing special about this day any more" },
+    { .flag = "weekdays", .type = OPTION_TEXT, .value = "LIST", .help = "set: not on these days of the week: SAT,SUN; none: on all of them" },
+    { .flag = "description", .type = OPTION_TEXT, .value = "TEXT", .help = "set: what it is" },
+    { .flag = "no-weekends", .type = OPTION_FLAG, .help = "import: and not on Saturdays and Sundays" },
+    { .flag = "tz", .type = OPTION_TEXT, .value = "ZONE", .help = "import: where an event that is given in UTC has its date; default: UTC" },
+};
+/* clang-format on */
+
+static const char detail[] =
+    "  list                     all of them\n"
+    "  show NAME                one of them, with its dates\n"
+    "  import FILE.ics [NAME]   every event's days become excluded; repeats are written out for ten years;\n"
+    "                           '-' reads standard input; NAME is the file's name if it is not given\n"
+    "  set NAME                 change it, or make it: only what is named changes\n"
+    "  rm NAME                  remove it; refused while tasks use it\n"
+    "\n"
+    "Examples:\n"
+    "  belfry calendar import de-holidays.ics --no-weekends\n"
+    "  belfry calendar set office --weekdays SAT,SUN --exclude '2026-12-24 Christmas Eve'\n"
+    "  belfry add --cron '0 8 * * *' --tz Europe/Berlin --calendar office https://example.com/report\n";
+
+/* ---- list and show ---- */
+
+static void header(struct table *t)
+{
+    table_row(t, COLUMNS, "NAME", "EXCLUDED", "INCLUDED", "WEEKDAYS OFF", "UPDATED", "DESCRIPTION");
+}
+
+static void weekdays_text(const json_t *calendar, char out[CELL_TEXT])
+{
+    joined_text(calendar, "excluded_weekdays", out);
+    if (!out[0])
+        cell_text(S("-"), out);
+}
+
+static void add(struct rows *r, const json_t *calendar)
+{
+    char name[CELL_TEXT], text[CELL_TEXT], updated[CELL_TEXT], weekdays[CELL_TEXT], excluded[32], included[32];
+    number_text(calendar, "excluded_count", excluded);
+    number_text(calendar, "included_count", included);
+    weekdays_text(calendar, weekdays);
+    moment_text(calendar, "updated_at", clock_wall_ms(r->cli->clock), updated);
+    table_row(&r->table, COLUMNS, cell_text(json_text_at(calendar, "name"), name), excluded, included, weekdays,
+              updated, cell_text(json_text_at(calendar, "description"), text));
+}
+
+static enum exit_code list(struct verb_work *w)
+{
+    struct pages p = { .client = w->client, .path = COLLECTION, .member = "calendars", .limit = INT64_MAX };
+    struct rows r = { .header = header, .add = add };
+    return rows_print(w->cli, w->o, &p, &r, COLUMNS, "there is none");
+}
+
+/* A date is a text, or an object with a name. */
+static void add_dates(struct table *t, const json_t *root, const char *member, const char *label)
+{
+    size_t count = json_count_at(root, member);
+    for (size_t i = 0; i < min_of(count, (size_t)SHOWN_MAX); i++) {
+        char path[64], date[CELL_TEXT], name[CELL_TEXT];
+        snprintf(path, sizeof path, "%s[%zu]", member, i);
+        struct str bare = json_text_at(root, path);
+        snprintf(path, sizeof path, "%s[%zu].date", member, i);
+        struct str named = json_text_at(root, path);
+        snprintf(path, sizeof path, "%s[%zu].name", member, i);
+        table_row(t, 3, label, cell_text(bare.n ? bare : named, date), cell_text(json_text_at(root, path), name));
+    }
+    char more[64];
+    snprintf(more, sizeof more, "and %zu more: --json prints all", count - min_of(count, (size_t)SHOWN_MAX));
+    if (count > SHOWN_MAX)
+        table_row(t, 3, label, "…", more);
+}
+
+static void show_calendar(struct verb_work *w, const struct json_doc *doc, struct buf *out)
+{
+    static const struct named_fact facts[] = {
+        { "Name", "name", FACT_TEXT },
+        { "Description", "description", FACT_TEXT },
+        { "Version", "version", FACT_NUMBER },
+        { "Updated", "updated_at", FACT_MOMENT },
+    };
+    char weekdays[CELL_TEXT];
+    cleanup_with(table_release) struct table t;
+    table_init(&t, 3);
+    named_facts_print(w->cli, doc->root, facts, array_count(facts), out);
+    weekdays_text(doc->root, weekdays);
+    buf_printf(out, "\n");
+    table_row(&t, 3, "Weekdays off", weekdays, "");
+    add_dates(&t, doc->root, "excluded", "Excluded");
+    add_dates(&t, doc->root, "included", "Included");
+    table_print(&t, out);
+}
+
+static enum exit_code show(struct verb_work *w)
+{
+    char path[VERB_PATH];
+    verb_path(w, COLLECTION, path);
+    return verb_call(w, &(struct call){ .method = "GET", .path = path, .about = w->name }, show_calendar, NULL);
+}
+
+/* ---- import ---- */
+
+/* "de-holidays" of "/tmp/de-holidays.ics". */
+static struct str base_name(struct str path)
+{
+    size_t from = path.n;
+    while (from > 0 && path.p[from - 1] != '/')
+        from--;
+    struct str name = str_sub(path, from, path.n), tail = name.n > 4 ? str_sub(name, name.n - 4, name.n) : S("");
+    return str_eq_nocase(tail, S(".ics")) ? str_sub(name, 0, name.n - 4) : name;
+}
+
+static enum err find_name(const struct verb_work *w, struct str *ret, struct error *e)
+{
+    char quoted[QUOTE_TEXT];
+    struct str name = w->o->word_count > 2 ? w->o->words[2] : base_name(w->o->words[1]);
+    quote_text(name, quoted);
+    if (!verb_name_is_sound(name) || str_eq(name, S("-")))
+        return error_set(e, ERR_INVALID, "%s is no name for a calendar: give one behind the file", quoted);
+    *ret = name;
+    return ERR_OK;
+}
+
+static void show_imported(struct verb_work *w, const struct json_doc *doc, struct buf *out)
+{
+    (void)w;
+    char name[CELL_TEXT];
+    buf_printf(out, "%s has %zu excluded dates\n", cell_text(json_text_at(doc->root, "name"), name),
+               json_count_at(doc->root, "excluded"));
+}
+
+static enum exit_code import(struct verb_work *w)
+{
+    cleanup_with(buf_release) struct buf text, path;
+    struct error e;
+    struct str name = { 0 };
+    buf_init(&text, FILE_MAX);
+    buf_init(&path, VERB_PATH * 4);
+    if (find_name(w, &name, &e) || file_read(w->name, &text, &e))
+        return cli_fail(w->cli, "calendar", &e, e.code == ERR_INVALID ? EXIT_USAGE : EXIT_REFUSED);
+    buf_printf(&path, COLLECTION "/" STR_FMT, STR_ARG(name));
+    if (option_get(w->o, "no-weekends")->number)
+        query_add(&path, "weekends", S("exclude"));
+    if (option_given(w->o, "tz"))
+        query_add(&path, "time_zone", option_get(w->o, "tz")->text);
+    struct call call = {
+        .method = "PUT", .path = buf_cstr(&path), .body = buf_str(&text), .type = "text/calendar", .about = w->name
+    };
+    return verb_call(w, &call, show_imported, NULL);
+}
+
+/* ---- set ---- */
+
+static enum err read_date(struct str given, const char *flag, struct calendar_date *ret, struct error *e)
+{
+    char text[DATE_TEXT + sizeof "T00:00:00Z"], quoted[QUOTE_TEXT];
+    int64_t ms;
+    struct error why = { 0 };
+    struct str date = str_sub(given, 0, min_of(given.n, (size_t)DATE_TEXT));
+    struct str rest = str_trim(str_sub(given, date.n, given.n));
+    snprintf(text, sizeof text, STR_FMT "T00:00:00Z", STR_ARG(date));
+    quote_text(given, quoted);
+    if (date.n != DATE_TEXT || rfc3339_parse(str_from(text), &ms, &why))
+        return error_field(e, flag, "can not be %s: write a date as 2026-12-25", quoted);
+    *ret = (struct calendar_date){ (int32_t)floor_div(ms, DAY_MS), rest };
+    return ERR_OK;
+}
+
+struct dates {
+    struct calendar_date *v;
+    size_t n;
+};
+
+static void drop(struct dates *d, int32_t day)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < d->n; i++)
+        if (d->v[i].day != day)
+            d->v[kept++] = d->v[i];
+    d->n = kept;
+}
+
+/* The calendar as it is, in arrays with room for what is added; empty when there is none yet. */
+struct draft {
+    struct calendar_doc doc;
+    struct dates excluded, included;
+    int64_t version;
+    struct arena arena;
+};
+
+static struct dates with_room(struct arena *a, const struct calendar_date *v, size_t n)
+{
+    struct dates d = { arena_array(a, struct calendar_date, n + OPTION_LIST_MAX), n };
+    if (n)
+        memcpy(d.v, v, n * sizeof *v);
+    return d;
+}
+
+static enum err take_current(struct draft *d, const struct json_doc *doc, struct error *e)
+{
+    static const char *const members[] = { "description", "excluded_weekdays", "excluded", "included" };
+    cleanup_with(buf_release) struct buf text;
+    buf_init(&text, FILE_MAX * 2);
+    struct jw w;
+    jw_init(&w, &text);
+    jw_object(&w);
+    for (size_t i = 0; i < array_count(members); i++) {
+        struct str member = json_member_text(doc, members[i]);
+        if (!member.n)
+            continue;
+        jw_key(&w, members[i]);
+        jw_raw(&w, member);
+    }
+    jw_object_end(&w);
+    d->version = json_i64_at(doc->root, "version", 0);
+    struct str kept;
+    if (!arena_str(&d->arena, buf_str(&text), &kept))
+        return error_set(e, ERR_LIMIT, "the calendar is too large");
+    return calendar_doc_read(kept, &d->arena, &d->doc, e);
+}
+
+static enum err apply_dates(const struct options *o, const char *flag, struct dates *to, struct dates *from,
+                            struct error *e)
+{
+    char field[32];
+    snprintf(field, sizeof field, "--%s", flag);
+    const struct option_value *given = option_get(o, flag);
+    for (size_t i = 0; i < given->list_count; i++) {
+        struct calendar_date date;
+        if (read_date(given->list[i], field, &date, e))
+            return e->code;
+        drop(from, date.day);
+        if (to) {
+            drop(to, date.day);
+            to->v[to->n++] = date;
+        }
+    }
+    return ERR_OK;
+}
+
+static enum err apply_weekdays(struct str list, uint8_t *ret, struct error *e)
+{
+    static const char *const names[] = { "SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT" };
+    struct str rest = str_eq_nocase(list, S("none")) ? S("") : list, word;
+    uint8_t days = 0;
+    while (str_cut(&rest, ',', &word)) {
+        size_t i = 0;
+        while (i < array_count(names) && !str_eq_nocase(str_trim(word), str_from(names[i])))
+            i++;
+        if (i == array_count(names))
+            return error_field(e, "--weekdays", "takes SUN, MON, TUE, WED, THU, FRI and SAT, or none");
+        days |= (uint8_t)(1U << i);
+    }
+    *ret = days;
+    return ERR_OK;
+}
+
+static enum err apply_options(const struct options *o, struct draft *d, struct error *e)
+{
+    d->excluded = with_room(&d->arena, d->doc.excluded, d->doc.excluded_count);
+    d->included = with_room(&d->arena, d->doc.included, d->doc.included_count);
+    if (option_given(o, "description"))
+        d->doc.description = option_get(o, "description")->text;
+    if (option_given(o, "weekdays") && apply_weekdays(option_get(o, "weekdays")->text, &d->doc.excluded_weekdays, e))
+        return e->code;
+    if (apply_dates(o, "forget", NULL, &d->excluded, e) || apply_dates(o, "forget", NULL, &d->included, e) ||
+        apply_dates(o, "exclude", &d->excluded, &d->included, e) ||
+        apply_dates(o, "include", &d->included, &d->excluded, e))
+        return e->code;
+    d->doc.excluded = d->excluded.v;
+    d->doc.excluded_count = d->excluded.n;
+    d->doc.included = d->included.v;
+    d->doc.included_count = d->included.n;
+    return ERR_OK;
+}
+
+static enum exit_code put_draft(struct verb_work *w, const char *path, const struct draft *d)
+{
+    cleanup_with(buf_release) struct buf body;
+    buf_init(&body, FILE_MAX * 2);
+    struct jw j;
+    jw_init(&j, &body);
+    jw_object(&j);
+    calendar_doc_write(&j, &d->doc);
+    jw_object_end(&j);
+    struct call call = {
+        .method = "PUT", .path = path, .body = buf_str(&body), .if_version = d->version, .about = w->name
+    };
+    return verb_call(w, &call, show_calendar, NULL);
+}
+
+static enum exit_code set(struct verb_work *w)
+{
+    static const char *const ours[] = { "exclude", "include", "forget", "weekdays", "description" };
+    char path[VERB_PATH];
+    struct error e;
+    struct draft d = { 0 };
+    cleanup_with(answer_release) struct answer a = { 0 };
+    bool named = false;
+    for (size_t i = 0; i < array_count(ours); i++)
+        named = named || option_given(w->o, ours[i]);
+    if (!named) {
+        error_set(&e, ERR_INVALID, "nothing to change was named: --exclude, --include, --forget, --weekdays …");
+        return cli_fail(w->cli, "calendar", &e, EXIT_USAGE);
+    }
+    verb_path(w, COLLECTION, path);
+    struct call call = { .method = "GET", .path = path, .about = w->name, .may_be_missing = true };
+    enum exit_code code = client_call(w->client, &call, &a);
+    arena_init(&d.arena, ARENA_MAX);
+    if (code == EXIT_DONE && ((a.doc.root && take_current(&d, &a.doc, &e)) || apply_options(w->o, &d, &e)))
+        code = cli_fail(w->cli, "calendar", &e, EXIT_USAGE);
+    if (code == EXIT_DONE)
+        code = put_draft(w, path, &d);
+    arena_release(&d.arena);
+    return code;
+}
+
+static enum exit_code rm(struct verb_work *w)
+{
+    char path[VERB_PATH];
+    verb_path(w, COLLECTION, path);
+    return verb_call(w, &(struct call){ .method = "DELETE", .path = path, .about = w->name }, NULL, "removed");
+}
+
+static enum exit_code run(struct cli *cli, const struct options *o)
+{
+    static const struct verb verbs[] = {
+        { "list", NULL, false, false, list },      { "show", "NAME", true, false, show },
+        { "import", "FILE", false, true, import }, { "set", "NAME", true, false, set },
+        { "rm", "NAME", true, false, rm },
+    };
+    return verbs_run(cli, o, verbs, array_count(verbs));
+}
+
+const struct command command_calendar = {
+    .name = "calendar",
+    .words = "list|show|import|set|rm [NAME|FILE]",
+    .summary = "set up business calendars, or import them from iCalendar files",
+    .detail = detail,
+    .options = options,
+    .option_count = array_count(options),
+    .run = run,
+};

@@ -1,0 +1,66 @@
+/* belfry check-config - is this a file that `belfry serve --config` would take? And the reference of what may stand in one. */
+#include "base/json/jsonw.h"
+#include "cli/command/commands.h"
+#include "server/options.h"
+
+enum { OUT_MAX = 64 * 1024 };
+
+static enum exit_code run_check(struct cli *cli, const struct options *o)
+{
+    cleanup_with(options_release) struct options file;
+    cleanup_with(buf_release) struct buf out;
+    struct error e;
+    options_init(&file, server_options, SETTING_COUNT);
+    buf_init(&out, OUT_MAX);
+    if (o->word_count != 1) {
+        error_set(&e, ERR_INVALID, "name one file");
+        return cli_fail(cli, "check-config", &e, EXIT_USAGE);
+    }
+    if (config_read(&file, o->words[0].p, &e))
+        return cli_fail(cli, "check-config", &e, EXIT_REFUSED);
+    size_t given = 0;
+    for (size_t i = 0; i < file.count; i++)
+        given += file.values[i].source == FROM_FILE;
+    if (option_get(o, "json")->number) {
+        struct jw w;
+        jw_init(&w, &out);
+        jw_object(&w);
+        jw_kv_bool(&w, "valid", true);
+        jw_kv_i64(&w, "settings", (int64_t)given);
+        jw_object_end(&w);
+        buf_char(&out, '\n');
+    } else {
+        buf_printf(&out, "%s: %zu %s, all valid\n", o->words[0].p, given, given == 1 ? "setting" : "settings");
+    }
+    cli_print(cli, &out);
+    return EXIT_DONE;
+}
+
+const struct command command_check_config = {
+    .name = "check-config",
+    .words = "FILE",
+    .summary = "say whether a configuration file is valid",
+    .detail = "What is wrong is named with its line. Nothing is started, and the environment is not looked at.\n"
+              "\n"
+              "Examples:\n"
+              "  belfry check-config /etc/belfry/belfry.conf\n",
+    .run = run_check,
+};
+
+static enum exit_code run_reference(struct cli *cli, const struct options *o)
+{
+    (void)o;
+    cleanup_with(buf_release) struct buf out;
+    buf_init(&out, OUT_MAX);
+    config_reference(&out);
+    cli_print(cli, &out);
+    return EXIT_DONE;
+}
+
+const struct command command_configuration = {
+    .name = "__configuration",
+    .words = "",
+    .summary = "print the table of docs/CONFIGURATION.md",
+    .run = run_reference,
+    .hidden = true,
+};

@@ -1,0 +1,119 @@
+/* A row says where names come from: which command takes them behind which verb, or which option. */
+#include "cli/command/completion.h"
+
+#include <unistd.h>
+
+#include "cli/client.h"
+#include "cli/command/commands.h"
+#include "server/options.h"
+
+enum { HURRY_MS = 200, ARGUMENTS_MAX = 16 };
+
+#define RECENT "?limit=100"
+
+static const struct source {
+    const char *command; /* NULL: any */
+    const char *verbs;   /* "show|set": one of them stands before it; NULL: the command has none */
+    const char *flag;    /* "queue": it is the value of this option */
+    const char *path, *member;
+    const char *name, *what; /* members of an item: the candidate, and what it is */
+} sources[] = {
+    { .flag = "queue", .path = "/v1/queues", .member = "queues", .name = "name" },
+    { .flag = "calendar", .path = "/v1/calendars", .member = "calendars", .name = "name" },
+    { .flag = "tenant", .path = "/v1/tenants", .member = "tenants", .name = "name" },
+    { "queue", "show|set|pause|resume|rm", NULL, "/v1/queues", "queues", "name", NULL },
+    { "calendar", "show|set|rm", NULL, "/v1/calendars", "calendars", "name", NULL },
+    { "tenant", "show|set|disable|enable", NULL, "/v1/tenants", "tenants", "name", NULL },
+    { "key", "revoke", NULL, "/v1/api-keys", "keys", "id", "name" },
+    { "dlq", "show|retry|archive", NULL, "/v1/dlq" RECENT, "tasks", "id", "name" },
+    { "job", "show|cancel", NULL, "/v1/jobs" RECENT, "jobs", "id", "kind" },
+    { "resume", NULL, NULL, "/v1/tasks" RECENT "&status=PAUSED", "tasks", "id", "name" },
+    { "retry", NULL, NULL, "/v1/dlq" RECENT, "tasks", "id", "name" },
+    { "show", NULL, NULL, "/v1/tasks" RECENT, "tasks", "id", "name" },
+    { "edit", NULL, NULL, "/v1/tasks" RECENT, "tasks", "id", "name" },
+    { "pause", NULL, NULL, "/v1/tasks" RECENT "&status=SCHEDULED", "tasks", "id", "name" },
+    { "cancel", NULL, NULL, "/v1/tasks" RECENT, "tasks", "id", "name" },
+    { "rm", NULL, NULL, "/v1/tasks" RECENT, "tasks", "id", "name" },
+    { "run", NULL, NULL, "/v1/tasks" RECENT, "tasks", "id", "name" },
+    { "history", NULL, NULL, "/v1/tasks" RECENT, "tasks", "id", "name" },
+};
+
+static bool is_one_of(struct str word, const char *alternatives)
+{
+    struct str rest = str_from(alternatives), choice;
+    while (str_cut(&rest, '|', &choice))
+        if (str_eq(word, choice))
+            return true;
+    return false;
+}
+
+static const struct source *source_for(const struct str *words, size_t count, const char *flag)
+{
+    for (size_t i = 0; i < array_count(sources); i++) {
+        const struct source *s = &sources[i];
+        if (flag ? s->flag && strcmp(s->flag, flag) == 0
+                 : s->command && str_eq(words[0], str_from(s->command)) &&
+                       (!s->verbs || (count > 2 && is_one_of(words[1], s->verbs))))
+            return s;
+    }
+    return NULL;
+}
+
+/* What the line itself says about the server, which may be half typed. */
+static bool read_line(struct options *o, const struct str *words, size_t count, struct error *e)
+{
+    static const char *const flags[] = { "--server", "--key", "--data-dir" };
+    char *arguments[ARGUMENTS_MAX];
+    size_t n = 0;
+    for (size_t i = 1; i + 2 < count; i++) {
+        for (size_t k = 0; k < array_count(flags) && n + 2 <= ARGUMENTS_MAX; k++) {
+            if (!str_eq(words[i], str_from(flags[k])))
+                continue;
+            memcpy(&arguments[n++], &words[i].p, sizeof words[i].p); /* a vector as main has it */
+            memcpy(&arguments[n++], &words[i + 1].p, sizeof words[i].p);
+        }
+    }
+    return !options_parse_flags(o, (int)n, arguments, e) && !options_parse_env(o, environment, e);
+}
+
+static void offer_all(const struct answer *a, const struct source *s, const struct candidates *to)
+{
+    size_t n = json_count_at(a->doc.root, s->member);
+    for (size_t i = 0; i < n; i++) {
+        char at[64];
+        snprintf(at, sizeof at, "%s[%zu]", s->member, i);
+        const json_t *item = json_at(a->doc.root, at);
+        struct str name = json_text_at(item, s->name);
+        if (name.n)
+            to->offer(to->context, name, s->what ? json_text_at(item, s->what) : S(""));
+    }
+}
+
+static void ask(struct cli *cli, const struct options *o, const struct source *s, const struct candidates *to)
+{
+    cleanup_with(client_freep) struct client *client = NULL;
+    cleanup_with(answer_release) struct answer a = { 0 };
+    if (client_open(cli, o, &client))
+        return;
+    client_hurry(client, HURRY_MS);
+    if (!client_call(client, &(struct call){ .method = "GET", .path = s->path }, &a))
+        offer_all(&a, s, to);
+}
+
+void completion_names(struct cli *cli, const struct str *words, size_t count, const char *flag,
+                      const struct candidates *to)
+{
+    const struct source *s = source_for(words, count, flag);
+    FILE *nowhere = s ? fopen("/dev/null", "we") : NULL;
+    if (!nowhere)
+        return;
+    struct options o;
+    struct error e;
+    struct cli silent = *cli;
+    silent.err = nowhere; /* whoever types is not to be disturbed */
+    options_init(&o, common_options, common_option_count);
+    if (read_line(&o, words, count, &e))
+        ask(&silent, &o, s, to);
+    options_release(&o);
+    fclose(nowhere);
+}

@@ -1,0 +1,128 @@
+/* belfry edit - change what a task is: only what is named changes. */
+#include "cli/command/commands.h"
+#include "cli/ids.h"
+#include "cli/task_body.h"
+#include "cli/task_view.h"
+
+enum { PATH_BYTES = 128 };
+
+/* clang-format off */
+static const struct option options[] = {
+    { .flag = "url", .type = OPTION_TEXT, .value = "URL", .help = "what to call" },
+    { .flag = "if-version", .type = OPTION_INT, .value = "N", .min = 1, .max = INT64_MAX,
+      .help = "only if this is still its version; 'belfry show' prints it" },
+};
+/* clang-format on */
+
+static const char detail[] =
+    "Only what is named changes. -X, -d and --url each replace their part of the target; -H replaces all its headers.\n"
+    "An edit of the schedule withdraws what was already planned and has not fired.\n"
+    "\n"
+    "Examples:\n"
+    "  belfry edit 019c3f2e-7a40-7000-8000-000000000001 --cron '0 9 * * MON-FRI'\n"
+    "  belfry edit 019c3f2e-7a40-7000-8000-000000000001 --in 2h --priority 9\n"
+    "  belfry edit 019c3f2e-7a40-7000-8000-000000000001 --url https://example.com/v2 --if-version 3\n";
+
+/* What is edited and how. */
+struct edit {
+    char path[PATH_BYTES];
+    const char *id;
+    int64_t version;      /* the only one to edit; 0: any */
+    struct target target; /* the parts given */
+    struct str current;   /* target_config as it is */
+};
+
+/* Parts of a target can only be changed together with the others, so these are read first; and the edit then holds for the
+ * version that was read. */
+static enum exit_code read_current(struct client *client, struct edit *edit, struct answer *a)
+{
+    struct call call = { .method = "GET", .path = edit->path, .about = edit->id };
+    enum exit_code code = client_call(client, &call, a);
+    if (code)
+        return code;
+    edit->current = json_member_text(&a->doc, "target_config");
+    if (!edit->version)
+        edit->version = json_i64_at(a->doc.root, "version", 0);
+    return EXIT_DONE;
+}
+
+static enum err write_body(const struct options *o, const struct edit *edit, struct buf *out, struct error *e)
+{
+    struct jw w;
+    jw_init(&w, out);
+    jw_object(&w);
+    if (task_members_write(o, &w, e))
+        return e->code;
+    if (edit->target.given && target_write(o, &edit->target, edit->current, &w, e))
+        return e->code;
+    jw_object_end(&w);
+    if (str_eq(buf_str(out), S("{}")))
+        return error_set(e, ERR_INVALID, "nothing to change was named");
+    return out->full ? error_set(e, ERR_LIMIT, "the task is larger than %d bytes", TASK_BODY_MAX * 2) : ERR_OK;
+}
+
+static void print_task(struct cli *cli, const struct options *o, const struct answer *a)
+{
+    cleanup_with(buf_release) struct buf out;
+    buf_init(&out, TASK_BODY_MAX * 2);
+    char id[CELL_TEXT];
+    if (option_get(o, "json")->number) {
+        json_line(&out, buf_str(&a->body));
+    } else {
+        buf_printf(&out, "%s is now version %lld\n", cell_text(json_text_at(a->doc.root, "id"), id),
+                   (long long)json_i64_at(a->doc.root, "version", 0));
+        next_fire_lines(cli, a->doc.root, &out);
+    }
+    cli_print(cli, &out);
+}
+
+static enum exit_code change(struct cli *cli, const struct options *o, struct client *client, struct edit *edit)
+{
+    cleanup_with(answer_release) struct answer before = { 0 };
+    cleanup_with(answer_release) struct answer after = { 0 };
+    cleanup_with(buf_release) struct buf body;
+    buf_init(&body, TASK_BODY_MAX * 2);
+    struct error e;
+    enum exit_code code = edit->target.given ? read_current(client, edit, &before) : EXIT_DONE;
+    if (code)
+        return code;
+    if (write_body(o, edit, &body, &e))
+        return cli_fail(cli, "edit", &e, EXIT_USAGE);
+    struct call call = {
+        .method = "PATCH", .path = edit->path, .body = buf_str(&body), .if_version = edit->version, .about = edit->id
+    };
+    code = client_call(client, &call, &after);
+    if (code == EXIT_DONE)
+        print_task(cli, o, &after);
+    return code;
+}
+
+static enum exit_code run_edit(struct cli *cli, const struct options *o)
+{
+    cleanup_with(client_freep) struct client *client = NULL;
+    cleanup_with(ids_release) struct ids ids = { 0 };
+    struct edit edit = { .version = option_given(o, "if-version") ? option_get(o, "if-version")->number : 0 };
+    struct str url = option_given(o, "url") ? option_get(o, "url")->text : S("");
+    struct error e;
+    if (ids_one(o, &ids, &e) || target_read(o, url, &edit.target, &e))
+        return cli_fail(cli, "edit", &e, EXIT_USAGE);
+    edit.id = ids.v[0];
+    snprintf(edit.path, sizeof edit.path, "/v1/tasks/%s", edit.id);
+    enum exit_code code = client_open(cli, o, &client);
+    if (code == EXIT_DONE)
+        code = change(cli, o, client, &edit);
+    target_release(&edit.target);
+    return code;
+}
+
+const struct command command_edit = {
+    .name = "edit",
+    .words = "ID",
+    .summary = "change a task: its schedule, target, name, priority …",
+    .detail = detail,
+    .options = options,
+    .option_count = array_count(options),
+    .shared_options = task_options,
+    .shared_count = TASK_OPTION_COUNT,
+    .run = run_edit,
+};

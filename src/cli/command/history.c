@@ -1,0 +1,88 @@
+/* belfry history - what became of a task: every attempt, or of a recurring one every occurrence. */
+#include "cli/command/commands.h"
+#include "cli/filter.h"
+#include "cli/ids.h"
+#include "cli/rows.h"
+#include "cli/task_view.h"
+#include "cli/when.h"
+
+enum { OCCURRENCE_COLUMNS = 5, PATH_BYTES = 1024 };
+
+/* clang-format off */
+static const struct option options[] = {
+    { .flag = "occurrences", .type = OPTION_FLAG,
+      .help = "of a recurring task: its fires, also those skipped (why), missed and pending" },
+    { .flag = "status", .type = OPTION_TEXT, .value = "STATUS", .help = "only those in this state: COMPLETED, FAILED, LOST …" },
+};
+/* clang-format on */
+
+static const char detail[] =
+    "DELAY is how late it started, TOOK how long it ran. Times are UTC; the latest comes first.\n"
+    "\n"
+    "Examples:\n"
+    "  belfry history 019c3f2e-7a40-7000-8000-000000000001\n"
+    "  belfry history --status FAILED --all --json 019c3f2e-7a40-7000-8000-000000000001\n"
+    "  belfry history --occurrences 019c3f2e-7a40-7000-8000-000000000001\n";
+
+static void add_execution(struct rows *r, const json_t *execution)
+{
+    execution_row(&r->table, execution);
+}
+
+static void occurrence_header(struct table *t)
+{
+    table_row(t, OCCURRENCE_COLUMNS, "WHEN", "STATUS", "ATTEMPTS", "NOTE", "ID");
+}
+
+/* The note is what it waits for, why it was skipped, or what went wrong. */
+static void add_occurrence(struct rows *r, const json_t *occurrence)
+{
+    char when[WHEN_TEXT] = "-", status[CELL_TEXT], attempts[24], note[CELL_TEXT], waits[CELL_TEXT], id[CELL_TEXT];
+    int64_t at_ms;
+    struct str why = json_text_at(occurrence, "reason"), error = json_text_at(occurrence, "last_error");
+    if (json_time_at(occurrence, "scheduled_for", &at_ms) || json_time_at(occurrence, "run_at", &at_ms))
+        when_utc(at_ms, when);
+    waiting_text(occurrence, waits);
+    struct str said = why.n ? why : error;
+    snprintf(attempts, sizeof attempts, "%lld", (long long)json_i64_at(occurrence, "attempts", 0));
+    table_row(&r->table, OCCURRENCE_COLUMNS, when, cell_text(json_text_at(occurrence, "status"), status), attempts,
+              waits[0] ? waits : cell_text(said, note), cell_text(json_text_at(occurrence, "id"), id));
+}
+
+static enum exit_code run_history(struct cli *cli, const struct options *o)
+{
+    struct error e;
+    cleanup_with(ids_release) struct ids ids = { 0 };
+    cleanup_with(client_freep) struct client *client = NULL;
+    cleanup_with(buf_release) struct buf path;
+    buf_init(&path, PATH_BYTES);
+    if (ids_one(o, &ids, &e))
+        return cli_fail(cli, "history", &e, EXIT_USAGE);
+    bool occurrences = option_get(o, "occurrences")->number;
+    const char *member = occurrences ? "tasks" : "executions"; /* an occurrence is a task like any other */
+    buf_printf(&path, "/v1/tasks/%s/%s", ids.v[0], occurrences ? "occurrences" : "executions");
+    if (option_given(o, "status"))
+        query_add(&path, "status", option_get(o, "status")->text);
+    enum exit_code code = client_open(cli, o, &client);
+    struct pages p = {
+        .client = client, .path = buf_cstr(&path), .member = member, .limit = pages_limit(o), .about = ids.v[0]
+    };
+    struct rows r = { .header = execution_header, .add = add_execution };
+    if (occurrences)
+        r = (struct rows){ .header = occurrence_header, .add = add_occurrence };
+    if (code == EXIT_DONE)
+        code = rows_print(cli, o, &p, &r, occurrences ? OCCURRENCE_COLUMNS : EXECUTION_COLUMNS, "nothing has run yet");
+    return code;
+}
+
+const struct command command_history = {
+    .name = "history",
+    .words = "ID",
+    .summary = "print a task's attempts, or the occurrences of a recurring one",
+    .detail = detail,
+    .options = options,
+    .option_count = array_count(options),
+    .shared_options = page_options,
+    .shared_count = PAGE_OPTION_COUNT,
+    .run = run_history,
+};

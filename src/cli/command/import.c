@@ -1,0 +1,273 @@
+/* belfry import - tasks from elsewhere: the lines of a crontab that call a URL. What cannot be taken over is listed with the reason. */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "base/json/jsonw.h"
+#include "cli/client.h"
+#include "cli/command/commands.h"
+#include "cli/table.h"
+#include "core/time/crontab.h"
+#include "platform/file.h"
+
+enum { FILE_MAX = 4 << 20, ARENA_MAX = 16 << 20, OUT_MAX = 4 << 20, COLUMNS = 4, NAME_BYTES = 200, BODY_MAX = 1 << 20 };
+
+struct import {
+    struct cli *cli;
+    struct client *client; /* NULL: a dry run */
+    const struct options *options;
+    bool json, has_user;
+    struct arena arena;
+    struct table table;
+    struct buf out, zone;
+    struct str comment; /* of the line before */
+    size_t line, made, known, refused;
+    enum exit_code worst;
+};
+
+/* ---- reading ---- */
+
+static enum err read_text(const char *path, struct buf *out, struct error *e)
+{
+    if (file_read(path, out, e))
+        return e->code;
+    return str_is_utf8(buf_str(out)) ? ERR_OK : error_set(e, ERR_INVALID, "%s is not UTF-8 text", path);
+}
+
+/* cron runs by the machine's own clock: that zone is what the file means, unless it or --tz says otherwise. */
+static void system_zone(struct buf *out)
+{
+    char target[PATH_MAX];
+    ssize_t n = readlink("/etc/localtime", target, sizeof target - 1);
+    target[max_of(n, (ssize_t)0)] = '\0';
+    const char *name = strstr(target, "zoneinfo/");
+    buf_text(out, name ? name + strlen("zoneinfo/") : "UTC");
+}
+
+static bool is_system_file(const char *path)
+{
+    return strcmp(path, "/etc/crontab") == 0 || strncmp(path, "/etc/cron.d/", 12) == 0;
+}
+
+/* ---- a task ---- */
+
+static void write_headers(const struct crontab_call *c, struct jw *w)
+{
+    jw_key(w, "headers");
+    jw_object(w);
+    for (size_t i = 0; i < c->header_count; i++) {
+        char name[256];
+        size_t colon = str_find(c->headers[i], ':', 0);
+        snprintf(name, sizeof name, STR_FMT, STR_ARG(str_sub(c->headers[i], 0, min_of(colon, sizeof name - 1))));
+        jw_kv_str(w, name, str_trim(str_sub(c->headers[i], min_of(colon + 1, c->headers[i].n), c->headers[i].n)));
+    }
+    jw_object_end(w);
+}
+
+static void write_target(const struct crontab_call *c, struct jw *w)
+{
+    jw_kv_cstr(w, "target_type", "HTTP_CALLBACK");
+    jw_key(w, "target_config");
+    jw_object(w);
+    jw_kv_str(w, "url", c->url);
+    jw_kv_str(w, "method", c->method.n ? c->method : c->body.p ? S("POST") : S("GET"));
+    if (c->header_count)
+        write_headers(c, w);
+    if (c->body.p)
+        jw_kv_str(w, "body", c->body);
+    jw_object_end(w);
+    if (c->timeout_ms)
+        jw_kv_i64(w, "timeout_ms", c->timeout_ms);
+}
+
+/* The same line imported again is the same task. */
+static void write_dedupe(const struct import *m, struct str line, struct jw *w)
+{
+    char key[64];
+    unsigned long long zone = hash_bytes(HASH_STABLE, buf_str(&m->zone)),
+                       text = hash_bytes(HASH_STABLE, str_trim(line));
+    snprintf(key, sizeof key, "crontab-%016llx%016llx", zone, text);
+    jw_kv_cstr(w, "dedupe_key", key);
+    jw_kv_i64(w, "dedupe_window_seconds", 366LL * 86400);
+}
+
+/* As cron would have it: runs may overlap, and what was missed is gone. */
+static void write_task(const struct import *m, struct str line, const struct crontab_line *l, struct buf *out)
+{
+    struct jw w;
+    struct str name = m->comment.n ? m->comment : l->call.url;
+    jw_init(&w, out);
+    jw_object(&w);
+    jw_kv_str(&w, "name", str_utf8_cut(name, NAME_BYTES));
+    jw_kv_str(&w, "cron_expression", l->schedule);
+    jw_kv_str(&w, "time_zone", buf_str(&m->zone));
+    jw_kv_cstr(&w, "overlap_policy", "ALLOW");
+    jw_kv_cstr(&w, "catch_up_mode", "SKIP_MISSED");
+    if (option_given(m->options, "queue"))
+        jw_kv_str(&w, "queue", option_get(m->options, "queue")->text);
+    write_dedupe(m, line, &w);
+    write_target(&l->call, &w);
+    jw_object_end(&w);
+}
+
+/* ---- what became of a line ---- */
+
+static void tell(struct import *m, const char *result, struct str what, struct str schedule)
+{
+    char line[24], schedule_cell[CELL_TEXT], what_cell[CELL_TEXT];
+    snprintf(line, sizeof line, "%zu", m->line);
+    if (!m->json) {
+        table_row(&m->table, COLUMNS, line, schedule.n ? cell_text(schedule, schedule_cell) : "-", result,
+                  cell_text(what, what_cell));
+        return;
+    }
+    struct jw w;
+    jw_init(&w, &m->out);
+    jw_object(&w);
+    jw_kv_i64(&w, "line", (int64_t)m->line);
+    jw_kv_cstr(&w, "result", result);
+    jw_kv_str(&w, strcmp(result, "refused") == 0 ? "reason" : "task", what);
+    jw_object_end(&w);
+    buf_char(&m->out, '\n');
+}
+
+static void refuse(struct import *m, const struct crontab_line *l)
+{
+    char text[sizeof l->reason.field + sizeof l->reason.text + 4];
+    snprintf(text, sizeof text, "%s%s%s", l->reason.field, l->reason.field[0] ? ": " : "", l->reason.text);
+    tell(m, "refused", str_from(text), l->schedule);
+    m->refused++;
+}
+
+static void take_call(struct import *m, struct str line, const struct crontab_line *l)
+{
+    cleanup_with(buf_release) struct buf body;
+    cleanup_with(answer_release) struct answer a = { 0 };
+    buf_init(&body, BODY_MAX);
+    write_task(m, line, l, &body);
+    char where[32];
+    snprintf(where, sizeof where, "line %zu", m->line);
+    struct call call = { .method = "POST", .path = "/v1/tasks", .body = buf_str(&body), .about = where };
+    enum exit_code code = m->client ? client_call(m->client, &call, &a) : EXIT_DONE;
+    m->worst = max_of(m->worst, code);
+    if (code == EXIT_REFUSED) {
+        tell(m, "refused", S("by the server, which has said why"), l->schedule);
+        m->refused++;
+    }
+    if (code)
+        return;
+    bool known = a.status == 200;
+    tell(m,
+         !m->client ? "would be made"
+         : known    ? "is there already"
+                    : "made",
+         m->client ? json_text_at(a.doc.root, "id") : l->call.url, l->schedule);
+    m->made += !known;
+    m->known += known;
+}
+
+static void take_setting(struct import *m, const struct crontab_line *l)
+{
+    bool zone = str_eq(l->name, S("CRON_TZ")) || str_eq(l->name, S("TZ"));
+    if (!zone || option_given(m->options, "tz"))
+        return;
+    buf_reset(&m->zone);
+    buf_add(&m->zone, l->text);
+}
+
+static void read_lines(struct import *m, struct str text)
+{
+    struct str rest = text, line;
+    while (str_cut(&rest, '\n', &line) && m->worst != EXIT_UNREACHABLE) {
+        struct crontab_line l;
+        m->line++;
+        crontab_read(line, m->has_user, &m->arena, &l);
+        switch (l.kind) {
+        case CRONTAB_NOTHING:
+        case CRONTAB_COMMENT: break;
+        case CRONTAB_SETTING: take_setting(m, &l); break;
+        case CRONTAB_CALL: take_call(m, line, &l); break;
+        case CRONTAB_REFUSED: refuse(m, &l); break;
+        }
+        m->comment = l.kind == CRONTAB_COMMENT ? l.text : S("");
+    }
+}
+
+static void print_result(struct import *m)
+{
+    if (!m->json) {
+        table_print(&m->table, &m->out);
+        buf_printf(&m->out, "%zu %s, ", m->made, m->client ? "imported" : "would be imported");
+        if (m->known)
+            buf_printf(&m->out, "%zu there already, ", m->known);
+        buf_printf(&m->out, "%zu refused\n", m->refused);
+    }
+    cli_print(m->cli, &m->out);
+}
+
+static enum exit_code import(struct import *m, struct str text)
+{
+    arena_init(&m->arena, ARENA_MAX);
+    table_init(&m->table, COLUMNS);
+    table_row(&m->table, COLUMNS, "LINE", "SCHEDULE", "RESULT", "TASK OR REASON");
+    buf_init(&m->out, OUT_MAX);
+    buf_init(&m->zone, 256);
+    if (option_given(m->options, "tz"))
+        buf_add(&m->zone, option_get(m->options, "tz")->text);
+    else
+        system_zone(&m->zone);
+    read_lines(m, text);
+    print_result(m);
+    buf_release(&m->zone);
+    buf_release(&m->out);
+    table_release(&m->table);
+    arena_release(&m->arena);
+    return max_of(m->worst, m->refused ? EXIT_REFUSED : EXIT_DONE);
+}
+
+static enum exit_code run_import(struct cli *cli, const struct options *o)
+{
+    cleanup_with(client_freep) struct client *client = NULL;
+    cleanup_with(buf_release) struct buf text;
+    buf_init(&text, FILE_MAX);
+    struct error e;
+    if (o->word_count != 2 || !str_eq(o->words[0], S("crontab"))) {
+        error_set(&e, ERR_INVALID,
+                  "say what to import: crontab FILE (- is stdin, as in: crontab -l | belfry import crontab -)");
+        return cli_fail(cli, "import", &e, EXIT_USAGE);
+    }
+    if (read_text(o->words[1].p, &text, &e))
+        return cli_fail(cli, "import", &e, EXIT_REFUSED);
+    enum exit_code code = option_get(o, "dry-run")->number ? EXIT_DONE : client_open(cli, o, &client);
+    struct import m = { .cli = cli, .client = client, .options = o, .json = option_get(o, "json")->number };
+    m.has_user = option_get(o, "system")->number || is_system_file(o->words[1].p);
+    return code ? code : import(&m, buf_str(&text));
+}
+
+/* clang-format off */
+static const struct option options[] = {
+    { .flag = "dry-run", .type = OPTION_FLAG, .help = "only say what would be made" },
+    { .flag = "tz", .type = OPTION_TEXT, .value = "ZONE",
+      .help = "time zone of the schedules; default: CRON_TZ in the file, else this machine's" },
+    { .flag = "queue", .type = OPTION_TEXT, .value = "QUEUE", .help = "the queue they go to" },
+    { .flag = "system", .type = OPTION_FLAG, .help = "lines name a user, as in /etc/crontab and /etc/cron.d (known by their path)" },
+};
+/* clang-format on */
+
+const struct command command_import = {
+    .name = "import",
+    .words = "crontab FILE",
+    .summary = "make tasks of the lines of a crontab that call a URL",
+    .detail =
+        "Lines that run curl or wget become recurring tasks that behave as under cron: runs may overlap, and what is missed\n"
+        "is not caught up. Other lines are listed with the reason. A line imported before is not imported again.\n"
+        "\n"
+        "Examples:\n"
+        "  crontab -l | belfry import crontab - --dry-run\n"
+        "  belfry import crontab /etc/cron.d/reports --queue reports\n",
+    .options = options,
+    .option_count = array_count(options),
+    .run = run_import,
+};

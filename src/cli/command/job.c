@@ -1,0 +1,185 @@
+/* belfry job - what the server does on its own after bulk commands, and a way to stop it. */
+#include "cli/command/job.h"
+
+#include <unistd.h>
+
+#include "cli/command/commands.h"
+#include "cli/ids.h"
+#include "cli/rows.h"
+#include "cli/task_view.h"
+
+enum { LOOK_US = 100000, LOOK_MAX_US = 1000000, PATH_TEXT = 128, COLUMNS = 6, OUT_MAX = 1 << 20 };
+
+static bool is_over(const json_t *job)
+{
+    return !str_eq(json_text_at(job, "state"), S("RUNNING"));
+}
+
+/* ---- following one ---- */
+
+static void show_progress(struct cli *cli, const json_t *job)
+{
+    if (!isatty(fileno(cli->err)))
+        return;
+    bool exact = json_is_true(json_at(job, "total_exact"));
+    fprintf(cli->err, "\r%lld of %s%lld", (long long)json_i64_at(job, "done", 0) + json_i64_at(job, "failed", 0),
+            exact ? "" : "more than ", (long long)json_i64_at(job, "total", 0));
+}
+
+static void write_failures(const json_t *job, struct buf *out)
+{
+    const json_t *failure;
+    size_t i;
+    json_array_foreach (json_at(job, "failures"), i, failure) {
+        char error[CELL_TEXT];
+        buf_printf(out, "  " STR_FMT ": %s\n", STR_ARG(json_text_at(failure, "task_id")),
+                   cell_text(json_text_at(failure, "error"), error));
+    }
+    int64_t failed = json_i64_at(job, "failed", 0);
+    if (failed > (int64_t)i)
+        buf_printf(out, "  and %lld more\n", (long long)failed - (long long)i);
+}
+
+static enum exit_code summarise(struct cli *cli, const struct answer *a, const char *done, bool json)
+{
+    const json_t *job = a->doc.root;
+    cleanup_with(buf_release) struct buf out;
+    buf_init(&out, OUT_MAX);
+    int64_t failed = json_i64_at(job, "failed", 0);
+    bool finished = str_eq(json_text_at(job, "state"), S("DONE"));
+    if (json) {
+        json_line(&out, buf_str(&a->body));
+    } else {
+        buf_printf(&out, "%lld %s", (long long)json_i64_at(job, "done", 0), done);
+        if (failed)
+            buf_printf(&out, ", %lld refused:", (long long)failed);
+        buf_char(&out, '\n');
+        write_failures(job, &out);
+        if (!finished)
+            buf_printf(&out, STR_FMT ": " STR_FMT "\n", STR_ARG(json_text_at(job, "state")),
+                       STR_ARG(json_text_at(job, "reason")));
+    }
+    cli_print(cli, &out);
+    return finished && !failed ? EXIT_DONE : EXIT_REFUSED;
+}
+
+/* Looks again, less and less often, until it is over. */
+static enum exit_code follow(struct cli *cli, struct client *c, struct answer *a)
+{
+    char path[PATH_TEXT];
+    snprintf(path, sizeof path, "/v1/jobs/" STR_FMT, STR_ARG(json_text_at(a->doc.root, "id")));
+    for (useconds_t pause = LOOK_US; !is_over(a->doc.root); pause = min_of(pause * 2, (useconds_t)LOOK_MAX_US)) {
+        show_progress(cli, a->doc.root);
+        usleep(pause);
+        answer_release(a);
+        *a = (struct answer){ 0 };
+        enum exit_code code = client_call(c, &(struct call){ .method = "GET", .path = path }, a);
+        if (code)
+            return code;
+    }
+    if (isatty(fileno(cli->err)))
+        fputs("\r\033[K", cli->err);
+    return EXIT_DONE;
+}
+
+enum exit_code job_run(struct cli *cli, struct client *c, const char *path, struct str body, const char *done,
+                       bool json)
+{
+    cleanup_with(answer_release) struct answer a = { 0 };
+    enum exit_code code = client_call(c, &(struct call){ .method = "POST", .path = path, .body = body }, &a);
+    if (code == EXIT_DONE)
+        code = follow(cli, c, &a);
+    return code ? code : summarise(cli, &a, done, json);
+}
+
+/* ---- the command ---- */
+
+static void header(struct table *t)
+{
+    table_row(t, COLUMNS, "ID", "ACTION", "STATE", "DONE", "FAILED", "CREATED");
+}
+
+static void add(struct rows *r, const json_t *job)
+{
+    char id[CELL_TEXT], action[CELL_TEXT], state[CELL_TEXT], created[CELL_TEXT], done[32], failed[32];
+    moment_text(job, "created_at", clock_wall_ms(r->cli->clock), created);
+    snprintf(done, sizeof done, "%lld of %lld", (long long)json_i64_at(job, "done", 0),
+             (long long)json_i64_at(job, "total", 0));
+    snprintf(failed, sizeof failed, "%lld", (long long)json_i64_at(job, "failed", 0));
+    table_row(&r->table, COLUMNS, cell_text(json_text_at(job, "id"), id),
+              cell_text(json_text_at(job, "action"), action), cell_text(json_text_at(job, "state"), state), done,
+              failed, created);
+}
+
+static enum exit_code show(struct cli *cli, const struct options *o, struct client *c, const char *id, bool cancel)
+{
+    char path[PATH_TEXT];
+    snprintf(path, sizeof path, "/v1/jobs/%s%s", id, cancel ? "/cancel" : "");
+    cleanup_with(answer_release) struct answer a = { 0 };
+    struct call call = { .method = cancel ? "POST" : "GET", .path = path, .about = id };
+    enum exit_code code = client_call(c, &call, &a);
+    if (code == EXIT_DONE && (cancel || option_get(o, "wait")->number))
+        code = follow(cli, c, &a);
+    if (code)
+        return code;
+    code = summarise(cli, &a, "done", option_get(o, "json")->number);
+    return cancel || !is_over(a.doc.root) ? EXIT_DONE : code;
+}
+
+static enum err read_words(const struct options *o, struct str *ret_verb, struct ids *ret, struct error *e)
+{
+    *ret_verb = o->word_count ? o->words[0] : S("list");
+    bool lists = str_eq(*ret_verb, S("list"));
+    struct uuid id;
+    if (!lists && !str_eq(*ret_verb, S("show")) && !str_eq(*ret_verb, S("cancel")))
+        return error_set(e, ERR_INVALID, "say one of list, show ID and cancel ID");
+    if (o->word_count != (lists ? min_of(o->word_count, (size_t)1) : 2))
+        return error_set(e, ERR_INVALID,
+                         lists ? "list takes no id" : "give the id of one job; 'belfry job list' prints them");
+    if (!lists && !uuid_parse(o->words[1], &id))
+        return error_set(e, ERR_INVALID, "that is not the id of a job; 'belfry job list' prints them");
+    if (!lists)
+        ids_add(ret, id);
+    return ERR_OK;
+}
+
+static enum exit_code run_job(struct cli *cli, const struct options *o)
+{
+    cleanup_with(client_freep) struct client *client = NULL;
+    cleanup_with(ids_release) struct ids ids = { 0 };
+    struct error e;
+    struct str verb;
+    if (read_words(o, &verb, &ids, &e))
+        return cli_fail(cli, "job", &e, EXIT_USAGE);
+    enum exit_code code = client_open(cli, o, &client);
+    if (code)
+        return code;
+    if (ids.n)
+        return show(cli, o, client, ids.v[0], str_eq(verb, S("cancel")));
+    struct pages p = { .client = client, .path = "/v1/jobs", .member = "jobs", .limit = INT64_MAX };
+    struct rows r = { .header = header, .add = add };
+    return rows_print(cli, o, &p, &r, COLUMNS, "there is none");
+}
+
+/* clang-format off */
+static const struct option options[] = {
+    { .flag = "wait", .type = OPTION_FLAG, .help = "for show: until it is over" },
+};
+/* clang-format on */
+
+const struct command command_job = {
+    .name = "job",
+    .words = "[list | show ID | cancel ID]",
+    .summary = "look at long work that the server does, or stop it",
+    .detail =
+        "Commands with --filter and 'belfry dlq retry' become jobs: the server goes on with them whatever becomes of the\n"
+        "terminal, also after a restart.\n"
+        "\n"
+        "Examples:\n"
+        "  belfry job\n"
+        "  belfry job show 019c3f2e-7a40-7000-8000-000000000001 --wait\n"
+        "  belfry job cancel 019c3f2e-7a40-7000-8000-000000000001\n",
+    .options = options,
+    .option_count = array_count(options),
+    .run = run_job,
+};

@@ -1,0 +1,56 @@
+/* belfry list - which tasks there are. */
+#include "cli/command/commands.h"
+#include "cli/filter.h"
+#include "cli/rows.h"
+#include "cli/task_view.h"
+
+enum { COLUMNS = 6, QUERY_MAX = 8192 };
+
+static const char detail[] = "Examples:\n"
+                             "  belfry list\n"
+                             "  belfry list --status FAILED --all\n"
+                             "  belfry list --recurring --queue mail\n"
+                             "  belfry list --due-before 2026-02-10T08:00:00Z --limit 100\n"
+                             "  belfry list --status PAUSED --all --json | jq -r .id\n"
+                             "\n"
+                             "Times are UTC.\n";
+
+static void header(struct table *t)
+{
+    table_row(t, COLUMNS, "ID", "NAME", "STATUS", "NEXT", "SCHEDULE", "TARGET");
+}
+
+static void add(struct rows *r, const json_t *task)
+{
+    char id[CELL_TEXT], name[CELL_TEXT], status[CELL_TEXT], next[CELL_TEXT], schedule[CELL_TEXT], target[CELL_TEXT];
+    moment_text(task, "next_execution", clock_wall_ms(r->cli->clock), next);
+    schedule_text(task, schedule);
+    target_text(task, target);
+    table_row(&r->table, COLUMNS, cell_text(json_text_at(task, "id"), id), cell_text(json_text_at(task, "name"), name),
+              cell_text(json_text_at(task, "status"), status), next, schedule, target);
+}
+
+static enum exit_code run_list(struct cli *cli, const struct options *o)
+{
+    cleanup_with(client_freep) struct client *client = NULL;
+    cleanup_with(buf_release) struct buf path;
+    buf_init(&path, QUERY_MAX);
+    buf_text(&path, "/v1/tasks");
+    filter_from_options(o, &path);
+    enum exit_code code = client_open(cli, o, &client);
+    struct pages p = { .client = client, .path = buf_cstr(&path), .member = "tasks", .limit = pages_limit(o) };
+    struct rows r = { .header = header, .add = add };
+    return code ? code : rows_print(cli, o, &p, &r, COLUMNS, "there is none");
+}
+
+const struct command command_list = {
+    .name = "list",
+    .words = "",
+    .summary = "print tasks, all or those that match",
+    .detail = detail,
+    .options = filter_options,
+    .option_count = FILTER_OPTION_COUNT,
+    .shared_options = page_options,
+    .shared_count = PAGE_OPTION_COUNT,
+    .run = run_list,
+};

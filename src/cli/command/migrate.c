@@ -1,0 +1,207 @@
+/* belfry migrate - the versions of a store's schema. A server goes up by itself when it starts: this is for those who want to see it, to
+ * go back to an older release, or to go where nodes of the version before cannot follow. */
+#include <assert.h>
+
+#include "base/json/jsonw.h"
+#include "base/rfc3339.h"
+#include "cli/command/commands.h"
+#include "cli/table.h"
+#include "server/options.h"
+#include "server/store_url.h"
+#include "store/postgres/store_postgres.h"
+#include "store/sqlite/migrate.h"
+
+enum { OUT_MAX = 1 << 20, ARENA_MAX = 1 << 20, VERSION_MAX = 9999, COLUMNS = 3 };
+
+/* clang-format off */
+static const struct option options[] = {
+    { .key = "store", .flag = "store", .type = OPTION_TEXT, .value = "URL",
+      .help = "postgres://… of a cluster, or file:/path with it; default: the embedded store of --data-dir" },
+    { .flag = "to", .type = OPTION_INT, .value = "VERSION", .max = VERSION_MAX,
+      .help = "go to this version; 0 is an empty store; default: up to the newest, down by one" },
+    { .flag = "yes", .type = OPTION_FLAG, .help = "for down: what only the newer schema can hold may be lost" },
+};
+/* clang-format on */
+
+enum { NEWEST = -1 };
+static_assert((int)NEWEST == (int)STORE_SQLITE_NEWEST && (int)NEWEST == (int)STORE_POSTGRES_NEWEST, "one word for all");
+
+/* Whose schema it is. */
+struct place {
+    struct clock *clock;
+    struct buf text; /* of one of the next two */
+    const char *directory;
+    const char *url; /* NULL: the embedded store */
+};
+
+static enum err place_init(struct place *p, struct cli *cli, const struct options *o, struct error *e)
+{
+    *p = (struct place){ .clock = cli->clock };
+    buf_init(&p->text, 4096);
+    if (store_url_read(o, "store", &p->text, e))
+        return e->code;
+    if (p->text.n) {
+        p->url = buf_cstr(&p->text);
+        return ERR_OK;
+    }
+    data_dir(o, &p->text);
+    p->directory = buf_cstr(&p->text);
+    return ERR_OK;
+}
+
+static void place_release(struct place *p)
+{
+    buf_release(&p->text);
+}
+
+struct versions {
+    struct arena arena;
+    struct store_migration *v;
+    size_t n;
+};
+
+static void versions_release(struct versions *s)
+{
+    arena_release(&s->arena);
+}
+
+static enum err versions_read(const struct place *p, struct versions *ret, struct error *e)
+{
+    arena_init(&ret->arena, ARENA_MAX);
+    return p->url ? store_postgres_migrations(p->url, p->clock, &ret->arena, &ret->v, &ret->n, e)
+                  : store_sqlite_migrations(p->directory, &ret->arena, &ret->v, &ret->n, e);
+}
+
+static enum err versions_go(const struct place *p, int to, struct error *e)
+{
+    return p->url ? store_postgres_migrate(p->url, p->clock, to, e)
+                  : store_sqlite_migrate(p->directory, to, clock_wall_ms(p->clock), e);
+}
+
+static int current(const struct versions *s)
+{
+    int at = 0;
+    for (size_t i = 0; i < s->n; i++)
+        if (s->v[i].applied)
+            at = max_of(at, s->v[i].version);
+    return at;
+}
+
+/* ---- status ---- */
+
+static void applied_text(const struct store_migration *m, char out[RFC3339_TEXT + 1])
+{
+    if (m->applied && m->applied_ms)
+        rfc3339_format(m->applied_ms, out);
+    else
+        snprintf(out, RFC3339_TEXT + 1, "%s", m->applied ? "yes" : "-");
+}
+
+static void write_json(const struct store_migration *m, struct buf *out)
+{
+    struct jw w;
+    jw_init(&w, out);
+    jw_object(&w);
+    jw_kv_i64(&w, "version", m->version);
+    jw_kv_str(&w, "name", m->name);
+    jw_kv_bool(&w, "known", m->known);
+    jw_kv_bool(&w, "applied", m->applied);
+    if (m->applied && m->applied_ms)
+        jw_kv_time(&w, "applied_at", m->applied_ms);
+    jw_object_end(&w);
+    buf_char(out, '\n');
+}
+
+static void print_status(struct cli *cli, const struct versions *s, bool json)
+{
+    cleanup_with(buf_release) struct buf out;
+    cleanup_with(table_release) struct table t;
+    buf_init(&out, OUT_MAX);
+    table_init(&t, COLUMNS);
+    table_row(&t, COLUMNS, "VERSION", "NAME", "APPLIED AT");
+    for (size_t i = 0; i < s->n; i++) {
+        char version[16], name[CELL_TEXT], at[RFC3339_TEXT + 1];
+        snprintf(version, sizeof version, "%04d", s->v[i].version);
+        applied_text(&s->v[i], at);
+        table_row(&t, COLUMNS, version, cell_text(s->v[i].name, name), at);
+        if (json)
+            write_json(&s->v[i], &out);
+    }
+    if (!json)
+        table_print(&t, &out);
+    cli_print(cli, &out);
+}
+
+/* ---- up and down ---- */
+
+/* Which version to go to. */
+static enum err choose(const struct options *o, const struct versions *s, bool up, int *ret, struct error *e)
+{
+    int at = current(s);
+    int to = up ? NEWEST : max_of(at - 1, 0);
+    if (option_given(o, "to"))
+        to = (int)option_get(o, "to")->number;
+    if (to != NEWEST && (up ? to < at : to > at))
+        return error_field(e, "--to", "is %s the version it has, %d", up ? "below" : "above", at);
+    if (!up && to < at && !option_get(o, "yes")->number)
+        return error_set(e, ERR_INVALID, "going down from version %d to %d %s; add --yes if that is meant", at, to,
+                         to ? "loses what only the newer one can hold" : "deletes every task");
+    *ret = to;
+    return ERR_OK;
+}
+
+static enum exit_code migrate(struct cli *cli, const struct options *o, const struct place *p, bool up)
+{
+    cleanup_with(versions_release) struct versions before = { 0 }, after = { 0 };
+    struct error e;
+    int to;
+    if (versions_read(p, &before, &e))
+        return cli_fail(cli, "migrate", &e, EXIT_REFUSED);
+    if (choose(o, &before, up, &to, &e))
+        return cli_fail(cli, "migrate", &e, EXIT_USAGE);
+    if (versions_go(p, to, &e) || versions_read(p, &after, &e))
+        return cli_fail(cli, "migrate", &e, EXIT_REFUSED);
+    print_status(cli, &after, option_get(o, "json")->number);
+    return EXIT_DONE;
+}
+
+static enum exit_code run_migrate(struct cli *cli, const struct options *o)
+{
+    cleanup_with(place_release) struct place place = { 0 };
+    cleanup_with(versions_release) struct versions s = { 0 };
+    struct error e;
+    if (place_init(&place, cli, o, &e))
+        return cli_fail(cli, "migrate", &e, EXIT_USAGE);
+    struct str word = o->word_count == 1 ? o->words[0] : S("");
+    if (str_eq(word, S("up")) || str_eq(word, S("down")))
+        return migrate(cli, o, &place, str_eq(word, S("up")));
+    if (!str_eq(word, S("status"))) {
+        error_set(&e, ERR_INVALID, "say one of status, up and down");
+        return cli_fail(cli, "migrate", &e, EXIT_USAGE);
+    }
+    if (versions_read(&place, &s, &e))
+        return cli_fail(cli, "migrate", &e, EXIT_REFUSED);
+    print_status(cli, &s, option_get(o, "json")->number);
+    return EXIT_DONE;
+}
+
+const struct command command_migrate = {
+    .name = "migrate",
+    .words = "status|up|down",
+    .summary = "show or change the version of a store's schema",
+    .detail =
+        "A server brings its store up to date by itself. up and down need a data directory for themselves: stop the\n"
+        "server first, and keep a copy. status only reads.\n"
+        "Of a cluster, nodes of the version before go on working while the next one's first node takes a step up that\n"
+        "they can work with; over a step that they cannot, it refuses: stop them all and say up here. Before a step down\n"
+        "stop them all as well.\n"
+        "\n"
+        "Examples:\n"
+        "  belfry migrate status\n"
+        "  belfry migrate status --data-dir /var/lib/belfry --json\n"
+        "  belfry migrate status --store postgres://belfry@db.example/belfry\n"
+        "  belfry migrate down --to 1 --yes     before going back to an older release\n",
+    .options = options,
+    .option_count = array_count(options),
+    .run = run_migrate,
+};

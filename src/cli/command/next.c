@@ -1,0 +1,304 @@
+/* belfry next - when would this fire? Answers from the core alone: no server, no store. */
+#include <stdlib.h>
+
+#include "base/duration.h"
+#include "base/hash.h"
+#include "base/json/jsonw.h"
+#include "base/rfc3339.h"
+#include "cli/command/commands.h"
+#include "cli/table.h"
+#include "cli/when.h"
+#include "core/time/recurrence.h"
+
+enum { COUNT_MAX = 100000, OUT_MAX = 4 << 20, FLUSH_AT = 64 * 1024, LOCAL_TEXT = 48, PAGE_CELLS = 3 * 500 };
+
+static const struct option options[] = {
+    { .flag = "tz", .type = OPTION_TEXT, .value = "ZONE", .preset = "UTC", .help = "time zone, such as Europe/Berlin" },
+    { .flag = "from",
+      .type = OPTION_TIME,
+      .value = "TIME",
+      .help = "print fires at or after this instant; default: now" },
+    { .flag = "to", .type = OPTION_TIME, .value = "TIME", .help = "and before this one; without --count, all of them" },
+    { .flag = "count",
+      .letter = 'n',
+      .type = OPTION_INT,
+      .value = "N",
+      .preset = "5",
+      .min = 1,
+      .max = COUNT_MAX,
+      .help = "how many fires to print" },
+    { .flag = "dst-gap",
+      .type = OPTION_CHOICE,
+      .value = "POLICY",
+      .choices = "shift|skip",
+      .help = "when the clock is set forward over a fire: at the first valid instant after it, or not at all" },
+    { .flag = "dst-overlap",
+      .type = OPTION_CHOICE,
+      .value = "POLICY",
+      .choices = "first|last|both",
+      .help = "when the clock is set back and a fire comes twice: which copies fire" },
+    { .flag = "every",
+      .type = OPTION_DURATION,
+      .value = "DURATION",
+      .min = 1,
+      .max = DURATION_MAX_MS,
+      .help = "a fixed interval instead of an expression: 90s, 15m, 1h30m" },
+    { .flag = "start",
+      .type = OPTION_TIME,
+      .value = "TIME",
+      .help = "no fire before it; the anchor of --every (default there: --from)" },
+    { .flag = "end", .type = OPTION_TIME, .value = "TIME", .help = "no fire after it" },
+    { .flag = "spread",
+      .type = OPTION_DURATION,
+      .value = "DURATION",
+      .max = DURATION_MAX_MS,
+      .help = "fire later by a part of this that --id decides" },
+    { .flag = "id",
+      .type = OPTION_TEXT,
+      .value = "ID",
+      .preset = "",
+      .help = "the task's id, which decides H and the place within --spread" },
+    { .flag = "skips", .type = OPTION_FLAG, .help = "with --json: also what is skipped, as \"skipped\": true" },
+};
+
+static const char detail[] =
+    "An expression has five fields, or six with seconds in front:\n"
+    "  [second] minute hour day-of-month month day-of-week\n"
+    "  *  5  1-5  1,15  */10  10-40/10  5/15  MON-FRI  JAN  ?  @hourly @daily @weekly @monthly @yearly\n"
+    "  day of month: L (last), L-2, 15W (weekday nearest to the 15th), LW;  day of week: FRI#2, FRIL\n"
+    "  H, H/15, H(0-29): a value that the task's id decides, the same each time\n"
+    "If both day fields are restricted, a day matches if either does.\n"
+    "\n"
+    "When the clock changes, an expression fixed in hour and minute fires once a day: after the gap in spring, in the\n"
+    "first copy in autumn. One with *, a range or a step in its time follows the clock: nothing in the gap, both copies.\n"
+    "--dst-gap and --dst-overlap overrule either half.\n"
+    "\n"
+    "Examples:\n"
+    "  belfry next '0 8 * * MON-FRI' --tz Europe/Berlin\n"
+    "  belfry next '30 2 * * *' --tz Europe/Berlin --from 2026-03-28T00:00:00Z --count 3\n"
+    "  belfry next --every 90m --start 2026-01-01T00:00:00Z --json\n"
+    "  belfry next '0 9 LW * *' --to 2027-01-01T00:00:00Z\n"
+    "\n"
+    "On a terminal a table is printed; otherwise one UTC instant a line.\n";
+
+/* What the options come to. */
+struct question {
+    struct recurrence rule;
+    struct tz *zone;
+    struct buf expression; /* empty for an interval */
+    int64_t from_ms, to_ms;
+    int64_t count;
+    bool json, skips;
+};
+
+static void question_release(struct question *q)
+{
+    tz_unref(q->zone);
+    buf_release(&q->expression);
+}
+
+/* An expression typed without quotes comes as several words; joined they are what was meant. */
+static enum err read_expression(const struct options *o, struct question *q, struct error *e)
+{
+    bool every = option_given(o, "every");
+    if (every && o->word_count)
+        return error_field(e, "--every", "stands instead of an expression; give one of the two");
+    if (every && (option_given(o, "dst-gap") || option_given(o, "dst-overlap")))
+        return error_field(e, "--every",
+                           "counts real time, which has no gap and no overlap; leave out --dst-gap and --dst-overlap");
+    if (!every && !o->word_count)
+        return error_set(e, ERR_INVALID, "an expression is missing: give one in quotes, or --every");
+    for (size_t i = 0; i < o->word_count; i++) {
+        buf_text(&q->expression, i ? " " : "");
+        buf_add(&q->expression, o->words[i]);
+    }
+    if (q->expression.full)
+        return error_field(e, "expression", "is far too long; at most %d characters are allowed", CRON_TEXT_MAX);
+    if (every)
+        q->rule.interval_ms = option_get(o, "every")->number;
+    q->rule.kind = every ? RECUR_INTERVAL : RECUR_CRON;
+    return every ? ERR_OK : cron_parse(buf_str(&q->expression), q->rule.hash, &q->rule.cron, e);
+}
+
+static int64_t time_or(const struct options *o, const char *name, int64_t otherwise)
+{
+    return option_given(o, name) ? option_get(o, name)->number : otherwise;
+}
+
+static enum err read_zone(struct cli *cli, const struct options *o, struct question *q, struct error *e)
+{
+    enum err rc = zoneinfo_get(cli->zones, option_get(o, "tz")->text, &q->zone, e);
+    if (rc != ERR_INVALID)
+        return rc;
+    e->field[0] = '\0'; /* time_zone is what the API calls it */
+    return error_wrap(e, "--tz");
+}
+
+/* A table shows what is skipped anyway; a plain line could not tell it from a fire. */
+static enum err read_output(struct cli *cli, const struct options *o, struct question *q, struct error *e)
+{
+    q->json = option_get(o, "json")->number;
+    q->skips = option_get(o, "skips")->number;
+    if (q->skips && !q->json)
+        return error_field(e, "--skips", "goes with --json; the table on a terminal shows skips by itself");
+    if (!q->json)
+        q->skips = cli->out_is_terminal;
+    return ERR_OK;
+}
+
+static enum err read_question(struct cli *cli, const struct options *o, struct question *q, struct error *e)
+{
+    q->rule.hash = hash_bytes(HASH_STABLE, option_get(o, "id")->text);
+    if (read_expression(o, q, e) || read_zone(cli, o, q, e) || read_output(cli, o, q, e))
+        return e->code;
+    q->from_ms = time_or(o, "from", clock_wall_ms(cli->clock));
+    q->to_ms = time_or(o, "to", INT64_MAX);
+    q->count = option_given(o, "to") && !option_given(o, "count") ? INT64_MAX : option_get(o, "count")->number;
+    q->rule.zone = q->zone;
+    q->rule.start_ms = time_or(o, "start", q->rule.kind == RECUR_INTERVAL ? q->from_ms : 0);
+    q->rule.end_ms = time_or(o, "end", INT64_MAX);
+    q->rule.spread_ms = option_given(o, "spread") ? option_get(o, "spread")->number : 0;
+    if (option_given(o, "dst-gap"))
+        q->rule.gap = (enum dst_gap)(DST_GAP_SHIFT + option_get(o, "dst-gap")->number);
+    if (option_given(o, "dst-overlap"))
+        q->rule.repeat = (enum dst_repeat)(DST_REPEAT_FIRST + option_get(o, "dst-overlap")->number);
+    return ERR_OK;
+}
+
+/* 2026-03-29T03:00:00.000+02:00 */
+static void local_text(const struct question *q, int64_t ms, char out[LOCAL_TEXT])
+{
+    int64_t second = floor_div(ms, 1000);
+    int offset_s = tz_span_at(q->zone, second).offset_s;
+    struct civil c = civil_of(second + offset_s);
+    snprintf(out, LOCAL_TEXT, "%04d-%02d-%02dT%02d:%02d:%02d.%03d%c%02d:%02d", c.date.year, c.date.month, c.date.day,
+             c.hour, c.minute, c.second, (int)(ms - second * 1000), offset_s < 0 ? '-' : '+', abs(offset_s) / HOUR_S,
+             abs(offset_s) % HOUR_S / MINUTE_S);
+}
+
+/* What is skipped has no place on the clock, only the time the rule names. */
+static void eye_text(const struct question *q, const struct occurrence *f, char out[WHEN_TEXT])
+{
+    if (f->fires)
+        when_local(q->zone, f->at_ms, out);
+    else
+        when_wall(f->nominal_local, 0, "", out);
+}
+
+static void add_json(const struct question *q, const struct occurrence *f, const char *note, struct buf *out)
+{
+    char local[LOCAL_TEXT];
+    local_text(q, f->at_ms, local);
+    struct jw w;
+    jw_init(&w, out);
+    jw_object(&w);
+    jw_kv_time(&w, "at", f->at_ms);
+    jw_kv_cstr(&w, "local", local);
+    jw_kv_cstr(&w, "note", note[0] ? note : NULL);
+    if (!f->fires)
+        jw_kv_bool(&w, "skipped", true);
+    jw_object_end(&w);
+    buf_char(out, '\n');
+}
+
+static void add_line(const struct question *q, const struct occurrence *f, struct table *t, struct buf *out)
+{
+    cleanup_with(buf_release) struct buf note;
+    buf_init(&note, 1024);
+    occurrence_explain(&q->rule, f, &note);
+    char utc[RFC3339_TEXT + 1], local[WHEN_TEXT];
+    rfc3339_format(f->at_ms, utc);
+    if (t) {
+        eye_text(q, f, local);
+        table_row(t, 3, local, f->fires ? utc : "-", buf_cstr(&note));
+    } else if (q->json) {
+        add_json(q, f, buf_cstr(&note), out);
+    } else {
+        buf_printf(out, "%s\n", utc);
+    }
+}
+
+/* Hands on what has gathered, once it is a good deal: a long answer neither waits nor fills memory. False: nobody
+ * takes it any more. */
+static bool hand_on(struct cli *cli, struct table *t, struct buf *out)
+{
+    if (t && t->count >= PAGE_CELLS) {
+        table_print(t, out);
+        table_clear(t);
+    }
+    if (out->n <= FLUSH_AT)
+        return true;
+    bool taken = cli_print(cli, out);
+    buf_reset(out);
+    return taken;
+}
+
+/* Returns the number of fires. t NULL: lines, not a table. */
+static int64_t print_fires(struct cli *cli, const struct question *q, struct table *t, struct buf *out)
+{
+    int64_t from_ms = q->from_ms, fires = 0;
+    bool is_first = true;
+    struct occurrence f;
+    while (fires < q->count && from_ms < q->to_ms) {
+        bool found = q->skips ? recurrence_next_or_skip(&q->rule, from_ms, &f) : recurrence_next(&q->rule, from_ms, &f);
+        if (!found || f.at_ms >= q->to_ms)
+            break;
+        if (t && is_first)
+            table_row(t, 3, "LOCAL", "UTC", "NOTE");
+        is_first = false;
+        add_line(q, &f, t, out);
+        fires += f.fires;
+        from_ms = f.at_ms + 1;
+        if (!hand_on(cli, t, out))
+            return fires;
+    }
+    if (t)
+        table_print(t, out);
+    cli_print(cli, out);
+    return fires;
+}
+
+static void describe(const struct question *q, struct buf *out)
+{
+    char every[DURATION_TEXT];
+    if (q->rule.kind == RECUR_CRON) {
+        cron_describe(buf_str(&q->expression), out);
+    } else {
+        duration_format(q->rule.interval_ms, every);
+        buf_printf(out, "Every %s", every);
+    }
+    buf_printf(out, ", %s\n\n", tz_name(q->zone));
+}
+
+static enum exit_code run_next(struct cli *cli, const struct options *o)
+{
+    cleanup_with(question_release) struct question q = { 0 };
+    buf_init(&q.expression, 4 * CRON_TEXT_MAX);
+    struct error e;
+    if (read_question(cli, o, &q, &e))
+        return cli_fail(cli, "next", &e, e.code == ERR_INVALID ? EXIT_USAGE : EXIT_REFUSED);
+
+    cleanup_with(buf_release) struct buf out;
+    buf_init(&out, OUT_MAX);
+    cleanup_with(table_release) struct table table;
+    table_init(&table, 3);
+    bool for_eye = cli->out_is_terminal && !q.json;
+    if (for_eye)
+        describe(&q, &out);
+    int64_t fires = print_fires(cli, &q, for_eye ? &table : NULL, &out);
+    if (!fires && !cli->out_errno)
+        fputs("belfry next: nothing fires in that time\n", cli->err);
+    if (q.rule.kind == RECUR_CRON && q.rule.cron.uses_hash && !option_given(o, "id"))
+        fputs("belfry next: H depends on the task's id; give it with --id\n", cli->err);
+    return EXIT_DONE;
+}
+
+const struct command command_next = {
+    .name = "next",
+    .words = "EXPR",
+    .summary = "print the next fires of a cron expression or an interval; needs no server",
+    .detail = detail,
+    .options = options,
+    .option_count = array_count(options),
+    .run = run_next,
+};

@@ -1,0 +1,222 @@
+/* belfry queue - what the queues are held to, and how they stand. */
+#include "base/duration.h"
+#include "cli/command/commands.h"
+#include "cli/rows.h"
+#include "cli/verbs.h"
+#include "cli/when.h"
+
+enum { COLUMNS = 8, BODY_MAX = 64 * 1024 };
+#define COLLECTION "/v1/queues"
+
+/* clang-format off */
+static const struct option options[] = {
+    { .flag = "rate", .type = OPTION_TEXT, .value = "N", .help = "set: so many dispatches a second, such as 10 or 0.5; 0: no limit" },
+    { .flag = "burst", .type = OPTION_INT, .value = "N", .min = 1, .max = 1000000, .help = "set: so many at once after a rest" },
+    { .flag = "concurrent", .type = OPTION_INT, .value = "N", .min = 0, .max = 1000000,
+      .help = "set: so many at the same time; 0: no limit" },
+    { .flag = "weight", .type = OPTION_INT, .value = "N", .min = 1, .max = 1000,
+      .help = "set: its share among your queues when much is due; 100 is usual" },
+    { .flag = "reason", .type = OPTION_TEXT, .value = "TEXT", .help = "pause: why, for whoever wonders" },
+    { .flag = "for", .type = OPTION_DURATION, .value = "DURATION", .min = 1000, .max = DURATION_MAX_MS, .help = "pause: for so long" },
+    { .flag = "until", .type = OPTION_TIME, .value = "TIME", .help = "pause: until this instant" },
+};
+/* clang-format on */
+
+static const char detail[] = "  list            all queues that have rules or tasks\n"
+                             "  show NAME       one of them\n"
+                             "  set NAME        change its limits: only what is named changes\n"
+                             "  pause NAME      dispatch nothing more from it; what runs goes on\n"
+                             "  resume NAME     go on, slowly at first\n"
+                             "  rm NAME         forget its rules; its tasks go on without limits\n"
+                             "\n"
+                             "Examples:\n"
+                             "  belfry queue set mail --rate 10 --burst 50 --concurrent 4\n"
+                             "  belfry queue pause mail --reason 'provider is down' --for 2h\n"
+                             "  belfry queue list\n";
+
+static const struct named_fact facts[] = {
+    { "Name", "name", FACT_TEXT },
+    { "State", "state", FACT_TEXT },
+    { "Paused by", "paused.by", FACT_TEXT },
+    { "because", "paused.reason", FACT_TEXT },
+    { "since", "paused.since", FACT_MOMENT },
+    { "until", "paused.until", FACT_MOMENT },
+    { "Resumed", "resumed_at", FACT_MOMENT },
+    { "Due", "due", FACT_NUMBER },
+    { "Running", "running", FACT_NUMBER },
+    { "Rate a second", "max_dispatches_per_second", FACT_NUMBER },
+    { "Burst", "max_burst", FACT_NUMBER },
+    { "Concurrent", "max_concurrent", FACT_NUMBER },
+    { "Weight", "weight", FACT_NUMBER },
+    { "Version", "version", FACT_NUMBER },
+    { "Updated", "updated_at", FACT_MOMENT },
+};
+
+static void header(struct table *t)
+{
+    table_row(t, COLUMNS, "NAME", "STATE", "DUE", "RUNNING", "RATE/S", "CONCURRENT", "WEIGHT", "PAUSED");
+}
+
+/* "by ann until 2026-02-10 08:00:00Z: disk full" */
+static void pause_text(const json_t *queue, char out[CELL_TEXT])
+{
+    cleanup_with(buf_release) struct buf text;
+    char utc[WHEN_TEXT];
+    int64_t until_ms;
+    buf_init(&text, 4096);
+    struct str by = json_text_at(queue, "paused.by"), reason = json_text_at(queue, "paused.reason");
+    if (by.n)
+        buf_printf(&text, "by " STR_FMT, STR_ARG(by));
+    if (json_time_at(queue, "paused.until", &until_ms)) {
+        when_utc(until_ms, utc);
+        buf_printf(&text, " until %s", utc);
+    }
+    if (reason.n)
+        buf_printf(&text, ": " STR_FMT, STR_ARG(reason));
+    cell_text(buf_str(&text), out);
+}
+
+static void add(struct rows *r, const json_t *queue)
+{
+    char name[CELL_TEXT], state[CELL_TEXT], paused[CELL_TEXT], due[32], running[32], rate[32], concurrent[32],
+        weight[32];
+    number_text(queue, "due", due);
+    number_text(queue, "running", running);
+    number_text(queue, "max_dispatches_per_second", rate);
+    number_text(queue, "max_concurrent", concurrent);
+    number_text(queue, "weight", weight);
+    pause_text(queue, paused);
+    table_row(&r->table, COLUMNS, cell_text(json_text_at(queue, "name"), name),
+              cell_text(json_text_at(queue, "state"), state), due, running, rate, concurrent, weight, paused);
+}
+
+static enum exit_code list(struct verb_work *w)
+{
+    struct pages p = { .client = w->client, .path = COLLECTION, .member = "queues", .limit = INT64_MAX };
+    struct rows r = { .header = header, .add = add };
+    return rows_print(w->cli, w->o, &p, &r, COLUMNS, "there is none yet");
+}
+
+static void show_queue(struct verb_work *w, const struct json_doc *doc, struct buf *out)
+{
+    named_facts_print(w->cli, doc->root, facts, array_count(facts), out);
+}
+
+static enum exit_code show(struct verb_work *w)
+{
+    char path[VERB_PATH];
+    verb_path(w, COLLECTION, path);
+    return verb_call(w, &(struct call){ .method = "GET", .path = path, .about = w->name }, show_queue, NULL);
+}
+
+static enum exit_code patch(struct verb_work *w, const struct buf *body,
+                            void (*show_it)(struct verb_work *w, const struct json_doc *doc, struct buf *out),
+                            const char *done)
+{
+    char path[VERB_PATH];
+    verb_path(w, COLLECTION, path);
+    struct call call = { .method = "PATCH", .path = path, .body = buf_str(body), .about = w->name };
+    return verb_call(w, &call, show_it, done);
+}
+
+static bool is_number(struct str text)
+{
+    size_t digits = 0, dots = 0;
+    for (size_t i = 0; i < text.n; i++) {
+        digits += is_digit(text.p[i]);
+        dots += text.p[i] == '.';
+    }
+    return digits && digits + dots == text.n && dots <= 1 && is_digit(text.p[0]) && is_digit(text.p[text.n - 1]) &&
+           (text.p[0] != '0' || text.n == 1 || text.p[1] == '.');
+}
+
+static enum err write_limits(const struct options *o, struct jw *w, struct error *e)
+{
+    static const struct {
+        const char *flag, *field;
+    } numbers[] = { { "burst", "max_burst" }, { "concurrent", "max_concurrent" }, { "weight", "weight" } };
+    if (option_given(o, "rate")) {
+        struct str rate = option_get(o, "rate")->text;
+        if (!is_number(rate))
+            return error_field(e, "--rate", "must be a number, such as 10 or 0.5");
+        jw_key(w, "max_dispatches_per_second");
+        jw_raw(w, rate);
+    }
+    for (size_t i = 0; i < array_count(numbers); i++)
+        if (option_given(o, numbers[i].flag))
+            jw_kv_i64(w, numbers[i].field, option_get(o, numbers[i].flag)->number);
+    return ERR_OK;
+}
+
+static enum exit_code set(struct verb_work *w)
+{
+    cleanup_with(buf_release) struct buf body;
+    buf_init(&body, BODY_MAX);
+    struct error e;
+    struct jw j;
+    jw_init(&j, &body);
+    jw_object(&j);
+    enum err rc = write_limits(w->o, &j, &e);
+    if (rc)
+        return cli_fail(w->cli, "queue", &e, EXIT_USAGE);
+    jw_object_end(&j);
+    if (str_eq(buf_str(&body), S("{}"))) {
+        error_set(&e, ERR_INVALID, "nothing to change was named: --rate, --burst, --concurrent or --weight");
+        return cli_fail(w->cli, "queue", &e, EXIT_USAGE);
+    }
+    return patch(w, &body, show_queue, NULL);
+}
+
+static enum exit_code pause(struct verb_work *w)
+{
+    cleanup_with(buf_release) struct buf body;
+    buf_init(&body, BODY_MAX);
+    struct jw j;
+    jw_init(&j, &body);
+    jw_object(&j);
+    jw_kv_bool(&j, "paused", true);
+    if (option_given(w->o, "reason"))
+        jw_kv_str(&j, "reason", option_get(w->o, "reason")->text);
+    if (option_given(w->o, "for"))
+        jw_kv_str(&j, "for", option_get(w->o, "for")->text);
+    if (option_given(w->o, "until"))
+        jw_kv_time(&j, "until", option_get(w->o, "until")->number);
+    jw_object_end(&j);
+    return patch(w, &body, NULL, "paused");
+}
+
+static enum exit_code resume(struct verb_work *w)
+{
+    cleanup_with(buf_release) struct buf body;
+    buf_init(&body, BODY_MAX);
+    buf_text(&body, "{\"paused\": false}");
+    return patch(w, &body, NULL, "resumed");
+}
+
+static enum exit_code rm(struct verb_work *w)
+{
+    char path[VERB_PATH];
+    verb_path(w, COLLECTION, path);
+    return verb_call(w, &(struct call){ .method = "DELETE", .path = path, .about = w->name }, NULL,
+                     "is back at its defaults");
+}
+
+static enum exit_code run(struct cli *cli, const struct options *o)
+{
+    static const struct verb verbs[] = {
+        { "list", NULL, false, false, list },      { "show", "NAME", true, false, show },
+        { "set", "NAME", true, false, set },       { "pause", "NAME", true, false, pause },
+        { "resume", "NAME", true, false, resume }, { "rm", "NAME", true, false, rm },
+    };
+    return verbs_run(cli, o, verbs, array_count(verbs));
+}
+
+const struct command command_queue = {
+    .name = "queue",
+    .words = "list|show|set|pause|resume|rm [NAME]",
+    .summary = "limit, pause and look at queues",
+    .detail = detail,
+    .options = options,
+    .option_count = array_count(options),
+    .run = run,
+};

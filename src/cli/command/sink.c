@@ -1,0 +1,128 @@
+/* belfry sink - something to call: answers every request, and tells what came. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "bench/sink_server.h"
+#include "cli/command/commands.h"
+
+static const struct option options[] = {
+    { .flag = "listen",
+      .letter = 'l',
+      .type = OPTION_TEXT,
+      .value = "ADDRESS",
+      .preset = "127.0.0.1:8089",
+      .help = "address and port; port 0 takes one that is free" },
+    { .flag = "log", .type = OPTION_TEXT, .value = "FILE", .help = "append one JSON line a call; - is stdout" },
+    { .flag = "status",
+      .type = OPTION_INT,
+      .value = "N",
+      .preset = "200",
+      .min = 200,
+      .max = 599,
+      .help = "what to answer" },
+    { .flag = "delay",
+      .type = OPTION_DURATION,
+      .value = "DURATION",
+      .preset = "0s",
+      .max = 3600000,
+      .help = "answer this much later" },
+    { .flag = "fail-first",
+      .type = OPTION_INT,
+      .value = "N",
+      .preset = "0",
+      .max = 1000000,
+      .help = "answer the first N calls with the same webhook-id with 500" },
+};
+
+static const char detail[] =
+    "A path can ask for itself: /status/503, /delay/250 (milliseconds), /fail/2, also one behind the other.\n"
+    "\n"
+    "Examples:\n"
+    "  belfry sink                                   show what comes\n"
+    "  belfry sink --listen 127.0.0.1:0 --log calls.jsonl\n"
+    "  belfry sink --status 503 --delay 250ms        a bad day\n";
+
+static enum err open_log(struct str name, int *ret, struct error *e)
+{
+    if (!name.p)
+        return ERR_OK;
+    bool to_stdout = str_eq(name, S("-"));
+    int fd = to_stdout ? STDOUT_FILENO : open(name.p, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return error_field(e, "--log", "cannot be opened: %s", strerror(errno));
+    *ret = fd;
+    return ERR_OK;
+}
+
+static void raise_file_limit(void)
+{
+    struct rlimit most;
+    if (getrlimit(RLIMIT_NOFILE, &most) == 0) {
+        most.rlim_cur = most.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &most);
+    }
+}
+
+/* Readable once someone asks us to end. */
+static int stop_signals(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    return signalfd(-1, &set, SFD_CLOEXEC);
+}
+
+static enum err serve(struct cli *cli, const struct sink_setup *setup, struct error *e)
+{
+    struct sink *s;
+    if (sink_open(setup, &s, e))
+        return e->code;
+    char address[SINK_ADDRESS_TEXT];
+    sink_address(s, address);
+    FILE *told = setup->log_fd == STDOUT_FILENO ? cli->err : cli->out; /* the log stays JSON */
+    fprintf(told, "http://%s\n", address);
+    fflush(told);
+    enum err rc = sink_run(s, e);
+    fprintf(cli->err, "belfry sink: answered %llu calls\n", (unsigned long long)sink_count(s));
+    sink_free(s);
+    return rc;
+}
+
+static enum exit_code run_sink(struct cli *cli, const struct options *o)
+{
+    struct error e;
+    struct sink_setup setup = {
+        .listen = option_get(o, "listen")->text,
+        .behaviour = { .status = option_get(o, "status")->number,
+                       .delay_ms = option_get(o, "delay")->number,
+                       .fail_first = option_get(o, "fail-first")->number },
+        .clock = cli->clock,
+        .log_fd = -1,
+    };
+    if (open_log(option_get(o, "log")->text, &setup.log_fd, &e))
+        return cli_fail(cli, "sink", &e, EXIT_USAGE);
+    setup.shown = setup.log_fd < 0 && cli->out_is_terminal ? cli->out : NULL;
+    setup.stop_fd = stop_signals();
+    raise_file_limit();
+    enum err rc = serve(cli, &setup, &e);
+    close(setup.stop_fd);
+    if (setup.log_fd > STDERR_FILENO)
+        close(setup.log_fd);
+    return rc == ERR_OK ? EXIT_DONE : cli_fail(cli, "sink", &e, rc == ERR_INVALID ? EXIT_USAGE : EXIT_REFUSED);
+}
+
+const struct command command_sink = {
+    .name = "sink",
+    .words = "",
+    .summary = "answer webhooks and tell what came: for demos, tests and benchmarks",
+    .detail = detail,
+    .options = options,
+    .option_count = array_count(options),
+    .run = run_sink,
+};

@@ -1,0 +1,226 @@
+/* belfry top - what the server does at this moment, on one screen, again each second. */
+#include <poll.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "cli/client.h"
+#include "cli/command/commands.h"
+#include "cli/table.h"
+#include "cli/task_view.h"
+#include "cli/when.h"
+
+enum { OUT_MAX = 1 << 20, UPCOMING = 8, FAILED = 5, COLUMNS = 4, LINES_DEFAULT = 40 };
+
+/* Counters of one look, to make rates of two. */
+struct look {
+    int64_t at_us, scheduled, executed, failed, retried;
+};
+
+struct screen {
+    struct cli *cli;
+    struct client *client;
+    struct buf out;
+    struct look before;
+    bool has_before;
+};
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int number)
+{
+    (void)number;
+    interrupted = 1;
+}
+
+/* ---- the parts of the screen ---- */
+
+static double rate(int64_t now, int64_t before, int64_t us)
+{
+    return us > 0 ? (double)(now - before) * 1e6 / (double)us : 0;
+}
+
+static void write_head(struct screen *s, const json_t *status)
+{
+    char time[CELL_TEXT], version[CELL_TEXT], name[CELL_TEXT];
+    buf_printf(&s->out, "Belfry %s on %s   %s\n", cell_text(json_text_at(status, "version"), version),
+               cell_text(json_text_at(status, "node.name"), name), cell_text(json_text_at(status, "time"), time));
+    buf_printf(&s->out, "Running %lld of %lld   queued %lld   armed %lld   due and waiting %lld\n",
+               (long long)json_i64_at(status, "node.running", 0), (long long)json_i64_at(status, "node.slots", 0),
+               (long long)json_i64_at(status, "node.queued", 0), (long long)json_i64_at(status, "node.armed", 0),
+               (long long)json_i64_at(status, "due", 0));
+}
+
+static void write_counts(struct screen *s, const json_t *status)
+{
+    static const char *const states[] = { "SCHEDULED", "BLOCKED", "PAUSED", "RUNNING", "FAILED" };
+    for (size_t i = 0; i < array_count(states); i++) {
+        char path[64];
+        snprintf(path, sizeof path, "tasks.%s", states[i]);
+        buf_printf(&s->out, "%s%s %lld", i ? "   " : "", states[i], (long long)json_i64_at(status, path, 0));
+    }
+    buf_char(&s->out, '\n');
+}
+
+static void write_rates(struct screen *s, const json_t *status)
+{
+    struct look now = {
+        .at_us = clock_steady_ns(s->cli->clock) / 1000,
+        .scheduled = json_i64_at(status, "totals.scheduled", 0),
+        .executed = json_i64_at(status, "totals.executed", 0),
+        .failed = json_i64_at(status, "totals.failed", 0),
+        .retried = json_i64_at(status, "totals.retried", 0),
+    };
+    const struct look *b = &s->before;
+    int64_t us = now.at_us - b->at_us;
+    if (s->has_before)
+        buf_printf(&s->out, "A second: %.0f accepted, %.0f attempts, %.1f retried, %.1f failed\n\n",
+                   rate(now.scheduled, b->scheduled, us), rate(now.executed, b->executed, us),
+                   rate(now.retried, b->retried, us), rate(now.failed, b->failed, us));
+    else
+        buf_printf(&s->out, "Since its start: %lld accepted, %lld attempts, %lld retried, %lld failed\n\n",
+                   (long long)now.scheduled, (long long)now.executed, (long long)now.retried, (long long)now.failed);
+    s->before = now;
+    s->has_before = true;
+}
+
+/* A short list below its title; an empty one is left out. */
+static enum exit_code write_list(struct screen *s, const char *title, const char *path, const char *moment)
+{
+    cleanup_with(answer_release) struct answer a = { 0 };
+    cleanup_with(table_release) struct table t;
+    enum exit_code code = client_call(s->client, &(struct call){ .method = "GET", .path = path }, &a);
+    table_init(&t, COLUMNS);
+    size_t n = code ? 0 : json_count_at(a.doc.root, "tasks");
+    for (size_t i = 0; i < n; i++) {
+        char at[32], id[CELL_TEXT], name[CELL_TEXT], when[CELL_TEXT], target[CELL_TEXT];
+        snprintf(at, sizeof at, "tasks[%zu]", i);
+        const json_t *task = json_at(a.doc.root, at);
+        moment_text(task, moment, clock_wall_ms(s->cli->clock), when);
+        target_text(task, target);
+        table_row(&t, COLUMNS, cell_text(json_text_at(task, "id"), id), cell_text(json_text_at(task, "name"), name),
+                  when, target);
+    }
+    if (n) {
+        buf_printf(&s->out, "%s\n", title);
+        table_print(&t, &s->out);
+        buf_char(&s->out, '\n');
+    }
+    return code;
+}
+
+static enum exit_code draw(struct screen *s)
+{
+    cleanup_with(answer_release) struct answer a = { 0 };
+    struct call call = { .method = "GET", .path = "/v1/scheduler/status" };
+    enum exit_code code = client_call(s->client, &call, &a);
+    if (code)
+        return code;
+    char running[96], failed[96];
+    snprintf(running, sizeof running, "/v1/tasks?status=RUNNING&limit=%d", UPCOMING);
+    snprintf(failed, sizeof failed, "/v1/dlq?limit=%d", FAILED);
+    buf_reset(&s->out);
+    write_head(s, a.doc.root);
+    write_counts(s, a.doc.root);
+    write_rates(s, a.doc.root);
+    code = write_list(s, "Running", running, "started_at");
+    return code ? code : write_list(s, "Latest dead letters", failed, "completed_at");
+}
+
+/* ---- the terminal ---- */
+
+static size_t terminal_lines(void)
+{
+    struct winsize size;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row ? size.ws_row : LINES_DEFAULT;
+}
+
+/* From the top left corner over what was there; what does not fit is cut off. */
+static bool show(struct screen *s)
+{
+    cleanup_with(buf_release) struct buf frame;
+    struct str rest = buf_str(&s->out), line;
+    size_t lines = terminal_lines();
+    buf_init(&frame, 2 * OUT_MAX);
+    buf_text(&frame, "\033[H");
+    for (size_t i = 1; i < lines && str_cut(&rest, '\n', &line); i++) {
+        buf_add(&frame, line);
+        buf_text(&frame, "\033[K\n");
+    }
+    buf_text(&frame, "\033[Jq: quit");
+    return cli_print(s->cli, &frame);
+}
+
+/* True: someone wants to leave. */
+static bool wait_for_key(int64_t ms)
+{
+    struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
+    char c;
+    if (poll(&in, 1, (int)ms) <= 0)
+        return interrupted;
+    ssize_t n = read(STDIN_FILENO, &c, 1);
+    return interrupted || n <= 0 || c == 'q' || c == 'Q';
+}
+
+static enum exit_code watch(struct screen *s, int64_t every_ms)
+{
+    struct termios saved, raw;
+    bool is_terminal = tcgetattr(STDIN_FILENO, &saved) == 0;
+    if (is_terminal) {
+        raw = saved;
+        raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+        tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+    }
+    struct sigaction quit = { .sa_handler = on_interrupt };
+    sigaction(SIGINT, &quit, NULL);
+    sigaction(SIGTERM, &quit, NULL);
+    fputs("\033[?1049h\033[?25l", s->cli->out); /* a screen of our own, without a cursor */
+    enum exit_code code;
+    do
+        code = draw(s);
+    while (code == EXIT_DONE && show(s) && !wait_for_key(every_ms));
+    fputs("\033[?25h\033[?1049l", s->cli->out);
+    if (is_terminal)
+        tcsetattr(STDIN_FILENO, TCSANOW, &saved);
+    return code;
+}
+
+static enum exit_code run_top(struct cli *cli, const struct options *o)
+{
+    cleanup_with(client_freep) struct client *client = NULL;
+    enum exit_code code = client_open(cli, o, &client);
+    if (code)
+        return code;
+    struct screen s = { .cli = cli, .client = client };
+    buf_init(&s.out, OUT_MAX);
+    if (option_get(o, "once")->number || !cli->out_is_terminal) {
+        code = draw(&s);
+        cli_print(cli, &s.out);
+    } else {
+        code = watch(&s, option_get(o, "every")->number);
+    }
+    buf_release(&s.out);
+    return code;
+}
+
+/* clang-format off */
+static const struct option options[] = {
+    { .flag = "every", .type = OPTION_DURATION, .value = "DURATION", .preset = "1s", .min = 100, .max = 3600000,
+      .help = "how often to look" },
+    { .flag = "once", .type = OPTION_FLAG, .help = "print it once; so also when the output is no terminal" },
+};
+/* clang-format on */
+
+const struct command command_top = {
+    .name = "top",
+    .words = "",
+    .summary = "watch what the server does",
+    .detail = "Examples:\n"
+              "  belfry top\n"
+              "  belfry top --every 5s\n"
+              "  belfry top --once\n",
+    .options = options,
+    .option_count = array_count(options),
+    .run = run_top,
+};

@@ -1,0 +1,51 @@
+/* belfry version, and belfry help. */
+#include "base/json/jsonw.h"
+#include "cli/command/commands.h"
+
+static enum exit_code run_version(struct cli *cli, const struct options *o)
+{
+    cleanup_with(buf_release) struct buf out;
+    buf_init(&out, 4096);
+    if (option_get(o, "json")->number) {
+        struct jw w;
+        jw_init(&w, &out);
+        jw_object(&w);
+        jw_kv_cstr(&w, "version", BELFRY_VERSION);
+        jw_kv_cstr(&w, "compiler", __VERSION__);
+        jw_object_end(&w);
+        buf_char(&out, '\n');
+    } else {
+        buf_printf(&out, "belfry %s\n", BELFRY_VERSION);
+    }
+    cli_print(cli, &out);
+    return EXIT_DONE;
+}
+
+const struct command command_version = {
+    .name = "version",
+    .words = "",
+    .summary = "print the version",
+    .run = run_version,
+};
+
+static enum exit_code run_help(struct cli *cli, const struct options *o)
+{
+    cleanup_with(buf_release) struct buf out;
+    buf_init(&out, 64 * 1024);
+    const struct command *c = o->word_count ? command_find(o->words[0]) : NULL;
+    if (o->word_count && !c)
+        return command_unknown(cli, o->words[0]);
+    if (c)
+        command_help(c, &out);
+    else
+        commands_help(&out);
+    cli_print(cli, &out);
+    return EXIT_DONE;
+}
+
+const struct command command_help_ = {
+    .name = "help",
+    .words = "[COMMAND]",
+    .summary = "explain a command",
+    .run = run_help,
+};

@@ -1,0 +1,169 @@
+/* belfry worker - takes due tasks from a fleet's queue, runs them, and reports by its events. It has no store and no API. */
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "cli/command/commands.h"
+#include "server/options.h"
+#include "server/secret_url.h"
+#include "server/worker_process.h"
+
+enum { TEXT_MAX = 16384, WORDS_MAX = 256 };
+
+static int64_t log_clock(void *context)
+{
+    return clock_wall_ms(context);
+}
+
+/* A list of words as an option has it, split. */
+struct words {
+    struct str v[WORDS_MAX];
+    size_t n;
+};
+
+static enum err read_words(const struct options *o, const char *name, struct words *ret, struct error *e)
+{
+    char field[32];
+    struct str rest = option_get(o, name)->text, word;
+    snprintf(field, sizeof field, "--%s", name);
+    while (rest.p && str_cut(&rest, ',', &word)) {
+        word = str_trim(word);
+        if (word.n == 0)
+            return error_field(e, field, "has an empty word in it; words have a comma between");
+        if (ret->n == WORDS_MAX)
+            return error_field(e, field, "may have at most %d words", WORDS_MAX);
+        ret->v[ret->n++] = word;
+    }
+    return ERR_OK;
+}
+
+/* "0-3", "7". */
+static enum err read_priorities(const struct options *o, struct queue_filter *ret, struct error *e)
+{
+    struct str text = option_get(o, "priorities")->text;
+    size_t dash = str_find(text, '-', 0);
+    struct str low = str_trim(str_sub(text, 0, dash)),
+               high = dash < text.n ? str_trim(str_sub(text, dash + 1, text.n)) : low;
+    int64_t min, max;
+    if (!str_to_i64(low, 0, PRIORITY_MAX, &min) || !str_to_i64(high, 0, PRIORITY_MAX, &max) || min > max)
+        return error_field(e, "--priorities", "must be a priority or two with a dash between, of 0 to %d: 0-3, or 7",
+                           PRIORITY_MAX);
+    ret->priority_min = (int)min;
+    ret->priority_max = (int)max;
+    return ERR_OK;
+}
+
+/* "2", "0.5" cores. */
+static enum err read_cpu(const struct options *o, int64_t *ret_milli, struct error *e)
+{
+    if (!option_given(o, "cpu"))
+        return ERR_OK;
+    const char *text = option_get(o, "cpu")->text.p;
+    char *end;
+    double cores = strtod(text, &end);
+    if (end == text || *end || !(cores >= 0.001 && cores <= 100000))
+        return error_field(e, "--cpu", "must be a number of cores, such as 2 or 0.5");
+    *ret_milli = (int64_t)(cores * 1000 + 0.5);
+    return ERR_OK;
+}
+
+struct lists {
+    struct words queues, tenants, labels;
+};
+
+static enum err read_setup(const struct options *o, struct lists *lists, struct worker_process_setup *ret,
+                           struct error *e)
+{
+    if (read_words(o, "queues", &lists->queues, e) || read_words(o, "tenants", &lists->tenants, e) ||
+        read_words(o, "labels", &lists->labels, e) || read_priorities(o, &ret->filter, e) ||
+        read_cpu(o, &ret->cpu_milli, e))
+        return e->code;
+    struct queue_filter *f = &ret->filter;
+    f->queues = lists->queues.v;
+    f->queue_count = lists->queues.n;
+    f->tenants = lists->tenants.v;
+    f->tenant_count = lists->tenants.n;
+    f->labels = lists->labels.v;
+    f->label_count = lists->labels.n;
+    ret->memory_mb = option_given(o, "memory-mb") ? option_get(o, "memory-mb")->number : 0;
+    ret->slots = (size_t)option_get(o, "concurrency")->number;
+    ret->allow_loopback = option_given(o, "allow-loopback") && option_get(o, "allow-loopback")->number;
+    ret->ca_file = option_given(o, "ca-file") ? option_get(o, "ca-file")->text.p : environment("SSL_CERT_FILE");
+    ret->listen = option_given(o, "listen") ? option_get(o, "listen")->text.p : NULL;
+    ret->drain_ms = option_get(o, "drain-deadline")->number;
+    if (!ret->fleet->queue.n)
+        return error_field(e, "--queue", "is missing: where this worker takes tasks from, such as redis://127.0.0.1");
+    if (!ret->fleet->events.n)
+        return error_field(e, "--events", "is missing: where this worker reports, such as redis://127.0.0.1");
+    return ERR_OK;
+}
+
+static void greet(struct cli *cli, const struct worker_process *p, const struct fleet_urls *fleet)
+{
+    cleanup_with(buf_release) struct buf out;
+    buf_init(&out, TEXT_MAX);
+    buf_printf(&out, "Belfry " BELFRY_VERSION " worker %s takes from ", worker_process_name(p));
+    secret_url_show(buf_str(&fleet->queue), &out);
+    buf_text(&out, ", reports by ");
+    secret_url_show(buf_str(&fleet->events), &out);
+    if (worker_process_port(p))
+        buf_printf(&out, "; /health, /ready and /metrics on port %u", worker_process_port(p));
+    buf_char(&out, '\n');
+    fputs(buf_cstr(&out), cli->err);
+    fflush(cli->err);
+}
+
+static enum exit_code work(struct cli *cli, struct worker_process_setup *setup)
+{
+    struct worker_process *p = NULL;
+    struct error e;
+    if (worker_process_new(setup, &p, &e))
+        return cli_fail(cli, "worker", &e, EXIT_REFUSED);
+    greet(cli, p, setup->fleet);
+    bool all_told = worker_process_run(p);
+    worker_process_free(p);
+    log_info("stopped");
+    return all_told ? EXIT_DONE : EXIT_REFUSED;
+}
+
+static enum exit_code run_worker(struct cli *cli, const struct options *given)
+{
+    struct options *o;
+    struct error e;
+    if (process_begin(given, &o, &e))
+        return cli_fail(cli, "worker", &e, EXIT_USAGE);
+    cleanup_with(fleet_urls_release) struct fleet_urls fleet = { 0 };
+    cleanup_with(brokers_release) struct brokers brokers;
+    struct lists *lists = xnew(*lists);
+    struct worker_process_setup setup = { .clock = cli->clock, .fleet = &fleet, .brokers = &brokers };
+    enum exit_code rc;
+    if (brokers_read(o, &brokers, &e) || fleet_urls_read(o, &fleet, &e) || read_setup(o, lists, &setup, &e)) {
+        rc = cli_fail(cli, "worker", &e, EXIT_USAGE);
+    } else {
+        log_open(&(struct log_setup){ .fd = 2,
+                                      .format = (enum log_format)option_get(o, "log-format")->number,
+                                      .level = (enum log_level)option_get(o, "log-level")->number,
+                                      .now_ms = log_clock,
+                                      .context = cli->clock });
+        rc = work(cli, &setup);
+    }
+    free(lists);
+    return rc;
+}
+
+const struct command command_worker = {
+    .name = "worker",
+    .words = "",
+    .summary = "run tasks for a fleet",
+    .detail =
+        "Takes due tasks from the queue that control nodes push to (belfry serve --queue …), runs them, and reports by the\n"
+        "events that they listen to. It needs no database and no correct clock, and may be started and killed at any moment:\n"
+        "what it ran is run elsewhere, seconds later. SIGTERM and SIGINT drain: what runs finishes; a second one does not wait.\n"
+        "\n"
+        "Examples:\n"
+        "  belfry worker --queue redis://queue --events redis://queue\n"
+        "  belfry worker --queue file:/etc/belfry/queue --events kafka://k1,k2 --queues mail,reports --concurrency 50\n"
+        "  belfry worker --queue amqp://rabbit --events amqp://rabbit --labels gpu --memory-mb 16000\n",
+    .options = worker_options,
+    .option_count = WORKER_OPTION_COUNT,
+    .run = run_worker,
+};

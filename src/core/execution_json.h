@@ -1,7 +1,0 @@
-#pragma once
-/* core/execution_json.h - an execution as JSON: the same in the API and in archives. */
-#include "base/jsonw.h"
-#include "core/task.h"
-
-void execution_to_json(struct jw *w, const struct execution *x);
-void execution_members(struct jw *w, const struct execution *x); /* within an object of the caller's */

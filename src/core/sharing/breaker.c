@@ -1,0 +1,210 @@
+/* The window is a ring of slices, each a part of it long; what was counted leaves it slice by slice. */
+#include "core/sharing/breaker.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum { JITTER_MS = 1000 };
+
+/* clang-format off */
+const struct breaker_rules breaker_host   = { .window_ms = 60000,  .total_min = 10, .failures_percent = 50,
+                                              .open_ms = 30000, .heeds_retry_after = true };
+const struct breaker_rules breaker_tenant = { .window_ms = 300000, .total_min = 20, .failures_percent = 90,
+                                              .open_ms = 60000 };
+/* clang-format on */
+
+const char *breaker_state_name(enum breaker_state s)
+{
+    static const char *const names[] = {
+        [BREAKER_CLOSED] = "closed", [BREAKER_OPEN] = "open", [BREAKER_HALF_OPEN] = "half-open"
+    };
+    return names[s];
+}
+
+void breaker_init(struct breaker *b, const struct breaker_rules *rules, int64_t now_ms)
+{
+    assert(rules->window_ms >= BREAKER_SLICES && rules->open_ms > 0);
+    *b = (struct breaker){ .rules = rules, .since_ms = now_ms, .seen_ms = now_ms };
+    b->slice = now_ms / (rules->window_ms / BREAKER_SLICES);
+}
+
+/* ---- time ---- */
+
+static void shift(int64_t *time_ms, int64_t by_ms)
+{
+    if (*time_ms)
+        *time_ms -= by_ms;
+}
+
+/* Everybody's waiting goes on as if nothing had happened; the window only starts anew. */
+static void set_back(struct breaker *b, int64_t by_ms)
+{
+    shift(&b->since_ms, by_ms);
+    shift(&b->until_ms, by_ms);
+    shift(&b->hold_until_ms, by_ms);
+    shift(&b->trial_until_ms, by_ms);
+    shift(&b->last_given_ms, by_ms);
+}
+
+static void clear_window(struct breaker *b)
+{
+    memset(b->slices, 0, sizeof b->slices);
+    b->total = b->failures = 0;
+}
+
+static void slide_window(struct breaker *b, int64_t now_ms)
+{
+    int64_t slice = now_ms / (b->rules->window_ms / BREAKER_SLICES);
+    if (slice < b->slice || slice - b->slice >= BREAKER_SLICES) {
+        clear_window(b);
+        b->slice = slice;
+    }
+    while (b->slice < slice) {
+        int at = (int)(++b->slice % BREAKER_SLICES);
+        b->total -= b->slices[at].total;
+        b->failures -= b->slices[at].failures;
+        b->slices[at].total = b->slices[at].failures = 0;
+    }
+}
+
+static void become(struct breaker *b, enum breaker_state state, int64_t now_ms)
+{
+    b->state = state;
+    b->since_ms = now_ms;
+    b->until_ms = state == BREAKER_OPEN ? now_ms + b->rules->open_ms : 0;
+    b->trial_until_ms = 0;
+}
+
+/* What time alone has changed since it was last looked at. Returns what counts as now: one who asks may be a little behind one who
+ * told, and that is no clock set back. */
+static int64_t look(struct breaker *b, int64_t now_ms)
+{
+    if (now_ms < b->seen_ms && now_ms >= b->seen_ms - JITTER_MS)
+        now_ms = b->seen_ms;
+    if (now_ms < b->seen_ms)
+        set_back(b, b->seen_ms - now_ms);
+    b->seen_ms = now_ms;
+    slide_window(b, now_ms);
+    if (b->state == BREAKER_OPEN && b->until_ms <= now_ms)
+        become(b, BREAKER_HALF_OPEN, now_ms);
+    if (b->trial_until_ms && b->trial_until_ms <= now_ms)
+        b->trial_until_ms = 0;
+    if (b->hold_until_ms <= now_ms)
+        b->hold_until_ms = 0;
+    return now_ms;
+}
+
+/* ---- asking ---- */
+
+/* When the next may go; 0: now. */
+static int64_t opens_at(const struct breaker *b, int64_t now_ms)
+{
+    int64_t at = b->hold_until_ms;
+    if (b->state == BREAKER_OPEN)
+        at = max_of(at, b->until_ms);
+    if (b->trial_until_ms)
+        at = max_of(at, min_of(b->trial_until_ms, now_ms + BREAKER_TRIAL_WAIT_MS));
+    return at;
+}
+
+bool breaker_would_go(struct breaker *b, int64_t now_ms)
+{
+    now_ms = look(b, now_ms);
+    return opens_at(b, now_ms) == 0;
+}
+
+/* One a millisecond, behind those who were told before. */
+static int64_t give_time(struct breaker *b, int64_t from_ms)
+{
+    int64_t at = max_of(from_ms, b->last_given_ms + 1);
+    if (at - from_ms >= BREAKER_SPREAD_MAX_MS)
+        at = from_ms;
+    b->last_given_ms = at;
+    b->held++;
+    return at;
+}
+
+struct breaker_answer breaker_ask(struct breaker *b, int64_t timeout_ms, int64_t now_ms)
+{
+    now_ms = look(b, now_ms);
+    int64_t at = opens_at(b, now_ms);
+    if (at)
+        return (struct breaker_answer){ .until_ms = give_time(b, at) };
+    bool trial = b->state == BREAKER_HALF_OPEN;
+    if (trial)
+        b->trial_until_ms = now_ms + timeout_ms + BREAKER_TRIAL_GRACE_MS;
+    return (struct breaker_answer){ .go = true, .trial = trial };
+}
+
+/* ---- reporting ---- */
+
+enum breaker_sign breaker_sign_of(const struct outcome *o)
+{
+    if (o->kind == OUTCOME_OK)
+        return BREAKER_ALIVE;
+    if (o->kind != OUTCOME_FAILED)
+        return BREAKER_NOTHING;
+    switch (o->failure) {
+    case FAILURE_CONNECT:
+    case FAILURE_TLS:
+    case FAILURE_TIMEOUT:
+    case FAILURE_NETWORK: return BREAKER_FAILURE;
+    case FAILURE_HTTP: return o->http_status >= 500 || o->http_status == 429 ? BREAKER_FAILURE : BREAKER_ALIVE;
+    case FAILURE_NONE:
+    case FAILURE_REFUSED:
+    case FAILURE_INTERNAL: break;
+    }
+    return BREAKER_NOTHING;
+}
+
+static void close_it(struct breaker *b, int64_t now_ms)
+{
+    become(b, BREAKER_CLOSED, now_ms);
+    clear_window(b); /* what was before the trial says nothing any more */
+    b->held = 0;
+}
+
+static void count(struct breaker *b, bool failure, int64_t now_ms)
+{
+    const struct breaker_rules *r = b->rules;
+    int at = (int)(b->slice % BREAKER_SLICES);
+    b->slices[at].total++;
+    b->total++;
+    b->slices[at].failures += failure;
+    b->failures += failure;
+    if (b->total >= r->total_min && (int64_t)b->failures * 100 > (int64_t)b->total * r->failures_percent)
+        become(b, BREAKER_OPEN, now_ms);
+}
+
+/* Only a trial has a say in a breaker that is not closed: others went before it opened. */
+void breaker_report(struct breaker *b, bool trial, const struct outcome *o, int64_t now_ms)
+{
+    enum breaker_sign sign = breaker_sign_of(o);
+    now_ms = look(b, now_ms);
+    if (b->rules->heeds_retry_after && sign == BREAKER_FAILURE && o->retry_after_ms > 0)
+        b->hold_until_ms = max_of(b->hold_until_ms, now_ms + min_of(o->retry_after_ms, (int64_t)BREAKER_HOLD_MAX_MS));
+    if (b->state == BREAKER_CLOSED && sign != BREAKER_NOTHING)
+        count(b, sign == BREAKER_FAILURE, now_ms);
+    if (b->state == BREAKER_CLOSED || !trial)
+        return;
+    if (sign == BREAKER_ALIVE)
+        close_it(b, now_ms);
+    else if (sign == BREAKER_FAILURE)
+        become(b, BREAKER_OPEN, now_ms);
+    else
+        b->trial_until_ms = 0;
+}
+
+struct breaker_status breaker_status(struct breaker *b, int64_t now_ms)
+{
+    now_ms = look(b, now_ms);
+    return (struct breaker_status){
+        .state = b->state,
+        .held_by_retry_after = b->hold_until_ms > 0,
+        .since_ms = b->since_ms,
+        .until_ms = opens_at(b, now_ms),
+        .failures = b->failures,
+        .total = b->total,
+        .held = b->held,
+    };
+}

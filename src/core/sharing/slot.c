@@ -1,0 +1,152 @@
+#include "core/sharing/slot.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+#include "base/rfc3339.h"
+
+enum { KEYS_BYTES_MAX = 1 << 28 };
+
+static bool needs_overlap(const struct task *t)
+{
+    return t->kind == TASK_OCCURRENCE && t->overlap != OVERLAP_ALLOW;
+}
+
+static bool needs_key(const struct task *t)
+{
+    return t->kind != TASK_RECURRING && t->concurrency_limit > 0 && t->concurrency_key.n;
+}
+
+static void set_key(struct slot_need *n, int length)
+{
+    assert(length > 0 && length < SLOT_KEY_MAX); /* what a user may write is shorter */
+    n->key = (struct str){ n->text, (size_t)length };
+}
+
+size_t slot_needs(const struct task *t, struct slot_need ret[SLOTS_MAX])
+{
+    size_t n = 0;
+    if (needs_overlap(t)) {
+        char parent[UUID_TEXT + 1];
+        struct slot_need *need = &ret[n++];
+        need->kind = SLOT_OVERLAP;
+        need->limit = 1;
+        need->policy = t->overlap;
+        uuid_format(t->parent, parent);
+        set_key(need, snprintf(need->text, sizeof need->text, "o:%s", parent));
+    }
+    if (needs_key(t)) {
+        struct slot_need *need = &ret[n++];
+        need->kind = SLOT_KEY;
+        need->limit = t->concurrency_limit;
+        need->policy = OVERLAP_QUEUE_ALL;
+        set_key(need,
+                snprintf(need->text, sizeof need->text, "c:%d:" STR_FMT, (int)t->tenant, STR_ARG(t->concurrency_key)));
+    }
+    return n;
+}
+
+enum slot_kind slot_kind_of(struct str key)
+{
+    assert(key.n > 2 && (key.p[0] == 'o' || key.p[0] == 'c') && key.p[1] == ':');
+    return key.p[0] == 'o' ? SLOT_OVERLAP : SLOT_KEY;
+}
+
+struct str slot_key_name(struct str key)
+{
+    size_t from = slot_kind_of(key) == SLOT_OVERLAP ? 2 : min_of(str_find(key, ':', 2) + 1, key.n);
+    return str_sub(key, from, key.n);
+}
+
+enum slot_answer slot_decide(const struct slot_need *need, size_t waiting)
+{
+    switch (need->policy) {
+    case OVERLAP_SKIP: return SLOT_SKIP;
+    case OVERLAP_QUEUE_ONE: return waiting ? SLOT_SKIP : SLOT_WAIT;
+    case OVERLAP_CANCEL_PREVIOUS: return SLOT_REPLACE;
+    case OVERLAP_ALLOW: /* needs no slot */
+    case OVERLAP_QUEUE_ALL: break;
+    }
+    return SLOT_WAIT;
+}
+
+bool slot_outlives(enum slot_kind kind, enum task_state next)
+{
+    return kind == SLOT_OVERLAP ? !task_is_final(next) : next == TASK_RUNNING;
+}
+
+static bool is_needed(const struct task *t, struct str key)
+{
+    struct slot_need needs[SLOTS_MAX];
+    for (size_t i = slot_needs(t, needs); i-- > 0;)
+        if (str_eq(needs[i].key, key))
+            return true;
+    return false;
+}
+
+bool slot_is_kept(const struct task *t, struct str key)
+{
+    return !t->deleted && slot_outlives(slot_kind_of(key), t->state) && is_needed(t, key);
+}
+
+void slot_tidy(struct task *t, struct str waited_for)
+{
+    if (t->waits_for.n == 0)
+        return;
+    bool blocked = t->state == TASK_BLOCKED && !t->deleted;
+    bool waits = blocked && waited_for.n && is_needed(t, waited_for);
+    t->waits_for = waits ? waited_for : (struct str){ 0 };
+    if (blocked && !waits)
+        t->state = TASK_SCHEDULED;
+}
+
+static struct str reason(const char *before, int64_t ms, const char *behind, char out[SLOT_REASON_MAX])
+{
+    char when[RFC3339_TEXT + 1];
+    rfc3339_format(ms, when);
+    int n = snprintf(out, SLOT_REASON_MAX, "%s%s%s", before, when, behind);
+    assert(n > 0 && n < SLOT_REASON_MAX);
+    return (struct str){ out, (size_t)n };
+}
+
+struct str slot_skip_reason(int64_t holder_scheduled_ms, char out[SLOT_REASON_MAX])
+{
+    return reason("skipped: the run of ", holder_scheduled_ms, " is not over", out);
+}
+
+struct str slot_replace_reason(int64_t by_scheduled_ms, char out[SLOT_REASON_MAX])
+{
+    return reason("replaced by the run of ", by_scheduled_ms, "", out);
+}
+
+/* ---- lists of keys ---- */
+
+void slot_keys_init(struct slot_keys *k)
+{
+    buf_init(&k->text, KEYS_BYTES_MAX);
+}
+
+void slot_keys_release(struct slot_keys *k)
+{
+    buf_release(&k->text);
+}
+
+void slot_keys_add(struct slot_keys *k, struct str key)
+{
+    size_t at = 0;
+    for (struct str there; slot_keys_next(k, &at, &there);)
+        if (str_eq(there, key))
+            return;
+    buf_add(&k->text, key);
+    buf_char(&k->text, '\0');
+    assert(!k->text.full);
+}
+
+bool slot_keys_next(const struct slot_keys *k, size_t *at, struct str *ret)
+{
+    if (*at >= k->text.n)
+        return false;
+    *ret = str_from(k->text.p + *at);
+    *at += ret->n + 1;
+    return true;
+}

@@ -1,0 +1,206 @@
+#include "core/target/address.h"
+
+#include <assert.h>
+
+/* Nothing out there, or nothing that a user of ours should reach through us. Bytes not given are zero. */
+enum { V4 = false, V6 = true };
+static const struct address_range blocked[] = {
+    { { { 0 }, V4 }, 8 },                       /* 0.0.0.0: this network */
+    { { { 10 }, V4 }, 8 },                      /* 10.0.0.0: private */
+    { { { 100, 64 }, V4 }, 10 },                /* 100.64.0.0: shared by carriers; clouds keep metadata there */
+    { { { 127 }, V4 }, 8 },                     /* 127.0.0.0: loopback */
+    { { { 168, 63, 129, 16 }, V4 }, 32 },       /* 168.63.129.16: Azure's wire server */
+    { { { 169, 254 }, V4 }, 16 },               /* 169.254.0.0: link local, metadata services */
+    { { { 172, 16 }, V4 }, 12 },                /* 172.16.0.0: private */
+    { { { 192, 0, 0 }, V4 }, 24 },              /* 192.0.0.0: protocol assignments */
+    { { { 192, 0, 2 }, V4 }, 24 },              /* 192.0.2.0: documentation */
+    { { { 192, 168 }, V4 }, 16 },               /* 192.168.0.0: private */
+    { { { 198, 18 }, V4 }, 15 },                /* 198.18.0.0: benchmarks */
+    { { { 198, 51, 100 }, V4 }, 24 },           /* 198.51.100.0: documentation */
+    { { { 203, 0, 113 }, V4 }, 24 },            /* 203.0.113.0: documentation */
+    { { { 224 }, V4 }, 4 },                     /* 224.0.0.0: multicast */
+    { { { 240 }, V4 }, 4 },                     /* 240.0.0.0: reserved, and broadcast */
+    { { { 0 }, V6 }, 96 },                      /* :: unspecified, loopback, and IPv4 in its oldest disguise */
+    { { { 0x00, 0x64, 0xff, 0x9b }, V6 }, 96 }, /* 64:ff9b:: IPv4 behind NAT64 */
+    { { { 0x00, 0x64, 0xff, 0x9b, 0x00, 0x01 }, V6 }, 48 }, /* 64:ff9b:1:: the same, local */
+    { { { 0x20, 0x01 }, V6 }, 32 },                         /* 2001:: Teredo */
+    { { { 0x20, 0x01, 0x0d, 0xb8 }, V6 }, 32 },             /* 2001:db8:: documentation */
+    { { { 0x20, 0x02 }, V6 }, 16 },                         /* 2002:: 6to4 */
+    { { { 0xfc }, V6 }, 7 },                                /* fc00:: unique local */
+    { { { 0xfe, 0x80 }, V6 }, 10 },                         /* fe80:: link local */
+    { { { 0xfe, 0xc0 }, V6 }, 10 },                         /* fec0:: site local */
+    { { { 0xff }, V6 }, 8 },                                /* ff00:: multicast */
+};
+static const struct address_range mapped = { { { [10] = 0xff, 0xff }, V6 }, 96 }; /* ::ffff:0.0.0.0 */
+
+static int bits_of(struct address a)
+{
+    return a.is_v6 ? 128 : 32;
+}
+
+/* One to three digits, at most 255, no zero in front; moves *at behind them. */
+static bool parse_octet(struct str s, size_t *at, uint8_t *ret)
+{
+    size_t from = *at;
+    int v = 0;
+    while (*at < s.n && *at - from < 3 && is_digit(s.p[*at]))
+        v = v * 10 + (s.p[(*at)++] - '0');
+    size_t digits = *at - from;
+    if (digits == 0 || v > 255 || (digits > 1 && s.p[from] == '0'))
+        return false;
+    *ret = (uint8_t)v;
+    return true;
+}
+
+static bool parse_v4(struct str s, uint8_t out[4])
+{
+    size_t at = 0;
+    for (int i = 0; i < 4; i++) {
+        if (i && (at == s.n || s.p[at++] != '.'))
+            return false;
+        if (!parse_octet(s, &at, &out[i]))
+            return false;
+    }
+    return at == s.n;
+}
+
+static int hex_value(char c)
+{
+    char l = ascii_lower(c);
+    return is_digit(l) ? l - '0' : l >= 'a' && l <= 'f' ? l - 'a' + 10 : -1;
+}
+
+/* One to four hex digits; moves *at behind them. */
+static bool parse_group(struct str s, size_t *at, uint8_t out[2])
+{
+    size_t from = *at;
+    int v = 0;
+    for (int h; *at < s.n && *at - from < 4 && (h = hex_value(s.p[*at])) >= 0; (*at)++)
+        v = v * 16 + h;
+    out[0] = (uint8_t)(v >> 8);
+    out[1] = (uint8_t)v;
+    return *at > from;
+}
+
+/* Groups with ':' between them, the last four bytes perhaps as IPv4. Fills at most max bytes; an empty text is no group. */
+static bool parse_groups(struct str s, uint8_t *out, size_t max, size_t *ret_n)
+{
+    size_t at = 0, n = 0;
+    while (at < s.n) {
+        if (n && s.p[at++] != ':')
+            return false;
+        struct str rest = str_sub(s, at, s.n);
+        if (str_find(rest, '.', 0) < rest.n && str_find(rest, ':', 0) == rest.n) {
+            *ret_n = n + 4;
+            return n + 4 <= max && parse_v4(rest, out + n);
+        }
+        if (n + 2 > max || !parse_group(s, &at, out + n))
+            return false;
+        n += 2;
+    }
+    *ret_n = n;
+    return true;
+}
+
+static size_t find_gap(struct str s)
+{
+    for (size_t at = 0; at + 1 < s.n; at++)
+        if (s.p[at] == ':' && s.p[at + 1] == ':')
+            return at;
+    return s.n;
+}
+
+static bool parse_v6(struct str s, uint8_t out[16])
+{
+    size_t gap = find_gap(s), head_n = 0, tail_n = 0;
+    uint8_t head[16] = { 0 }, tail[16];
+    if (!parse_groups(str_sub(s, 0, gap), head, sizeof head, &head_n))
+        return false;
+    if (gap < s.n) {
+        struct str before = str_sub(s, 0, gap); /* IPv4 stands at the end only */
+        if (str_find(before, '.', 0) < before.n)
+            return false;
+        if (!parse_groups(str_sub(s, gap + 2, s.n), tail, sizeof tail, &tail_n) || head_n + tail_n > 14)
+            return false;
+        memcpy(head + 16 - tail_n, tail, tail_n);
+    } else if (head_n != 16) {
+        return false;
+    }
+    memcpy(out, head, 16);
+    return true;
+}
+
+bool address_parse(struct str text, struct address *ret)
+{
+    struct address a = { .is_v6 = str_find(text, ':', 0) < text.n };
+    if (!(a.is_v6 ? parse_v6(text, a.b) : parse_v4(text, a.b)))
+        return false;
+    *ret = a;
+    return true;
+}
+
+static bool bit_at(struct address a, int i)
+{
+    return a.b[i / 8] >> (7 - i % 8) & 1;
+}
+
+enum err address_range_parse(struct str text, struct address_range *ret, struct error *e)
+{
+    size_t slash = str_find(text, '/', 0);
+    struct address_range r;
+    if (!address_parse(str_sub(text, 0, slash), &r.first))
+        return error_set(e, ERR_INVALID, "is no address or range such as 10.0.0.0/8 or fd00::/8");
+    int64_t bits = bits_of(r.first);
+    if (slash < text.n && !str_to_i64(str_sub(text, slash + 1, text.n), 0, bits, &bits))
+        return error_set(e, ERR_INVALID, "needs a prefix length between 0 and %d", bits_of(r.first));
+    r.bits = (int)bits;
+    for (int i = r.bits; i < bits_of(r.first); i++)
+        if (bit_at(r.first, i))
+            return error_set(e, ERR_INVALID, "has bits set beyond its first %d", r.bits);
+    *ret = r;
+    return ERR_OK;
+}
+
+bool address_in(const struct address_range *range, struct address a)
+{
+    assert(range->bits >= 0 && range->bits <= bits_of(range->first));
+    if (range->first.is_v6 != a.is_v6)
+        return false;
+    int whole = range->bits / 8, rest = range->bits % 8;
+    if (memcmp(range->first.b, a.b, (size_t)whole) != 0)
+        return false;
+    return rest == 0 || (range->first.b[whole] ^ a.b[whole]) >> (8 - rest) == 0;
+}
+
+static struct address unwrap(struct address a)
+{
+    if (!address_in(&mapped, a))
+        return a;
+    struct address v4 = { .is_v6 = false };
+    memcpy(v4.b, a.b + 12, 4);
+    return v4;
+}
+
+static bool in_any(const struct address_range *ranges, size_t count, struct address a)
+{
+    for (size_t i = 0; i < count; i++)
+        if (address_in(&ranges[i], a))
+            return true;
+    return false;
+}
+
+static bool is_own(const struct address_policy *p, struct address a)
+{
+    for (size_t i = 0; i < p->own_count; i++)
+        if (p->own[i].is_v6 == a.is_v6 && memcmp(p->own[i].b, a.b, (size_t)bits_of(a) / 8) == 0)
+            return true;
+    return false;
+}
+
+bool address_blocked(const struct address_policy *policy, struct address a)
+{
+    a = unwrap(a);
+    if (in_any(policy->allowed, policy->allowed_count, a))
+        return false;
+    return is_own(policy, a) || in_any(blocked, array_count(blocked), a);
+}

@@ -1,0 +1,116 @@
+/* The config is JSON that was parsed when it came in, so a walk over it will do. Escapes are rare (some encoders write
+ * "https:\/\/"), and only then the text is copied. */
+#include "core/target/target_url.h"
+
+#include "base/json/json.h"
+
+static int hex_value(char c)
+{
+    if (is_digit(c))
+        return c - '0';
+    c = ascii_lower(c);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The character of \uXXXX at `at` if it is visible ASCII; else -1: no URL of ours has another. */
+static int escaped_unit(struct str s, size_t at)
+{
+    int value = 0;
+    for (size_t i = at; i < at + 4; i++) {
+        int digit = i < s.n ? hex_value(s.p[i]) : -1;
+        if (digit < 0)
+            return -1;
+        value = value * 16 + digit;
+    }
+    return value > ' ' && value <= '~' ? value : -1;
+}
+
+/* The inside of a JSON string, up to what no URL has or what does not fit. */
+static struct str unescaped(struct str s, char out[TARGET_URL_MAX])
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s.n && n < TARGET_URL_MAX; i++) {
+        int c = (unsigned char)s.p[i];
+        if (c == '\\' && i + 1 < s.n) {
+            bool unit = s.p[++i] == 'u';
+            c = unit ? escaped_unit(s, i + 1) : s.p[i];
+            i += unit ? 4 : 0;
+        }
+        if (c < 0)
+            break;
+        out[n++] = (char)c;
+    }
+    return (struct str){ out, n };
+}
+
+/* The text of a member; empty when it is none. */
+static struct str text_of(struct str config, const char *member, char out[TARGET_URL_MAX])
+{
+    struct json_cursor c = { .text = config };
+    struct json_part part;
+    while (json_next(&c, &part.key, &part.text)) {
+        if (!json_part_is(&part, member))
+            continue;
+        if (part.text.n < 2 || part.text.p[0] != '"')
+            return S("");
+        struct str inside = str_sub(part.text, 1, part.text.n - 1);
+        return str_find(inside, '\\', 0) == inside.n ? str_sub(inside, 0, min_of(inside.n, (size_t)TARGET_URL_MAX))
+                                                     : unescaped(inside, out);
+    }
+    return S("");
+}
+
+static size_t end_of(struct str s, size_t from, const char *marks)
+{
+    while (from < s.n && !strchr(marks, s.p[from]))
+        from++;
+    return from;
+}
+
+bool target_url_read(const struct task *t, struct target_url *ret)
+{
+    if (t->target != TARGET_HTTP)
+        return false;
+    struct str url = text_of(t->target_config, "url", ret->text);
+    size_t colon = str_find(url, ':', 0);
+    if (colon + 3 > url.n || !str_eq(str_sub(url, colon, colon + 3), S("://")))
+        return false;
+    size_t from = colon + 3, to = end_of(url, from, "/?#\\");
+    for (size_t at = from; at < to; at++)
+        if (url.p[at] == '@')
+            from = at + 1;
+    ret->scheme = str_sub(url, 0, colon);
+    ret->host = str_sub(url, from, to);
+    ret->path = str_sub(url, to, end_of(url, to, "?#"));
+    return colon > 0 && to > from;
+}
+
+struct str target_url_host(const struct target_url *u, char out[TARGET_HOST_MAX])
+{
+    struct str own_port = str_eq_nocase(u->scheme, S("https")) ? S(":443") : S(":80"), host = u->host;
+    if (host.n > own_port.n && str_eq(str_sub(host, host.n - own_port.n, host.n), own_port))
+        host.n -= own_port.n;
+    host.n = min_of(host.n, (size_t)TARGET_HOST_MAX);
+    for (size_t i = 0; i < host.n; i++)
+        out[i] = ascii_lower(host.p[i]);
+    return (struct str){ out, host.n };
+}
+
+/* A broker's name, or what stands between its scheme and its path. */
+static struct str broker_host(const struct task *t, char out[TARGET_HOST_MAX])
+{
+    char text[TARGET_URL_MAX];
+    struct str broker = text_of(t->target_config, "broker", text);
+    size_t colon = str_find(broker, ':', 0), from = colon + 3 <= broker.n ? colon + 3 : 0;
+    struct target_url u = { .scheme = str_sub(broker, 0, from ? colon : 0),
+                            .host = str_sub(broker, from, end_of(broker, from, "/?#\\")) };
+    return target_url_host(&u, out);
+}
+
+struct str target_host(const struct task *t, char out[TARGET_HOST_MAX])
+{
+    struct target_url u;
+    if (t->target == TARGET_MESSAGE)
+        return broker_host(t, out);
+    return target_url_read(t, &u) ? target_url_host(&u, out) : S("");
+}

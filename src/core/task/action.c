@@ -1,0 +1,256 @@
+/* One table, action × state, says what becomes of a task or why not; a few lines say what else changes with it. The moves in
+ * it are among those of task_may_become, which a test holds it to. */
+#include "core/task/action.h"
+
+#include <assert.h>
+
+#include "core/sharing/slot.h"
+
+enum { STATES = TASK_EXPIRED + 1, ACTIONS = ACTION_ARCHIVE + 1 };
+
+struct cell {
+    enum { REFUSED, MOVES, SAME } what;
+    enum task_state next; /* MOVES */
+    const char *instead;  /* REFUSED: what can be done */
+};
+
+#define TO(state)                                                                                                      \
+    {                                                                                                                  \
+        .what = MOVES, .next = TASK_##state                                                                            \
+    }
+#define IS_SO                                                                                                          \
+    {                                                                                                                  \
+        .what = SAME                                                                                                   \
+    }
+#define NO(hint)                                                                                                       \
+    {                                                                                                                  \
+        .what = REFUSED, .instead = (hint)                                                                             \
+    }
+
+#define ANEW      "create a new task"
+#define NO_LETTER "only what has failed is among the dead letters"
+
+/* clang-format off */
+static const struct cell cells[ACTIONS][STATES] = {
+    [ACTION_CANCEL] = {
+        [TASK_SCHEDULED] = TO(CANCELLED), [TASK_BLOCKED] = TO(CANCELLED), [TASK_PAUSED] = TO(CANCELLED),
+        [TASK_RUNNING] = TO(CANCELLED),
+        [TASK_COMPLETED] = NO("it has run; delete it to take it off the lists"),
+        [TASK_FAILED] = NO("it runs no more; delete it to take it off the lists"),
+        [TASK_CANCELLED] = IS_SO,
+        [TASK_SKIPPED] = NO("it will not run; delete it to take it off the lists"),
+        [TASK_EXPIRED] = NO("it will not run; delete it to take it off the lists"),
+    },
+    [ACTION_PAUSE] = {
+        [TASK_SCHEDULED] = TO(PAUSED), [TASK_BLOCKED] = TO(PAUSED), [TASK_PAUSED] = IS_SO,
+        [TASK_RUNNING] = NO("wait for it to end, or cancel it"),
+        [TASK_COMPLETED] = NO("it has run; " ANEW),
+        [TASK_FAILED] = NO("it waits for a retry and runs no more by itself"),
+        [TASK_CANCELLED] = NO(ANEW), [TASK_SKIPPED] = NO(ANEW), [TASK_EXPIRED] = NO(ANEW),
+    },
+    [ACTION_RESUME] = {
+        [TASK_SCHEDULED] = IS_SO, [TASK_PAUSED] = TO(SCHEDULED), [TASK_RUNNING] = IS_SO,
+        [TASK_BLOCKED] = NO("it goes on when what it waits for is done; run it now with force to not wait"),
+        [TASK_COMPLETED] = NO(ANEW), [TASK_FAILED] = NO("retry it"),
+        [TASK_CANCELLED] = NO(ANEW), [TASK_SKIPPED] = NO(ANEW), [TASK_EXPIRED] = NO(ANEW),
+    },
+    [ACTION_RUN_NOW] = {
+        [TASK_SCHEDULED] = TO(SCHEDULED), [TASK_PAUSED] = TO(SCHEDULED), [TASK_BLOCKED] = TO(SCHEDULED),
+        [TASK_RUNNING] = NO("it runs already; wait for it to end"),
+        [TASK_COMPLETED] = NO(ANEW), [TASK_FAILED] = NO("retry it"),
+        [TASK_CANCELLED] = NO(ANEW), [TASK_SKIPPED] = NO(ANEW), [TASK_EXPIRED] = NO(ANEW),
+    },
+    [ACTION_RETRY] = {
+        [TASK_SCHEDULED] = NO("it will run at its time; run it now to not wait"),
+        [TASK_BLOCKED] = NO("it waits for something; run it now with force to not wait"),
+        [TASK_PAUSED] = NO("resume it, or run it now"),
+        [TASK_RUNNING] = NO("wait for it to end"),
+        [TASK_COMPLETED] = NO(ANEW), [TASK_FAILED] = TO(SCHEDULED),
+        [TASK_CANCELLED] = NO(ANEW), [TASK_SKIPPED] = NO(ANEW), [TASK_EXPIRED] = NO(ANEW),
+    },
+    [ACTION_FORCE_COMPLETE] = {
+        [TASK_SCHEDULED] = TO(COMPLETED), [TASK_BLOCKED] = TO(COMPLETED), [TASK_PAUSED] = TO(COMPLETED),
+        [TASK_RUNNING] = NO("wait for it to end, or cancel it"),
+        [TASK_COMPLETED] = IS_SO, [TASK_FAILED] = TO(COMPLETED),
+        [TASK_CANCELLED] = NO("it is over; delete it to take it off the lists"),
+        [TASK_SKIPPED] = NO("it is over; delete it to take it off the lists"),
+        [TASK_EXPIRED] = NO("it is over; delete it to take it off the lists"),
+    },
+    [ACTION_DELETE] = { /* what is over stays what it was */
+        [TASK_SCHEDULED] = TO(CANCELLED), [TASK_BLOCKED] = TO(CANCELLED), [TASK_PAUSED] = TO(CANCELLED),
+        [TASK_RUNNING] = TO(CANCELLED), [TASK_COMPLETED] = TO(COMPLETED), [TASK_FAILED] = TO(FAILED),
+        [TASK_CANCELLED] = TO(CANCELLED), [TASK_SKIPPED] = TO(SKIPPED), [TASK_EXPIRED] = TO(EXPIRED),
+    },
+    [ACTION_ARCHIVE] = {
+        [TASK_SCHEDULED] = NO(NO_LETTER), [TASK_BLOCKED] = NO(NO_LETTER), [TASK_PAUSED] = NO(NO_LETTER),
+        [TASK_RUNNING] = NO(NO_LETTER), [TASK_COMPLETED] = NO(NO_LETTER), [TASK_FAILED] = TO(FAILED),
+        [TASK_CANCELLED] = NO(NO_LETTER), [TASK_SKIPPED] = NO(NO_LETTER), [TASK_EXPIRED] = NO(NO_LETTER),
+    },
+};
+/* clang-format on */
+
+static const struct {
+    const char *name, *done; /* "run-now", "can not be run now" */
+} words[ACTIONS] = {
+    [ACTION_CANCEL] = { "cancel", "cancelled" }, [ACTION_PAUSE] = { "pause", "paused" },
+    [ACTION_RESUME] = { "resume", "resumed" },   [ACTION_RUN_NOW] = { "run-now", "run now" },
+    [ACTION_RETRY] = { "retry", "retried" },     [ACTION_FORCE_COMPLETE] = { "force-complete", "completed by force" },
+    [ACTION_DELETE] = { "delete", "deleted" },   [ACTION_ARCHIVE] = { "archive", "archived" },
+};
+
+static enum err refuse(const struct task *t, enum task_state state, enum action action, const char *instead,
+                       struct error *e)
+{
+    return error_set(e, ERR_CONFLICT, "is %s%s and can not be %s; %s", t->kind == TASK_RECURRING ? "recurring, " : "",
+                     task_state_name(state), words[action].done, instead);
+}
+
+static bool is_forced_beside(const struct task *t, enum action action, bool force)
+{
+    return action == ACTION_RUN_NOW && force && t->waits_for.n && slot_kind_of(t->waits_for) == SLOT_OVERLAP;
+}
+
+/* What an action is about besides the state. */
+static const struct cell *cell_for(const struct task *t, enum action action, enum task_state state, bool force)
+{
+    static const struct cell same = IS_SO;
+    static const struct cell blocked = NO("it waits for something; use {\"force\": true} to not wait");
+    static const struct cell recurring = NO("retry its failed occurrences, or run it now");
+    static const struct cell slot =
+        NO("it waits for a free slot and starts by itself; for it to be sooner, cancel what holds the slot");
+    if (action == ACTION_RETRY && t->kind == TASK_RECURRING)
+        return &recurring;
+    if (action == ACTION_ARCHIVE && t->resolved_ms)
+        return &same;
+    bool goes_on = action == ACTION_RUN_NOW || action == ACTION_RESUME || action == ACTION_RETRY;
+    if (goes_on && state == TASK_BLOCKED && t->waits_for.n && !is_forced_beside(t, action, force))
+        return &slot; /* by force it goes beside its own previous run; a key's limit holds for everybody */
+    if (action == ACTION_RUN_NOW && state == TASK_BLOCKED && !force)
+        return &blocked;
+    if (action == ACTION_RUN_NOW && t->state == TASK_RUNNING && state == TASK_SCHEDULED)
+        return &same; /* it fires within the second: taking it back would only make it later */
+    return &cells[action][state];
+}
+
+/* What is true of a task only while it is BLOCKED, or FAILED. */
+static void forget_state(struct task *t)
+{
+    t->waits_for = t->cause = t->resolution = (struct str){ 0 };
+    t->resolved_ms = 0;
+}
+
+/* One occurrence out of turn, of an id of its own: the schedule does not know of it, and it waits for no other run. */
+static struct task occurrence_now(const struct task *t, struct uuid fresh, int64_t now_ms)
+{
+    struct task o = *t;
+    o.id = fresh;
+    o.kind = TASK_OCCURRENCE;
+    o.parent = t->id;
+    o.state = TASK_SCHEDULED;
+    o.due_ms = o.scheduled_ms = now_ms;
+    o.version = 1;
+    o.fence = o.attempts = o.losses = 0;
+    o.claim = (struct uuid){ 0 };
+    o.overlap = OVERLAP_ALLOW;
+    o.dedupe_key = (struct str){ 0 };
+    o.dedupe_window_ms = 0;
+    o.dedupe = DEDUPE_RETURN;
+    o.schedule = (struct schedule){ 0 };
+    o.cursor_ms = o.runs_count = o.skipped_count = o.last_run_ms = 0;
+    o.created_ms = o.updated_ms = now_ms;
+    o.started_ms = o.completed_ms = 0;
+    o.last_error = (struct str){ 0 };
+    forget_state(&o);
+    return o;
+}
+
+static void move(struct task *t, enum task_state next, int64_t now_ms)
+{
+    if (!task_is_final(next))
+        t->completed_ms = 0;
+    else if (next != t->state)
+        t->completed_ms = now_ms;
+    if (next != t->state)
+        forget_state(t);
+    t->state = next;
+    t->claim = (struct uuid){ 0 };
+}
+
+/* An expiry counts from the wish: it moves, so that what a user wants to run is not too late at once. Where there is none it
+ * stays: it says which occurrence this is. */
+static void try_anew(struct task *t, int64_t now_ms)
+{
+    t->due_ms = now_ms;
+    t->attempts = t->losses = 0;
+    t->cause = t->resolution = (struct str){ 0 };
+    t->resolved_ms = 0;
+    if (t->expires_after_ms)
+        t->scheduled_ms = now_ms;
+    if (t->kind != TASK_OCCURRENCE)
+        return;
+    t->overlap = OVERLAP_ALLOW; /* asked for by hand: not to be skipped because of a later run */
+    t->runs_count = 0;          /* that it failed was counted; it is not counted, or taken off, twice */
+}
+
+/* What changes with the state. */
+static void adjust(struct task *t, enum action action, int64_t now_ms)
+{
+    switch (action) {
+    case ACTION_RUN_NOW: t->due_ms = t->scheduled_ms = now_ms; break;
+    case ACTION_RESUME: t->due_ms = max_of(t->due_ms, now_ms); break;
+    case ACTION_RETRY: try_anew(t, now_ms); break;
+    case ACTION_ARCHIVE: t->resolved_ms = now_ms; break;
+    case ACTION_DELETE: t->deleted = true; break;
+    case ACTION_CANCEL:
+    case ACTION_PAUSE:
+    case ACTION_FORCE_COMPLETE: break;
+    }
+}
+
+enum err task_act(const struct task *t, enum action action, bool force, const struct recurrence *rule,
+                  struct uuid fresh, int64_t now_ms, struct action_plan *ret, struct error *e)
+{
+    (void)rule;
+    assert((size_t)action < ACTIONS);
+    enum task_state state = task_shown_state(t, now_ms);
+    if (t->deleted && action != ACTION_DELETE)
+        return error_set(e, ERR_NOT_FOUND, "was deleted");
+    const struct cell *cell = cell_for(t, action, state, force);
+    if (cell->what == REFUSED)
+        return refuse(t, state, action, cell->instead, e);
+    struct action_plan plan = { .task = *t, .changes = cell->what == MOVES && !t->deleted };
+    bool recurring = t->kind == TASK_RECURRING;
+    if (plan.changes) {
+        plan.task.version++;
+        plan.task.updated_ms = now_ms;
+    }
+    if (plan.changes && recurring && action == ACTION_RUN_NOW) {
+        plan.has_also = true;
+        plan.also = occurrence_now(t, fresh, now_ms);
+    } else if (plan.changes) {
+        if (state == TASK_BLOCKED && is_forced_beside(t, action, force))
+            plan.task.overlap = OVERLAP_ALLOW;
+        move(&plan.task, cell->next, now_ms);
+        adjust(&plan.task, action, now_ms);
+        plan.withdraw = recurring && action != ACTION_RESUME && !task_is_final(t->state);
+    }
+    *ret = plan;
+    return ERR_OK;
+}
+
+const char *action_name(enum action a)
+{
+    assert((size_t)a < ACTIONS);
+    return words[a].name;
+}
+
+bool action_parse(struct str name, enum action *ret)
+{
+    for (size_t i = 0; i < ACTIONS; i++) {
+        if (str_eq(name, str_from(words[i].name))) {
+            *ret = (enum action)i;
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,247 @@
+/* A visit walks from the cursor: first through what was missed, then through what lies ahead. Both are bounded, so that a
+ * task that fires every second and slept for a year is caught up in many short visits and never stalls its neighbours. */
+#include "core/task/spawn.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+#include "base/rfc3339.h"
+
+enum { MISSED_MAX = 20000 /* looked at in a visit */, REASON_MAX = 200 };
+
+/* What a visit has found so far. */
+struct visit {
+    const struct task *task;
+    const struct recurrence *rule;
+    int64_t now_ms, until_ms;
+    int64_t runs_left; /* by max_runs */
+    struct arena *arena;
+    struct spawn_plan *plan;
+    bool full; /* the arena is */
+};
+
+/* A run of occurrences that are skipped together. */
+struct gap {
+    int64_t first_ms, last_ms, count;
+};
+
+static struct task *add(struct visit *v, int64_t scheduled_ms, int64_t due_ms, enum task_state state)
+{
+    const struct task *p = v->task;
+    struct task *t = &v->plan->occurrences.v[v->plan->occurrences.n];
+    struct task copy = {
+        .id = occurrence_id(p->id, scheduled_ms),
+        .tenant = p->tenant,
+        .kind = TASK_OCCURRENCE,
+        .state = state,
+        .parent = p->id,
+        .due_ms = max_of(due_ms, v->now_ms),
+        .scheduled_ms = scheduled_ms,
+        .version = 1,
+        .priority = p->priority,
+        .queue = p->queue,
+        .name = p->name,
+        .task_type = p->task_type,
+        .delivery = p->delivery,
+        .timeout_ms = p->timeout_ms,
+        .expires_after_ms = p->expires_after_ms,
+        .concurrency_key = p->concurrency_key,
+        .concurrency_limit = p->concurrency_limit,
+        .overlap = p->schedule.overlap,
+        .retry = p->retry,
+        .requires = p->requires,
+        .cpu_milli = p->cpu_milli,
+        .memory_mb = p->memory_mb,
+        .target = p->target,
+        .target_config = p->target_config,
+        .payload = p->payload,
+        .extra = p->extra,
+        .runs_count = state == TASK_SCHEDULED, /* taken off its task's count if it is withdrawn */
+        .created_ms = v->now_ms,
+        .updated_ms = v->now_ms,
+    };
+    *t = copy;
+    v->plan->occurrences.n++;
+    return t;
+}
+
+static struct task *add_run(struct visit *v, const struct occurrence *o)
+{
+    v->plan->runs++;
+    v->runs_left--;
+    return add(v, o->scheduled_ms, o->at_ms, TASK_SCHEDULED);
+}
+
+/* All that were missed are due in one moment. They run one after the other: to skip or replace each other is not what "run all" means. */
+static void add_missed_run(struct visit *v, const struct occurrence *o)
+{
+    struct task *t = add_run(v, o);
+    if (t->overlap != OVERLAP_ALLOW)
+        t->overlap = OVERLAP_QUEUE_ALL;
+}
+
+/* One SKIPPED occurrence for the whole run of them: as many rows as there were reasons, not as there were seconds. */
+static void add_skipped(struct visit *v, const struct gap *g, const char *why)
+{
+    if (g->count == 0)
+        return;
+    char first[RFC3339_TEXT + 1], last[RFC3339_TEXT + 1], text[REASON_MAX];
+    rfc3339_format(g->first_ms, first);
+    rfc3339_format(g->last_ms, last);
+    if (g->count == 1)
+        snprintf(text, sizeof text, "skipped: %s", why);
+    else
+        snprintf(text, sizeof text, "skipped %lld occurrences from %s to %s: %s", (long long)g->count, first, last,
+                 why);
+    struct task *t = add(v, g->first_ms, g->first_ms, TASK_SKIPPED);
+    t->completed_ms = v->now_ms;
+    v->full = v->full || !arena_str(v->arena, str_from(text), &t->last_error);
+    v->plan->skipped += g->count;
+}
+
+static void widen(struct gap *g, int64_t at_ms)
+{
+    if (g->count++ == 0)
+        g->first_ms = at_ms;
+    g->last_ms = at_ms;
+}
+
+static bool has_room(const struct visit *v)
+{
+    return v->plan->occurrences.n < SPAWN_MAX && v->runs_left > 0;
+}
+
+/* Walks what was missed. Returns where the cursor stands then; `more` if the walk was cut short. */
+static int64_t catch_up(struct visit *v, int64_t cursor_ms)
+{
+    int64_t missed_before = v->now_ms - SPAWN_GRACE_MS;
+    int64_t window_begins = v->now_ms - v->task->schedule.catch_up_window_ms;
+    enum catch_up mode = v->task->schedule.catch_up;
+    struct gap too_old = { 0 }, passed_over = { 0 };
+    struct occurrence o, last = { 0 };
+    bool has_last = false;
+    int seen = 0;
+    while (recurrence_next(v->rule, cursor_ms, &o) && o.at_ms < missed_before) {
+        if (!has_room(v) || seen++ >= MISSED_MAX) {
+            v->plan->more = v->runs_left > 0;
+            break;
+        }
+        cursor_ms = o.at_ms + 1;
+        if (o.at_ms < window_begins) {
+            widen(&too_old, o.scheduled_ms);
+        } else if (mode == CATCH_UP_ALL) {
+            add_missed_run(v, &o);
+        } else {
+            if (mode == CATCH_UP_ONE && has_last)
+                widen(&passed_over, last.scheduled_ms);
+            if (mode == CATCH_UP_NONE)
+                widen(&passed_over, o.scheduled_ms);
+            last = o;
+            has_last = true;
+        }
+    }
+    add_skipped(v, &too_old, "missed for longer than catch_up_window_seconds");
+    if (mode == CATCH_UP_ONE && has_last && v->plan->more)
+        widen(&passed_over, last.scheduled_ms); /* a later one will stand for all */
+    add_skipped(v, &passed_over,
+                mode == CATCH_UP_ONE ? "missed; a later one was run for all (catch_up_mode RUN_ONE_NOW)"
+                                     : "missed (catch_up_mode SKIP_MISSED)");
+    if (mode == CATCH_UP_ONE && has_last && !v->plan->more && v->runs_left > 0)
+        add_run(v, &last);
+    return cursor_ms;
+}
+
+static int64_t look_ahead(struct visit *v, int64_t cursor_ms)
+{
+    struct occurrence o;
+    while (recurrence_next(v->rule, cursor_ms, &o) && o.at_ms < v->until_ms) {
+        if (!has_room(v)) {
+            v->plan->more = v->runs_left > 0;
+            return cursor_ms;
+        }
+        add_run(v, &o);
+        cursor_ms = o.at_ms + 1;
+    }
+    return cursor_ms;
+}
+
+/* A run that is skipped or expires comes back to max_runs, and only at its due time or later. */
+static bool runs_may_come_back(const struct task *t)
+{
+    enum overlap o = t->schedule.overlap;
+    return t->schedule.max_runs && (o == OVERLAP_SKIP || o == OVERLAP_QUEUE_ONE || t->expires_after_ms);
+}
+
+/* As many as may run are made: the cursor stays behind the last of them, so that none is passed over should one of them come back. In
+ * time for the next the task is looked at again, then now and then, and some seconds after the last it has ended. */
+static void wait_for_the_end(struct visit *v, int64_t cursor_ms)
+{
+    struct spawn_plan *plan = v->plan;
+    struct occurrence next;
+    bool has_next = recurrence_next(v->rule, cursor_ms, &next);
+    if (plan->occurrences.n && cursor_ms < v->now_ms) /* what was missed is due only now */
+        cursor_ms = has_next ? max_of(cursor_ms, min_of(next.at_ms, v->now_ms)) : v->now_ms;
+    int64_t end_ms = cursor_ms + SPAWN_PATIENCE_MS;
+    bool awaits = has_next && runs_may_come_back(v->task);
+    plan->cursor_ms = cursor_ms;
+    plan->ended = plan->occurrences.n == 0 && v->now_ms >= (awaits ? end_ms : cursor_ms);
+    plan->look_ms = end_ms;
+    if (awaits)
+        plan->look_ms = min_of(end_ms, max_of(next.at_ms - SPAWN_LEAD_MS, v->now_ms + SPAWN_LEAD_MS));
+}
+
+enum err spawn_plan(const struct task *recurring, const struct recurrence *rule, int64_t now_ms, int64_t until_ms,
+                    struct arena *a, struct spawn_plan *ret, struct error *e)
+{
+    assert(recurring->kind == TASK_RECURRING && until_ms >= now_ms);
+    *ret = (struct spawn_plan){ .cursor_ms = recurring->cursor_ms };
+    struct visit v = {
+        .task = recurring,
+        .rule = rule,
+        .now_ms = now_ms,
+        .until_ms = until_ms,
+        .arena = a,
+        .plan = ret,
+        .runs_left = recurring->schedule.max_runs ? recurring->schedule.max_runs - recurring->runs_count : INT64_MAX,
+    };
+    ret->occurrences.v = arena_array(a, struct task, SPAWN_MAX + 4); /* the skipped ones stand behind the last */
+    if (!ret->occurrences.v)
+        return error_set(e, ERR_LIMIT, "too little memory to spawn occurrences");
+    int64_t cursor_ms = catch_up(&v, recurring->cursor_ms);
+    if (!ret->more)
+        cursor_ms = look_ahead(&v, cursor_ms);
+    if (v.full)
+        return error_set(e, ERR_LIMIT, "too little memory to spawn occurrences");
+
+    struct occurrence next;
+    if (v.runs_left <= 0 || !recurrence_next(rule, cursor_ms, &next))
+        wait_for_the_end(&v, cursor_ms);
+    else
+        ret->cursor_ms = ret->more ? cursor_ms : next.at_ms;
+    return ERR_OK;
+}
+
+enum spawned spawned_how(const struct task *o, bool holds_slot)
+{
+    assert(o->kind == TASK_OCCURRENCE);
+    if (o->runs_count == 0 && !uuid_eq(o->id, occurrence_id(o->parent, o->scheduled_ms)))
+        return SPAWNED_BY_HAND;
+    bool fired = o->attempts || o->losses || o->started_ms; /* a retry by hand begins at no attempts again */
+    bool stood_in_line = holds_slot && o->fence == 0;
+    bool untouched = o->state == TASK_SCHEDULED && o->version == 1 && o->runs_count && !fired && !stood_in_line;
+    return untouched ? SPAWNED_AHEAD : SPAWNED_FOR_GOOD;
+}
+
+bool spawned_was_missed(const struct task *o, const struct schedule *s, int64_t before_ms)
+{
+    int64_t at_ms = o->scheduled_ms + schedule_spread(s, o->parent);
+    bool late = o->due_ms < before_ms, too_old = at_ms < before_ms - s->catch_up_window_ms;
+    bool all_would_run = o->overlap == OVERLAP_ALLOW || o->overlap == OVERLAP_QUEUE_ALL;
+    return s->catch_up == CATCH_UP_ALL ? too_old || (late && !all_would_run) : late;
+}
+
+int64_t spawn_first(const struct recurrence *rule, int64_t from_ms)
+{
+    struct occurrence o;
+    return recurrence_next(rule, from_ms, &o) ? o.at_ms : INT64_MAX;
+}

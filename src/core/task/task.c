@@ -1,0 +1,224 @@
+#include "core/task/task.h"
+
+#include <assert.h>
+
+#include "base/hash.h"
+
+#define BIT(s) (1u << TASK_##s)
+
+/* The legal moves (docs/STATE_MACHINE.md says the same in words). A row is a state, its bits what it may become. */
+static const unsigned moves[] = {
+    [TASK_SCHEDULED] =
+        BIT(RUNNING) | BIT(PAUSED) | BIT(BLOCKED) | BIT(CANCELLED) | BIT(SKIPPED) | BIT(EXPIRED) | BIT(COMPLETED),
+    [TASK_BLOCKED] = BIT(SCHEDULED) | BIT(PAUSED) | BIT(CANCELLED) | BIT(SKIPPED) | BIT(EXPIRED) | BIT(COMPLETED),
+    [TASK_PAUSED] = BIT(SCHEDULED) | BIT(BLOCKED) | BIT(CANCELLED) | BIT(SKIPPED) | BIT(EXPIRED) | BIT(COMPLETED),
+    [TASK_RUNNING] = BIT(COMPLETED) | BIT(FAILED) | BIT(CANCELLED) | BIT(SCHEDULED) | BIT(PAUSED) | BIT(BLOCKED) |
+                     BIT(SKIPPED) | BIT(EXPIRED),
+    [TASK_FAILED] = BIT(SCHEDULED) | BIT(COMPLETED),
+    [TASK_COMPLETED] = 0,
+    [TASK_CANCELLED] = 0,
+    [TASK_SKIPPED] = 0,
+    [TASK_EXPIRED] = 0,
+};
+
+static const char *const state_names[] = {
+#define X(name) [TASK_##name] = #name,
+    TASK_STATE_MAP(X)
+#undef X
+};
+
+static const char *const target_names[] = {
+    [TARGET_HTTP] = "HTTP_CALLBACK", [TARGET_MESSAGE] = "QUEUE_MESSAGE", [TARGET_COMMAND] = "COMMAND",
+    [TARGET_WORKER] = "WORKER",      [TARGET_WORKFLOW] = "WORKFLOW",     [TARGET_NOOP] = "NOOP",
+};
+
+bool task_may_become(enum task_state from, enum task_state to)
+{
+    assert((size_t)from < array_count(moves) && (size_t)to < array_count(moves));
+    return moves[from] >> to & 1;
+}
+
+bool task_is_final(enum task_state s)
+{
+    return s == TASK_COMPLETED || s == TASK_CANCELLED || s == TASK_SKIPPED || s == TASK_EXPIRED || s == TASK_FAILED;
+}
+
+enum task_state task_shown_state(const struct task *t, int64_t now_ms)
+{
+    return t->state == TASK_RUNNING && t->due_ms > now_ms ? TASK_SCHEDULED : t->state;
+}
+
+const char *task_state_name(enum task_state s)
+{
+    assert((size_t)s < array_count(state_names));
+    return state_names[s];
+}
+
+bool task_state_parse(struct str text, enum task_state *ret)
+{
+    /* Words that other schedulers use for the same. */
+    static const struct {
+        const char *name;
+        enum task_state state;
+    } aliases[] = {
+        { "PENDING", TASK_SCHEDULED },
+        { "IN_PROGRESS", TASK_RUNNING },
+        { "SUCCESS", TASK_COMPLETED },
+        { "DEAD_LETTERED", TASK_FAILED },
+    };
+    for (size_t i = 0; i < array_count(state_names); i++) {
+        if (str_eq_nocase(text, str_from(state_names[i]))) {
+            *ret = (enum task_state)i;
+            return true;
+        }
+    }
+    for (size_t i = 0; i < array_count(aliases); i++) {
+        if (str_eq_nocase(text, str_from(aliases[i].name))) {
+            *ret = aliases[i].state;
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *target_kind_name(enum target_kind k)
+{
+    assert((size_t)k < array_count(target_names));
+    return target_names[k];
+}
+
+enum priority_class priority_class_of(int priority)
+{
+    return priority >= 7 ? CLASS_HIGH : priority >= 4 ? CLASS_NORMAL : CLASS_LOW;
+}
+
+struct lane task_lane(const struct task *t)
+{
+    return (struct lane){ t->tenant, t->queue, priority_class_of(t->priority) };
+}
+
+uint64_t lane_bit(struct lane lane)
+{
+    uint64_t hash = hash_bytes(HASH_STABLE, lane.queue);
+    hash = (hash ^ (uint64_t)lane.tenant * 3 ^ (uint64_t)lane.class_) * 0x9e3779b97f4a7c15;
+    return (uint64_t)1 << (hash >> 58);
+}
+
+bool task_is_suspect(const struct task *t)
+{
+    return t->losses >= SUSPECT_LOSSES;
+}
+
+int64_t task_expires_ms(const struct task *t)
+{
+    int64_t expires_ms;
+    if (t->expires_after_ms == 0 || __builtin_add_overflow(t->scheduled_ms, t->expires_after_ms, &expires_ms))
+        return INT64_MAX;
+    return expires_ms;
+}
+
+enum { TEXTS = 17 };
+
+static void texts_of(struct task *t, struct str *ret[TEXTS])
+{
+    struct str *const texts[TEXTS] = {
+        &t->queue,
+        &t->name,
+        &t->task_type,
+        &t->retry.rules,
+        &t->target_config,
+        &t->payload,
+        &t->extra,
+        &t->schedule.cron,
+        &t->schedule.time_zone,
+        &t->schedule.calendar,
+        &t->last_error,
+        &t->concurrency_key,
+        &t->waits_for,
+        &t->dedupe_key,
+        &t->cause,
+        &t->resolution,
+        &t->requires,
+    };
+    memcpy(ret, texts, sizeof texts);
+}
+
+bool task_copy(struct arena *a, const struct task *t, struct task *ret)
+{
+    struct task copy = *t;
+    struct str *texts[TEXTS];
+    texts_of(&copy, texts);
+    for (size_t i = 0; i < TEXTS; i++)
+        if (texts[i]->n && !arena_str(a, *texts[i], texts[i]))
+            return false;
+    *ret = copy;
+    return true;
+}
+
+size_t task_text_size(const struct task *t)
+{
+    struct task view = *t;
+    struct str *texts[TEXTS];
+    texts_of(&view, texts);
+    size_t size = 0;
+    for (size_t i = 0; i < TEXTS; i++)
+        size += str_pack_size(*texts[i]);
+    return size;
+}
+
+struct task task_pack(const struct task *t, char *at)
+{
+    struct task copy = *t;
+    struct str *texts[TEXTS];
+    texts_of(&copy, texts);
+    for (size_t i = 0; i < TEXTS; i++)
+        *texts[i] = str_pack(*texts[i], &at);
+    return copy;
+}
+
+/* The user wrote one field; which part of the expression is at fault belongs in the sentence. */
+static enum err refuse_cron(const struct error *why, struct error *e)
+{
+    bool whole = strcmp(why->field, "expression") == 0;
+    return error_field(e, "cron_expression", "%s%s%s", whole ? "" : why->field, whole ? "" : ": ", why->text);
+}
+
+/* Where a task stands among all, for what is spread over them. */
+static uint64_t place_of(struct uuid task)
+{
+    return hash_bytes(HASH_STABLE, uuid_bytes(&task));
+}
+
+int64_t schedule_spread(const struct schedule *s, struct uuid task)
+{
+    return recurrence_spread(&(struct recurrence){ .spread_ms = s->spread_ms, .hash = place_of(task) });
+}
+
+enum err schedule_rule(const struct schedule *s, struct uuid task, const struct tz *zone,
+                       const struct calendar *calendar, int64_t created_ms, struct recurrence *ret, struct error *e)
+{
+    uint64_t hash = place_of(task);
+    struct recurrence r = {
+        .kind = s->cron.n ? RECUR_CRON : RECUR_INTERVAL,
+        .interval_ms = s->interval_ms,
+        .zone = zone,
+        .gap = s->gap,
+        .repeat = s->repeat,
+        .calendar = calendar,
+        .calendar_policy = s->calendar_policy,
+        .start_ms = s->start_ms ? s->start_ms : created_ms,
+        .end_ms = s->end_ms,
+        .spread_ms = s->spread_ms,
+        .hash = hash,
+    };
+    struct error why;
+    if (r.kind == RECUR_CRON && cron_parse(s->cron, hash, &r.cron, &why))
+        return refuse_cron(&why, e);
+    *ret = r;
+    return ERR_OK;
+}
+
+struct uuid occurrence_id(struct uuid parent, int64_t scheduled_ms)
+{
+    return uuid_derived_from(scheduled_ms, parent, scheduled_ms);
+}

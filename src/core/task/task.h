@@ -1,0 +1,184 @@
+#pragma once
+/* core/task/task.h - a task: what a user asked for, and where it stands.
+ *
+ * Everything that fires is a task with a due time. Four counters, never mixed: `version` counts users' edits (the ETag),
+ * `fence` counts claims and only rises, `cursor_ms` moves with spawning, `attempts` counts outcomes. Which state may follow
+ * which is one table (task_may_become), and docs/STATE_MACHINE.md is checked against it. */
+#include "base/arena.h"
+#include "base/uuid.h"
+#include "core/time/calendar.h"
+#include "core/time/recurrence.h"
+
+#define TASK_STATE_MAP(X)                                                                                              \
+    X(SCHEDULED) X(BLOCKED) X(PAUSED) X(RUNNING) X(COMPLETED) X(FAILED) X(CANCELLED) X(SKIPPED) X(EXPIRED)
+enum task_state {
+#define X(name) TASK_##name,
+    TASK_STATE_MAP(X)
+#undef X
+};
+
+/* A RECURRING task is never dispatched itself: it spawns OCCURRENCEs, which are. */
+enum task_kind { TASK_ONE_TIME, TASK_RECURRING, TASK_OCCURRENCE };
+enum target_kind { TARGET_HTTP, TARGET_MESSAGE, TARGET_COMMAND, TARGET_WORKER, TARGET_WORKFLOW, TARGET_NOOP };
+enum delivery { DELIVER_AT_LEAST_ONCE, DELIVER_AT_MOST_ONCE };
+enum catch_up { CATCH_UP_ONE, CATCH_UP_ALL, CATCH_UP_NONE };
+enum overlap { OVERLAP_SKIP, OVERLAP_ALLOW, OVERLAP_QUEUE_ONE, OVERLAP_QUEUE_ALL, OVERLAP_CANCEL_PREVIOUS };
+
+/* Priority classes, in the order of their names: what a lane is made of. */
+enum priority_class { CLASS_LOW, CLASS_NORMAL, CLASS_HIGH };
+enum { PRIORITY_MIN = 0, PRIORITY_DEFAULT = 5, PRIORITY_MAX = 9 };
+enum priority_class priority_class_of(int priority);
+
+/* A lane is what is claimed from: tasks of one tenant, queue and priority class, in the order of their due times. */
+struct lane {
+    int32_t tenant;
+    struct str queue;
+    enum priority_class class_;
+};
+
+/* What a second task with the same dedupe_key does within the window of the first (R1.11). */
+enum dedupe { DEDUPE_RETURN, DEDUPE_RESCHEDULE };
+
+enum backoff { BACKOFF_EXPONENTIAL, BACKOFF_FIXED };
+enum jitter { JITTER_FULL, JITTER_NONE };
+
+struct retry_policy {
+    int max_attempts; /* 1: never again */
+    enum backoff backoff;
+    int64_t base_delay_ms, max_delay_ms;
+    enum jitter jitter;
+    struct str rules; /* JSON text of retry.rules, or empty */
+};
+#define RETRY_DEFAULT ((struct retry_policy){ .max_attempts = 5, .base_delay_ms = 1000, .max_delay_ms = 3600000 })
+
+/* When a RECURRING task fires, as its user wrote it: recurrence.h is made from it (schedule_rule). Of any other it is all zero, and
+ * nothing of it is stored. */
+struct schedule {
+    struct str cron; /* empty: by interval */
+    int64_t interval_ms;
+    struct str time_zone;
+    struct str calendar;
+    enum calendar_policy calendar_policy;
+    enum dst_gap gap;
+    enum dst_repeat repeat;
+    int64_t start_ms; /* 0: from its creation on */
+    int64_t end_ms;   /* INT64_MAX: no end */
+    int64_t max_runs; /* 0: no limit */
+    int64_t spread_ms;
+    enum catch_up catch_up;
+    int64_t catch_up_window_ms;
+    enum overlap overlap;
+};
+
+/* Lost so often, a task is a suspect: it may be what takes its runner down. Suspects run one at a time (DESIGN §7). */
+enum { SUSPECT_LOSSES = 2 };
+
+struct task {
+    struct uuid id;
+    int32_t tenant;
+    enum task_kind kind;
+    enum task_state state;
+    struct uuid parent; /* of an OCCURRENCE; else nil */
+
+    int64_t due_ms;       /* when it fires, first time or retry; never set before now */
+    int64_t scheduled_ms; /* the wish: run_at, or the occurrence's time */
+    int64_t version, fence;
+    int attempts;      /* outcomes so far */
+    int losses;        /* claims lost after they may have fired */
+    struct uuid claim; /* while RUNNING: which claim holds it */
+
+    int priority;
+    struct str queue, name, task_type;
+    enum delivery delivery;
+    int64_t timeout_ms;         /* of one attempt */
+    int64_t expires_after_ms;   /* 0: never */
+    struct str concurrency_key; /* empty: none (core/sharing/slot.h) */
+    int concurrency_limit;      /* how many of that key may run at once; 0: no key */
+    enum overlap overlap;  /* of an OCCURRENCE: its task's, but ALLOW if it was asked for by hand; of others SKIP */
+    struct str waits_for;  /* BLOCKED: the slot key that it waits for; else empty */
+    struct str dedupe_key; /* empty: none */
+    int64_t dedupe_window_ms;
+    enum dedupe dedupe;
+    struct retry_policy retry;
+    struct str requires;          /* labels that a worker must have, sorted, separated by commas; empty: none */
+    int64_t cpu_milli, memory_mb; /* what it says it needs of a worker's room; 0: it does not say */
+    enum target_kind target;
+    struct str target_config; /* JSON text as it came; empty: {} */
+    struct str payload;       /* JSON text as it came; empty: none */
+    struct str extra;         /* JSON object text of fields that nothing here decides by: metadata … ; empty: none */
+
+    struct schedule schedule;          /* RECURRING only, like the next five */
+    int64_t cursor_ms;                 /* the next occurrence to spawn */
+    int64_t runs_count, skipped_count; /* of an OCCURRENCE: 1 if it counts among its task's runs, 0 if run by hand; 0 */
+    int64_t last_run_ms;               /* 0: never */
+
+    int64_t created_ms, updated_ms;
+    int64_t started_ms, completed_ms; /* of the latest attempt, of the final state; 0: not yet */
+    struct str last_error;
+    struct str cause;    /* FAILED: the fingerprint of what failed (core/task/fingerprint.h), to group by; else empty */
+    int64_t resolved_ms; /* FAILED: taken off the dead letters by a user; 0: not */
+    struct str resolution; /* JSON object text: by whom and how; empty: none */
+    bool deleted;          /* taken off the lists by a user; its executions stay */
+};
+
+struct tasks {
+    struct task *v;
+    size_t n;
+};
+
+/* One attempt, as it is kept for ever: enough of the task in it to be read alone. */
+enum execution_status { EXECUTION_COMPLETED, EXECUTION_FAILED, EXECUTION_LOST };
+
+struct execution {
+    struct uuid id;
+    int32_t tenant;
+    struct uuid task;       /* the one-time task, or the recurring one */
+    struct uuid occurrence; /* nil for a one-time task */
+    int64_t scheduled_ms, due_ms;
+    int64_t started_us, completed_us; /* since 1970 */
+    int attempt;                      /* 1 for the first */
+    int64_t fence;
+    enum execution_status status;
+    int http_status; /* 0: none */
+    struct str worker, error, output, trace_id;
+};
+
+struct executions {
+    struct execution *v;
+    size_t n;
+};
+
+const char *task_state_name(enum task_state s);
+bool task_state_parse(struct str text, enum task_state *ret); /* also PENDING, IN_PROGRESS, SUCCESS, DEAD_LETTERED */
+bool task_may_become(enum task_state from, enum task_state to);
+bool task_is_final(enum task_state s);
+
+/* As users see it: RUNNING is SCHEDULED until its due time; it was only claimed a little early. */
+enum task_state task_shown_state(const struct task *t, int64_t now_ms);
+
+const char *target_kind_name(enum target_kind k); /* "HTTP_CALLBACK" */
+struct lane task_lane(const struct task *t);
+uint64_t lane_bit(struct lane lane); /* one of 64: a set of lanes in a word, which may name some too many */
+bool task_is_suspect(const struct task *t);
+
+/* When it is too late to be useful (R1.9): the wish and expires_after_ms; INT64_MAX: never. A manual retry moves the
+ * wish of what can expire. */
+int64_t task_expires_ms(const struct task *t);
+
+/* A deep copy into the arena; false when the arena is full. */
+bool task_copy(struct arena *a, const struct task *t, struct task *ret) must_use;
+
+/* For who keeps each task in one piece of memory: the bytes that its texts take, and a deep copy with its texts at `at`. */
+size_t task_text_size(const struct task *t);
+struct task task_pack(const struct task *t, char *at);
+
+/* The rule of a schedule, for core/recurrence. zone and calendar (may be NULL) must outlive it. */
+enum err schedule_rule(const struct schedule *s, struct uuid task, const struct tz *zone,
+                       const struct calendar *calendar, int64_t created_ms, struct recurrence *ret,
+                       struct error *e) must_use;
+
+/* By how much its spread delays each fire of a task: an occurrence is due at its scheduled_ms and this. */
+int64_t schedule_spread(const struct schedule *s, struct uuid task);
+
+/* An occurrence's id: whoever spawns it, the same one. */
+struct uuid occurrence_id(struct uuid parent, int64_t scheduled_ms);

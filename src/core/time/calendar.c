@@ -1,0 +1,57 @@
+/* Both lists are sorted sets of day numbers, so membership is a binary search. */
+#include "core/time/calendar.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+static int compare_days(const void *a, const void *b)
+{
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+size_t calendar_sort(int32_t *days, size_t count)
+{
+    if (count < 2)
+        return count;
+    qsort(days, count, sizeof *days, compare_days);
+    size_t kept = 1;
+    for (size_t i = 1; i < count; i++)
+        if (days[i] != days[kept - 1])
+            days[kept++] = days[i];
+    return kept;
+}
+
+static bool contains(const int32_t *days, size_t count, int64_t day)
+{
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (days[middle] < day)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < count && days[low] == day;
+}
+
+bool calendar_is_business_day(const struct calendar *c, int64_t day)
+{
+    if (contains(c->included, c->included_count, day))
+        return true;
+    if (c->excluded_weekdays >> weekday_of(day) & 1)
+        return false;
+    return !contains(c->excluded, c->excluded_count, day);
+}
+
+bool calendar_business_day(const struct calendar *c, int64_t day, int direction, int64_t *ret)
+{
+    assert(direction == 1 || direction == -1);
+    for (int i = 1; i <= CALENDAR_REACH_DAYS; i++) {
+        if (calendar_is_business_day(c, day + (int64_t)i * direction)) {
+            *ret = day + (int64_t)i * direction;
+            return true;
+        }
+    }
+    return false;
+}

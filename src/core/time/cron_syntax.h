@@ -1,0 +1,64 @@
+#pragma once
+/* core/time/cron_syntax.h - a cron expression as it was written, checked but not yet compiled.
+ *
+ * Shared by cron_parse.c, which makes it, cron.c, which turns it into sets, and cron_describe.c, which puts it into
+ * words. Nobody else needs it: the door is core/time/cron.h. */
+#include "core/time/cron.h"
+
+enum cron_field_id { CRON_SECOND, CRON_MINUTE, CRON_HOUR, CRON_DAY, CRON_MONTH, CRON_WEEKDAY, CRON_FIELDS };
+
+struct cron_rule {
+    const char *name;                             /* as errors call it */
+    uint8_t min, max;                             /* of a written number */
+    uint8_t end;                                  /* where '*' and a/n end: Saturday, though 7 may be written */
+    uint8_t hash_end;                             /* where H ends: no month is without that day */
+    uint8_t values;                               /* how many there are */
+    const char *const *names, *const *long_names; /* by value, from min; NULL: numbers only. Any case is read */
+};
+extern const struct cron_rule cron_rules[CRON_FIELDS];
+
+enum cron_item_kind {
+    CRON_SPAN,            /* values; the others choose days */
+    CRON_LAST,            /* L, L-n: `from` days before the month's last */
+    CRON_LAST_WORKDAY,    /* LW */
+    CRON_NEAREST_WORKDAY, /* nW: to day `from` */
+    CRON_NTH,             /* d#n: the `nth` weekday `from` */
+    CRON_LAST_OF,         /* dL: the last weekday `from` */
+};
+
+/* One member of a list. A span starts at `from`, or with H at one of `choices` values from there on, and takes every
+ * `step`-th value until `to`; step 0 is that one value alone. */
+struct cron_item {
+    uint8_t kind;
+    uint8_t from, to, step, nth;
+    uint8_t choices; /* 0: not an H */
+    bool bounded;    /* H(a-b) */
+};
+
+struct cron_field {
+    uint8_t first, count; /* of the items */
+    bool any;             /* begins with '*' or is '?': does not restrict the days */
+};
+
+struct cron_syntax {
+    struct cron_field fields[CRON_FIELDS];
+    struct cron_item items[CRON_TEXT_MAX / 2 + 2]; /* each but an implied second takes a character and a separator */
+    size_t item_count;
+    bool has_seconds;
+};
+
+enum err cron_syntax_parse(struct str text, struct cron_syntax *ret, struct error *e) must_use;
+
+/* The values of a span, bit n for value n; choice is what H picks by. Sunday may be 0 or 7. */
+uint64_t cron_item_set(const struct cron_item *item, uint64_t choice);
+
+/* Loop over a field: for (each_item(i, syntax, CRON_DAY)) */
+#define each_item(i, syntax, id)                                                                                       \
+    const struct cron_item *i = cron_items(syntax, id);                                                                \
+    i < cron_items(syntax, id) + (syntax)->fields[id].count;                                                           \
+    i++
+
+static inline const struct cron_item *cron_items(const struct cron_syntax *syntax, enum cron_field_id id)
+{
+    return &syntax->items[syntax->fields[id].first];
+}

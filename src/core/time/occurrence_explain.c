@@ -1,0 +1,52 @@
+/* A table of sentences, one a note: why a fire is not simply where its rule says. */
+#include "base/duration.h"
+#include "core/time/recurrence.h"
+
+static void add_time_of_day(struct buf *out, int64_t local)
+{
+    struct civil c = civil_of(local);
+    buf_printf(out, "%02d:%02d", c.hour, c.minute);
+    if (c.second)
+        buf_printf(out, ":%02d", c.second);
+}
+
+static void add_date(struct buf *out, int64_t local)
+{
+    struct date d = civil_of(local).date;
+    buf_printf(out, "%04d-%02d-%02d", d.year, d.month, d.day);
+}
+
+void occurrence_explain(const struct recurrence *r, const struct occurrence *o, struct buf *out)
+{
+    static const struct {
+        enum occurrence_note note;
+        const char *before; /* the nominal time or date stands between the two */
+        enum { TIME, DATE, SPREAD } what;
+        const char *after;
+    } rows[] = {
+        { NOTE_DAY_EXCLUDED, "skipped: ", DATE, " is excluded by the calendar" },
+        { NOTE_GAP_SKIPPED, "skipped: ", TIME, " does not exist that day, the clock is set forward over it" },
+        { NOTE_MOVED, "moved from ", DATE, ", which the calendar excludes" },
+        { NOTE_GAP_SHIFTED, "", TIME, " does not exist that day; fires when the clock has been set forward" },
+        { NOTE_FIRST_COPY, "", TIME, " comes twice that day; this is the first" },
+        { NOTE_SECOND_COPY, "", TIME, " comes twice that day; this is the second" },
+        { NOTE_SPREAD, "spread by ", SPREAD, "" },
+    };
+    const char *separator = "";
+    for (size_t i = 0; i < array_count(rows); i++) {
+        if (!(o->notes & rows[i].note))
+            continue;
+        buf_printf(out, "%s%s", separator, rows[i].before);
+        char spread[DURATION_TEXT];
+        switch (rows[i].what) {
+        case TIME: add_time_of_day(out, o->nominal_local); break;
+        case DATE: add_date(out, o->nominal_local); break;
+        case SPREAD:
+            duration_format(recurrence_spread(r), spread);
+            buf_text(out, spread);
+            break;
+        }
+        buf_text(out, rows[i].after);
+        separator = "; ";
+    }
+}

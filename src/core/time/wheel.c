@@ -1,0 +1,146 @@
+/* The ring covers [base, base + WHEEL_SLOTS). base only moves in wheel_expire, to now, when no slot before now holds
+ * anything; then what has come into reach is moved from the heap into the ring. An entry whose time is before base stands in
+ * base's slot: it is due at once. */
+#include "core/time/wheel.h"
+
+#include <assert.h>
+
+#include "base/mem.h"
+
+enum { WORDS = WHEEL_SLOTS / 64 };
+
+void wheel_init(struct wheel *w, int64_t now_ms)
+{
+    for (size_t i = 0; i < WHEEL_SLOTS; i++)
+        list_init(&w->slots[i]);
+    for (size_t i = 0; i < WORDS; i++)
+        w->used[i] = 0;
+    w->base_ms = now_ms;
+    w->count = 0;
+    heap_init(&w->later);
+}
+
+void wheel_release(struct wheel *w)
+{
+    heap_release(&w->later);
+}
+
+static size_t slot_of(int64_t ms)
+{
+    return (size_t)((uint64_t)ms % WHEEL_SLOTS);
+}
+
+static void into_slot(struct wheel *w, struct wheel_entry *e)
+{
+    size_t slot = slot_of(max_of(e->due_ms, w->base_ms));
+    list_push(&w->slots[slot], &e->link);
+    w->used[slot / 64] |= 1ull << slot % 64;
+}
+
+void wheel_add(struct wheel *w, struct wheel_entry *e, int64_t due_ms)
+{
+    e->due_ms = due_ms;
+    e->node.at = 0;
+    if (due_ms < w->base_ms + WHEEL_SLOTS)
+        into_slot(w, e);
+    else
+        heap_push(&w->later, &e->node, due_ms);
+    w->count++;
+}
+
+void wheel_remove(struct wheel *w, struct wheel_entry *e)
+{
+    assert(w->count > 0);
+    if (e->node.at) {
+        heap_remove(&w->later, &e->node);
+    } else {
+        struct list *next = e->link.next;
+        list_remove(&e->link);
+        if (list_empty(next)) { /* next is the slot's own head: that was the last in it */
+            size_t slot = (size_t)(next - w->slots);
+            w->used[slot / 64] &= ~(1ull << slot % 64);
+        }
+    }
+    w->count--;
+}
+
+/* The time of the first used slot at or after base; INT64_MAX when the ring is empty. Looks at a word of slots at a time,
+ * beginning and ending in the one that holds base. */
+static int64_t first_in_ring(const struct wheel *w)
+{
+    size_t begin = slot_of(w->base_ms);
+    for (size_t i = 0; i <= WORDS; i++) {
+        size_t word = (begin / 64 + i) % WORDS;
+        uint64_t bits = w->used[word];
+        if (i == 0)
+            bits &= ~0ull << begin % 64;
+        if (i == WORDS)
+            bits &= ~(~0ull << begin % 64);
+        if (bits) {
+            size_t slot = word * 64 + (size_t)__builtin_ctzll(bits);
+            return w->base_ms + (int64_t)((slot + WHEEL_SLOTS - begin) % WHEEL_SLOTS);
+        }
+    }
+    return INT64_MAX;
+}
+
+static void pull_into_reach(struct wheel *w)
+{
+    struct heap_node *n;
+    while ((n = heap_peek(&w->later)) && n->key < w->base_ms + WHEEL_SLOTS) {
+        heap_pop(&w->later);
+        into_slot(w, container_of(n, struct wheel_entry, node));
+    }
+}
+
+struct wheel_entry *wheel_expire(struct wheel *w, int64_t now_ms)
+{
+    int64_t first = first_in_ring(w);
+    if (first > now_ms && now_ms > w->base_ms) {
+        w->base_ms = now_ms;
+        pull_into_reach(w);
+        first = first_in_ring(w);
+    }
+    if (first > now_ms)
+        return NULL;
+    struct wheel_entry *e = container_of(w->slots[slot_of(first)].next, struct wheel_entry, link);
+    wheel_remove(w, e);
+    return e;
+}
+
+struct wheel_entry *wheel_take(struct wheel *w)
+{
+    if (w->count == 0)
+        return NULL;
+    int64_t first = first_in_ring(w);
+    struct wheel_entry *e = first == INT64_MAX ? container_of(heap_peek(&w->later), struct wheel_entry, node)
+                                               : container_of(w->slots[slot_of(first)].next, struct wheel_entry, link);
+    wheel_remove(w, e);
+    return e;
+}
+
+int64_t wheel_next(const struct wheel *w)
+{
+    struct heap_node *later = heap_peek(&w->later);
+    return min_of(first_in_ring(w), later ? later->key : INT64_MAX);
+}
+
+void wheel_rebase(struct wheel *w, int64_t now_ms)
+{
+    struct list all;
+    list_init(&all);
+    for (size_t i = 0; i < WHEEL_SLOTS; i++)
+        while (!list_empty(&w->slots[i]))
+            list_push(&all, list_pop(&w->slots[i]));
+    for (size_t i = 0; i < WORDS; i++)
+        w->used[i] = 0;
+    struct heap_node *n;
+    while ((n = heap_pop(&w->later)))
+        list_push(&all, &container_of(n, struct wheel_entry, node)->link);
+    w->base_ms = now_ms;
+    w->count = 0;
+    while (!list_empty(&all)) {
+        struct wheel_entry *e = container_of(list_pop(&all), struct wheel_entry, link);
+        wheel_add(w, e, e->due_ms);
+    }
+}

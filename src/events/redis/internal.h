@@ -1,0 +1,65 @@
+#pragma once
+/* events/redis/internal.h - what the files of the events on Redis share. */
+#include "base/json/jsonw.h"
+#include "base/map.h"
+#include "broker/redis/internal.h"
+
+enum { STREAMS = 16 };
+
+/* As Redis numbers entries: a time in milliseconds, and a number within it. */
+struct stream_id {
+    uint64_t ms, number;
+};
+
+struct place {
+    uint64_t stream;
+    struct stream_id id;
+};
+
+/* Handed out, and not acknowledged. */
+struct polled {
+    uint64_t sequence;
+    struct place place;
+    bool again; /* it was, before a reset: it may be handed out once more */
+};
+
+struct stream {
+    bool owned, closing; /* closing: another is to have it once all that was handed out is acknowledged */
+    struct stream_id read;
+    size_t out; /* handed out */
+};
+
+struct events_redis {
+    struct events base;
+    struct redis_conn conn;
+    struct buf message;
+    char me[UUID_TEXT + 1];
+    char run[REDIS_RUN_MAX]; /* of the server that the streams were read from */
+    uint64_t connected;      /* conn.connected of that time */
+    struct stream streams[STREAMS];
+    size_t owned, first; /* first: of them, to begin with next time */
+    struct map by_sequence, by_place;
+    uint64_t last;                  /* sequence given */
+    int64_t own_at_ms, again_at_ms; /* when to prolong; when to read from the start */
+};
+
+static inline struct events_redis *events_redis_of(struct events *ev)
+{
+    return container_of(ev, struct events_redis, base);
+}
+
+static inline bool stream_id_less(struct stream_id a, struct stream_id b)
+{
+    return a.ms < b.ms || (a.ms == b.ms && a.number < b.number);
+}
+
+bool read_stream_id(struct str text, struct stream_id *ret); /* 1770710400000-0 */
+void word_stream(struct redis_conn *c, size_t stream);
+enum err answers(struct redis_conn *c, size_t n, struct error *e) must_use;
+void forget_polled(struct events_redis *ev);
+
+enum err events_redis_poll(struct events *base, size_t max, int64_t wait_ms, struct arena *a, struct event_list *ret,
+                           struct error *e) must_use;
+enum err events_redis_ack(struct events *base, const uint64_t *sequences, size_t n, struct error *e) must_use;
+enum err events_redis_reset(struct events *base, struct error *e) must_use;
+void events_redis_leave(struct events_redis *ev);

@@ -1,0 +1,438 @@
+/* Events on Redis, as an updater uses them: which streams it has, reading them, acknowledging. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "events/redis/internal.h"
+#include "port/event_message.h"
+
+enum { OWN_MS = 10000, OWN_AGAIN_MS = 1000, READ_AGAIN_MS = 5000, ACK_CALL = 1000 };
+
+/* ---- what was handed out ---- */
+
+bool read_stream_id(struct str text, struct stream_id *ret)
+{
+    struct str ms;
+    int64_t a, b;
+    if (!str_cut(&text, '-', &ms) || !str_to_i64(ms, 0, INT64_MAX, &a) || !str_to_i64(text, 0, INT64_MAX, &b))
+        return false;
+    *ret = (struct stream_id){ (uint64_t)a, (uint64_t)b };
+    return true;
+}
+
+static struct str bytes_of_place(const struct place *p)
+{
+    _Static_assert(sizeof *p == 24, "no gap in what is hashed");
+    return (struct str){ (const char *)p, sizeof *p };
+}
+
+static struct str bytes_of_sequence(const uint64_t *sequence)
+{
+    return (struct str){ (const char *)sequence, sizeof *sequence };
+}
+
+static void remove_polled(struct events_redis *ev, struct polled *p)
+{
+    map_remove(&ev->by_sequence, bytes_of_sequence(&p->sequence));
+    map_remove(&ev->by_place, bytes_of_place(&p->place));
+    ev->streams[p->place.stream].out--;
+    free(p);
+}
+
+static void add_polled(struct events_redis *ev, const struct place *place)
+{
+    struct polled *p = xnew(*p);
+    *p = (struct polled){ ++ev->last, *place, false };
+    map_put(&ev->by_sequence, bytes_of_sequence(&p->sequence), p);
+    map_put(&ev->by_place, bytes_of_place(&p->place), p);
+    ev->streams[place->stream].out++;
+}
+
+void forget_polled(struct events_redis *ev)
+{
+    map_each (&ev->by_sequence, slot)
+        free(slot->value);
+    map_release(&ev->by_sequence);
+    map_release(&ev->by_place);
+    map_init(&ev->by_sequence, HASH_STABLE);
+    map_init(&ev->by_place, HASH_STABLE);
+    for (size_t i = 0; i < STREAMS; i++)
+        ev->streams[i].out = 0;
+}
+
+static void forget_stream(struct events_redis *ev, size_t stream)
+{
+    size_t n = 0, out = ev->streams[stream].out;
+    struct polled **v = xcalloc(out + 1, sizeof *v);
+    map_each (&ev->by_sequence, slot)
+        if (((struct polled *)slot->value)->place.stream == stream && n < out)
+            v[n++] = slot->value;
+    for (size_t i = 0; i < n; i++)
+        remove_polled(ev, v[i]);
+    free(v);
+}
+
+/* ---- which streams it has ---- */
+
+static void own_begin(struct events_redis *ev, const char *verb)
+{
+    redis_begin(&ev->conn);
+    redis_text(&ev->conn, verb);
+    redis_text(&ev->conn, ev->me);
+}
+
+static enum err leave_streams(struct events_redis *ev, const size_t *v, size_t n, struct error *e)
+{
+    cleanup_with(redis_reply_free) redisReply *reply = NULL;
+    own_begin(ev, "leave");
+    for (size_t i = 0; i < n; i++)
+        redis_i64(&ev->conn, (int64_t)v[i]);
+    return redis_run(&ev->conn, ":e", &reply, e);
+}
+
+/* One that is new to it is read from its start; what was handed out of one that it has lost is another's by now. */
+static void set_owned(struct events_redis *ev, const bool has[STREAMS])
+{
+    ev->owned = 0;
+    for (size_t i = 0; i < STREAMS; i++) {
+        struct stream *s = &ev->streams[i];
+        if (!has[i] && s->owned)
+            forget_stream(ev, i);
+        if (has[i] != s->owned)
+            *s = (struct stream){ .owned = has[i], .out = s->out };
+        ev->owned += has[i];
+    }
+}
+
+/* What is beyond its share goes to others: at once, or when what was handed out of it is acknowledged. */
+static enum err share_out(struct events_redis *ev, size_t share, struct error *e)
+{
+    size_t leaving[STREAMS], n = 0, keep = 0;
+    for (size_t i = 0; i < STREAMS; i++) {
+        struct stream *s = &ev->streams[i];
+        if (!s->owned || keep++ < share) {
+            s->closing = false;
+            continue;
+        }
+        s->closing = s->out > 0;
+        if (!s->closing)
+            leaving[n++] = i;
+    }
+    if (n == 0)
+        return ERR_OK;
+    if (leave_streams(ev, leaving, n, e))
+        return e->code;
+    for (size_t i = 0; i < n; i++)
+        ev->streams[leaving[i]] = (struct stream){ 0 };
+    ev->owned -= n;
+    return ERR_OK;
+}
+
+static enum err own(struct events_redis *ev, struct error *e)
+{
+    cleanup_with(redis_reply_free) redisReply *reply = NULL;
+    bool has[STREAMS] = { 0 };
+    int64_t share, number;
+    own_begin(ev, "own");
+    redis_i64(&ev->conn, OWN_MS);
+    redis_i64(&ev->conn, STREAMS);
+    if (redis_run(&ev->conn, ":e", &reply, e))
+        return e->code;
+    if (reply_count(reply) != 2 || !reply_i64(reply->element[0], &share) || share < 1)
+        return redis_strange(e, "own");
+    for (size_t i = 0; i < reply_count(reply->element[1]); i++) {
+        if (!reply_i64(reply->element[1]->element[i], &number) || number < 0 || number >= STREAMS)
+            return redis_strange(e, "own");
+        has[number] = true;
+    }
+    set_owned(ev, has);
+    ev->own_at_ms = clock_steady_ms(ev->conn.clock) + OWN_AGAIN_MS;
+    return share_out(ev, (size_t)share, e);
+}
+
+static void read_from_start(struct events_redis *ev)
+{
+    for (size_t i = 0; i < STREAMS; i++)
+        ev->streams[i].read = (struct stream_id){ 0 };
+    ev->again_at_ms = clock_steady_ms(ev->conn.clock) + READ_AGAIN_MS;
+}
+
+/* Another server, or the same one started again, may number anew: what was handed out comes again. */
+static enum err be_current(struct events_redis *ev, struct error *e)
+{
+    if (redis_ready(&ev->conn, e))
+        return e->code;
+    int64_t now_ms = clock_steady_ms(ev->conn.clock);
+    if (strcmp(ev->run, ev->conn.run) != 0) {
+        forget_polled(ev);
+        memcpy(ev->run, ev->conn.run, sizeof ev->run);
+    }
+    if (ev->connected != ev->conn.connected) {
+        ev->connected = ev->conn.connected;
+        ev->own_at_ms = now_ms;
+        read_from_start(ev);
+    }
+    if (now_ms >= ev->again_at_ms)
+        read_from_start(ev);
+    return now_ms >= ev->own_at_ms ? own(ev, e) : ERR_OK;
+}
+
+void events_redis_leave(struct events_redis *ev)
+{
+    size_t mine[STREAMS], n = 0;
+    struct error ignored;
+    for (size_t i = 0; i < STREAMS; i++)
+        if (ev->streams[i].owned)
+            mine[n++] = i;
+    if (!ev->conn.redis || ev->conn.asked || !ev->run[0])
+        return; /* its time runs out by itself */
+    if (n == 0 || leave_streams(ev, mine, n, &ignored) == ERR_OK)
+        (void)!leave_streams(ev, NULL, 0, &ignored);
+}
+
+/* ---- reading ---- */
+
+struct reading {
+    struct arena *arena;
+    struct event_list found;
+    size_t max, cap;
+    bool full; /* the arena, or as many as were asked for */
+    struct place unreadable[64];
+    size_t unreadable_count;
+    struct error why; /* the arena is full */
+};
+
+static bool is_read(const struct stream *s)
+{
+    return s->owned && !s->closing;
+}
+
+/* XREAD COUNT n [BLOCK ms] STREAMS … ids …; false: there is none to read. */
+static bool write_read(struct events_redis *ev, size_t max, int64_t block_ms)
+{
+    size_t v[STREAMS], n = 0;
+    for (size_t i = 0; i < STREAMS; i++)
+        if (is_read(&ev->streams[(ev->first + i) % STREAMS]))
+            v[n++] = (ev->first + i) % STREAMS;
+    if (n == 0)
+        return false;
+    ev->first = (v[0] + 1) % STREAMS;
+    redis_begin(&ev->conn);
+    redis_text(&ev->conn, "XREAD");
+    redis_text(&ev->conn, "COUNT");
+    redis_i64(&ev->conn, (int64_t)((max + n - 1) / n));
+    if (block_ms > 0) {
+        redis_text(&ev->conn, "BLOCK");
+        redis_i64(&ev->conn, block_ms);
+    }
+    redis_text(&ev->conn, "STREAMS");
+    for (size_t i = 0; i < n; i++)
+        word_stream(&ev->conn, v[i]);
+    for (size_t i = 0; i < n; i++) {
+        char id[48];
+        const struct stream_id *read = &ev->streams[v[i]].read;
+        snprintf(id, sizeof id, "%llu-%llu", (unsigned long long)read->ms, (unsigned long long)read->number);
+        redis_text(&ev->conn, id);
+    }
+    redis_end(&ev->conn);
+    return true;
+}
+
+/* Whether it is to be handed out. */
+static bool is_wanted(const struct events_redis *ev, const struct place *place)
+{
+    const struct polled *p = map_get(&ev->by_place, bytes_of_place(place));
+    return !p || p->again;
+}
+
+static uint64_t hand_out(struct events_redis *ev, const struct place *place)
+{
+    struct polled *p = map_get(&ev->by_place, bytes_of_place(place));
+    if (!p) {
+        add_polled(ev, place);
+        return ev->last;
+    }
+    p->again = false;
+    return p->sequence;
+}
+
+static enum err read_one(struct events_redis *ev, struct reading *r, const struct place *place, struct str text)
+{
+    if (r->found.n == r->max)
+        return ERR_LIMIT;
+    if (!r->found.v) {
+        r->found.v = arena_alloc(r->arena, r->max * sizeof *r->found.v);
+        if (!r->found.v)
+            return error_set(&r->why, ERR_LIMIT, "the events are more than the memory set aside for them");
+    }
+    struct arena_mark before = arena_mark(r->arena);
+    struct event event;
+    enum err rc = event_read(r->arena, text, &event, &r->why);
+    if (rc == ERR_OK) {
+        event.sequence = hand_out(ev, place);
+        r->found.v[r->found.n++] = event;
+        return ERR_OK;
+    }
+    arena_rewind(r->arena, before);
+    return rc;
+}
+
+/* An entry is its number and its fields: e, the event. */
+static struct str entry_text(const redisReply *entry)
+{
+    if (reply_count(entry) != 2 || reply_count(entry->element[1]) != 2 ||
+        !str_eq(reply_str(entry->element[1]->element[0]), S("e")))
+        return S("");
+    return reply_str(entry->element[1]->element[1]);
+}
+
+/* Passed over for good: nobody who comes later could read it. */
+static bool pass_over(struct reading *r, const struct place *place)
+{
+    if (r->unreadable_count == array_count(r->unreadable))
+        return false;
+    log_warn("event_unreadable", kv_u64("stream", place->stream), kv_u64("id_ms", place->id.ms), kv_err(&r->why));
+    r->unreadable[r->unreadable_count++] = *place;
+    return true;
+}
+
+static void read_stream(struct events_redis *ev, struct reading *r, size_t stream, const redisReply *entries)
+{
+    struct place place = { .stream = stream };
+    for (size_t i = 0; i < reply_count(entries) && !r->full; i++) {
+        const redisReply *entry = entries->element[i];
+        if (reply_count(entry) == 0 || !read_stream_id(reply_str(entry->element[0]), &place.id))
+            return;
+        if (is_wanted(ev, &place)) {
+            enum err rc = read_one(ev, r, &place, entry_text(entry));
+            r->full = rc == ERR_LIMIT || (rc && !pass_over(r, &place));
+            if (r->full)
+                return;
+        }
+        ev->streams[stream].read = place.id;
+    }
+}
+
+/* The number behind the last colon of a stream's key. */
+static bool read_key(struct str key, size_t *ret)
+{
+    size_t from = key.n;
+    int64_t number;
+    while (from > 0 && key.p[from - 1] != ':')
+        from--;
+    if (!str_to_i64(str_sub(key, from, key.n), 0, STREAMS - 1, &number))
+        return false;
+    *ret = (size_t)number;
+    return true;
+}
+
+static void delete_entry(struct events_redis *ev, const struct place *place)
+{
+    char id[48];
+    redis_begin(&ev->conn);
+    redis_text(&ev->conn, "XDEL");
+    word_stream(&ev->conn, place->stream);
+    snprintf(id, sizeof id, "%llu-%llu", (unsigned long long)place->id.ms, (unsigned long long)place->id.number);
+    redis_text(&ev->conn, id);
+    redis_end(&ev->conn);
+}
+
+static void delete_unreadable(struct events_redis *ev, struct reading *r)
+{
+    struct error ignored; /* they are met again */
+    for (size_t i = 0; i < r->unreadable_count; i++)
+        delete_entry(ev, &r->unreadable[i]);
+    (void)!answers(&ev->conn, r->unreadable_count, &ignored);
+    r->unreadable_count = 0;
+}
+
+/* One XREAD. *ret_entries: how many there were, wanted or not. */
+static enum err read_once(struct events_redis *ev, struct reading *r, int64_t block_ms, size_t *ret_entries,
+                          struct error *e)
+{
+    cleanup_with(redis_reply_free) redisReply *reply = NULL;
+    *ret_entries = 0;
+    if (redis_answer(&ev->conn, block_ms, &reply, e))
+        return e->code;
+    for (size_t i = 0; i < reply_count(reply); i++) {
+        const redisReply *one = reply->element[i];
+        size_t stream;
+        if (reply_count(one) != 2 || !read_key(reply_str(one->element[0]), &stream))
+            return redis_strange(e, "XREAD");
+        *ret_entries += reply_count(one->element[1]);
+        read_stream(ev, r, stream, one->element[1]);
+    }
+    delete_unreadable(ev, r);
+    return ERR_OK;
+}
+
+static void wait_a_moment(int64_t ms)
+{
+    nanosleep(&(struct timespec){ ms / 1000, ms % 1000 * 1000000 }, NULL);
+}
+
+enum err events_redis_poll(struct events *base, size_t max, int64_t wait_ms, struct arena *a, struct event_list *ret,
+                           struct error *e)
+{
+    struct events_redis *ev = events_redis_of(base);
+    struct reading r = { .arena = a, .max = max };
+    struct clock *clock = ev->conn.clock;
+    int64_t end_ms = clock_steady_ms(clock) + wait_ms;
+    for (;;) {
+        if (be_current(ev, e))
+            return e->code;
+        int64_t left = max_of(end_ms - clock_steady_ms(clock), (int64_t)0);
+        int64_t block_ms = min_of(left, max_of(ev->own_at_ms - clock_steady_ms(clock), (int64_t)1));
+        size_t entries = 0;
+        if (write_read(ev, max, block_ms)) {
+            if (read_once(ev, &r, block_ms, &entries, e))
+                return e->code;
+        } else if (left) {
+            wait_a_moment(block_ms); /* all streams are others' */
+        }
+        if (r.found.n || r.full || (entries == 0 && left == 0))
+            break;
+    }
+    if (r.found.n == 0 && r.full && r.why.code == ERR_LIMIT)
+        return *e = r.why, e->code;
+    *ret = r.found;
+    return ERR_OK;
+}
+
+/* ---- acknowledging ---- */
+
+enum err events_redis_ack(struct events *base, const uint64_t *sequences, size_t n, struct error *e)
+{
+    struct events_redis *ev = events_redis_of(base);
+    if (redis_ready(&ev->conn, e))
+        return e->code;
+    for (size_t done = 0; done < n;) {
+        size_t from = done, asked = 0;
+        for (; done < n && asked < ACK_CALL; done++) {
+            const struct polled *p = map_get(&ev->by_sequence, bytes_of_sequence(&sequences[done]));
+            if (!p)
+                continue;
+            delete_entry(ev, &p->place);
+            asked++;
+        }
+        if (answers(&ev->conn, asked, e))
+            return e->code;
+        for (size_t i = from; i < done; i++) {
+            struct polled *p = map_get(&ev->by_sequence, bytes_of_sequence(&sequences[i]));
+            if (p)
+                remove_polled(ev, p);
+        }
+    }
+    return ERR_OK;
+}
+
+enum err events_redis_reset(struct events *base, struct error *e)
+{
+    (void)e;
+    struct events_redis *ev = events_redis_of(base);
+    map_each (&ev->by_sequence, slot)
+        ((struct polled *)slot->value)->again = true;
+    read_from_start(ev);
+    return ERR_OK;
+}

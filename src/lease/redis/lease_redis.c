@@ -1,0 +1,73 @@
+/* A lease on Redis: a key with the holder's id in it, and a time to live. Its clock is the server's. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "broker/redis/internal.h"
+
+enum { NAME_MAX_BYTES = 64 };
+
+struct lease_redis {
+    struct lease base;
+    struct redis_conn conn;
+};
+
+static struct lease_redis *self(struct lease *l)
+{
+    return container_of(l, struct lease_redis, base);
+}
+
+/* A verb, by a holder, on a name. */
+static enum err ask(struct lease_redis *l, const char *verb, struct str name, struct uuid holder, int64_t ttl_ms,
+                    bool *ret_done, struct error *e)
+{
+    cleanup_with(redis_reply_free) redisReply *reply = NULL;
+    char who[UUID_TEXT + 1], key[NAME_MAX_BYTES + 16];
+    int64_t done;
+    if (name.n > NAME_MAX_BYTES)
+        return error_set(e, ERR_INVALID, "a lease's name is longer than %d bytes", NAME_MAX_BYTES);
+    if (redis_ready(&l->conn, e))
+        return e->code;
+    snprintf(key, sizeof key, ":lease:" STR_FMT, STR_ARG(name));
+    uuid_format(holder, who);
+    redis_begin(&l->conn);
+    redis_text(&l->conn, verb);
+    redis_text(&l->conn, who);
+    redis_i64(&l->conn, ttl_ms);
+    if (redis_run(&l->conn, key, &reply, e))
+        return e->code;
+    if (!reply_i64(reply, &done))
+        return redis_strange(e, verb);
+    *ret_done = done == 1;
+    return ERR_OK;
+}
+
+static enum err take_name(struct lease *base, struct str name, struct uuid holder, int64_t ttl_ms, bool *ret_held,
+                          struct error *e)
+{
+    return ask(self(base), "take", name, holder, ttl_ms, ret_held, e);
+}
+
+static enum err let_go(struct lease *base, struct str name, struct uuid holder, struct error *e)
+{
+    bool was;
+    return ask(self(base), "let_go", name, holder, 0, &was, e);
+}
+
+static void free_lease(struct lease *base)
+{
+    redis_conn_release(&self(base)->conn);
+    free(self(base));
+}
+
+enum err lease_redis_open(const struct redis_setup *setup, struct lease **ret, struct error *e)
+{
+    static const struct lease_ops ops = { take_name, let_go, free_lease };
+    struct lease_redis *l = xnew(*l);
+    l->base.ops = &ops;
+    if (redis_conn_init(&l->conn, setup, redis_script_text("lease_redis.lua"), e)) {
+        free(l);
+        return e->code;
+    }
+    *ret = &l->base;
+    return ERR_OK;
+}

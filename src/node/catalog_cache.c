@@ -1,0 +1,490 @@
+/* One lock over maps: many read, few write, and nobody holds it for longer than a look and a copy; a calendar is handed out by
+ * reference, because it may have thousands of dates. An entry is parsed before the lock is taken: one that can not be read changes
+ * nothing. The lock and the maps are behind a pointer, so that who only reads has a const book. */
+#include "node/catalog_cache.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/map.h"
+#include "base/sentence.h"
+#include "core/time/calendar_json.h"
+#include "port/crypto.h"
+
+enum {
+    DEFAULT_NUMBER = 1, /* the tenant `default` */
+    ITEM_ARENA_MAX = 16 << 20,
+    KEY_MAX = 1 + sizeof(int32_t) + CATALOG_NAME_MAX,
+    NAMES_TOLD = 8,
+};
+
+/* One entry, parsed; its texts are in its arena. */
+struct book_item {
+    enum catalog_kind kind;
+    int32_t tenant;
+    struct str key, name;
+    int64_t version, created_ms;
+    struct arena arena;
+    struct queue_rules queue;
+    struct tenant_rules rules;
+    struct calendar calendar;
+    atomic_int users; /* of a calendar: the book, and who was given it */
+};
+
+struct pages {
+    pthread_rwlock_t lock;
+    struct map items;   /* kind, tenant and name → struct book_item */
+    struct map numbers; /* a tenant's number → its item, which `items` owns */
+};
+
+struct book {
+    struct pages *pages;
+    _Atomic uint64_t generation;
+};
+
+/* ---- keys ---- */
+
+static struct str key_of(int32_t tenant, enum catalog_kind kind, struct str name, char out[KEY_MAX])
+{
+    assert(name.n <= CATALOG_NAME_MAX);
+    out[0] = (char)kind;
+    memcpy(out + 1, &tenant, sizeof tenant);
+    if (name.n)
+        memcpy(out + 1 + sizeof tenant, name.p, name.n);
+    return (struct str){ out, 1 + sizeof tenant + name.n };
+}
+
+static struct str number_key(const int32_t *number)
+{
+    return (struct str){ (const char *)number, sizeof *number };
+}
+
+static struct book_item *find(const struct pages *p, int32_t tenant, enum catalog_kind kind, struct str name)
+{
+    char key[KEY_MAX];
+    return name.n <= CATALOG_NAME_MAX ? map_get(&p->items, key_of(tenant, kind, name, key)) : NULL;
+}
+
+/* ---- items ---- */
+
+static void item_unref(struct book_item *item)
+{
+    if (!item || atomic_fetch_sub(&item->users, 1) > 1)
+        return;
+    arena_release(&item->arena);
+    free(item);
+}
+
+static void item_unrefp(struct book_item **item)
+{
+    item_unref(*item);
+}
+
+static enum err read_tenant(struct book_item *item, struct str doc, struct error *e)
+{
+    if (tenant_rules_read(doc, &item->arena, &item->rules, e))
+        return e->code;
+    bool is_default = str_eq(item->name, S("default"));
+    if (!str_eq(item->rules.name, item->name) || is_default != (item->rules.number == DEFAULT_NUMBER))
+        return error_set(e, ERR_CORRUPT, "its name or number is another's");
+    return ERR_OK;
+}
+
+/* Of its texts nobody here makes use: they go when it is read. */
+static enum err read_calendar(struct book_item *item, struct str text, struct error *e)
+{
+    cleanup_with(arena_release) struct arena scratch;
+    arena_init(&scratch, ITEM_ARENA_MAX);
+    struct calendar_doc doc;
+    enum err rc = calendar_doc_read(text, &scratch, &doc, e);
+    if (rc == ERR_OK && !calendar_of_doc(&doc, item->name.p, &item->arena, &item->calendar))
+        return error_set(e, ERR_LIMIT, "is too large");
+    return rc;
+}
+
+static enum err read_doc(struct book_item *item, struct str doc, struct error *e)
+{
+    switch (item->kind) {
+    case CATALOG_QUEUE: return queue_rules_read(doc, &item->arena, &item->queue, e);
+    case CATALOG_TENANT: return read_tenant(item, doc, e);
+    case CATALOG_CALENDAR: return read_calendar(item, doc, e);
+    default: break;
+    }
+    assert(false);
+    return ERR_CORRUPT;
+}
+
+static enum err item_new(const struct catalog_entry *entry, struct book_item **ret, struct error *e)
+{
+    cleanup_with(item_unrefp) struct book_item *item = xnew(*item);
+    char key[KEY_MAX];
+    atomic_init(&item->users, 1);
+    item->kind = entry->kind;
+    item->tenant = entry->tenant;
+    item->version = entry->version;
+    item->created_ms = entry->created_ms;
+    arena_init(&item->arena, ITEM_ARENA_MAX);
+    if (!arena_str(&item->arena, key_of(entry->tenant, entry->kind, entry->name, key), &item->key))
+        return error_set(e, ERR_LIMIT, "is too large");
+    item->name = str_sub(item->key, item->key.n - entry->name.n, item->key.n);
+    struct error why = { 0 };
+    if (read_doc(item, entry->doc, &why)) {
+        error_wrap(&why, "entry '" STR_FMT "'", STR_ARG(entry->name));
+        if (e)
+            *e = why;
+        return why.code;
+    }
+    *ret = take(item);
+    return ERR_OK;
+}
+
+/* ---- life ---- */
+
+struct book *book_new(void)
+{
+    struct book *b = xnew(*b);
+    b->pages = xnew(*b->pages);
+    struct hash_key key;
+    crypto_random(&key, sizeof key);
+    map_init(&b->pages->items, key);
+    map_init(&b->pages->numbers, key);
+    pthread_rwlock_init(&b->pages->lock, NULL);
+    return b;
+}
+
+void book_free(struct book *b)
+{
+    if (!b)
+        return;
+    map_each (&b->pages->items, slot)
+        item_unref(slot->value);
+    map_release(&b->pages->items);
+    map_release(&b->pages->numbers);
+    pthread_rwlock_destroy(&b->pages->lock);
+    free(b->pages);
+    free(b);
+}
+
+uint64_t book_generation(const struct book *b)
+{
+    return atomic_load(&b->generation);
+}
+
+/* ---- changes ---- */
+
+static bool is_kept(enum catalog_kind kind)
+{
+    return kind == CATALOG_QUEUE || kind == CATALOG_TENANT || kind == CATALOG_CALENDAR;
+}
+
+/* Gives back what stood there; the caller drops it when the lock is off. */
+static struct book_item *take_out(struct pages *p, struct str key)
+{
+    struct book_item *old = map_remove(&p->items, key);
+    if (old && old->kind == CATALOG_TENANT)
+        map_remove(&p->numbers, number_key(&old->rules.number));
+    return old;
+}
+
+/* Of an entry that was removed and made again the versions tell nothing. */
+static bool is_outdated(const struct pages *p, const struct book_item *item)
+{
+    const struct book_item *known = map_get(&p->items, item->key);
+    return known && known->created_ms == item->created_ms && known->version > item->version;
+}
+
+static enum err put_in(struct pages *p, struct book_item *item, struct book_item **ret_old, struct error *e)
+{
+    if (item->kind == CATALOG_TENANT) {
+        const struct book_item *other = map_get(&p->numbers, number_key(&item->rules.number));
+        if (other && !str_eq(other->name, item->name))
+            return error_set(e, ERR_CORRUPT, "entry '" STR_FMT "': its number is that of '" STR_FMT "'",
+                             STR_ARG(item->name), STR_ARG(other->name));
+    }
+    *ret_old = take_out(p, item->key);
+    map_put(&p->items, item->key, item);
+    if (item->kind == CATALOG_TENANT)
+        map_put(&p->numbers, number_key(&item->rules.number), item);
+    return ERR_OK;
+}
+
+enum err book_read(const struct catalog_entry *entry, struct book_item **ret, struct error *e)
+{
+    *ret = NULL;
+    return is_kept(entry->kind) ? item_new(entry, ret, e) : ERR_OK;
+}
+
+void book_item_free(struct book_item *item)
+{
+    item_unref(item);
+}
+
+enum err book_keep(struct book *b, struct book_item *item, struct error *e)
+{
+    struct book_item *old = NULL;
+    if (!item)
+        return ERR_OK;
+    pthread_rwlock_wrlock(&b->pages->lock);
+    bool outdated = is_outdated(b->pages, item);
+    enum err rc = outdated ? ERR_OK : put_in(b->pages, item, &old, e);
+    if (rc == ERR_OK && !outdated)
+        atomic_fetch_add(&b->generation, 1);
+    pthread_rwlock_unlock(&b->pages->lock);
+    item_unref(rc || outdated ? item : old);
+    return rc;
+}
+
+enum err book_put(struct book *b, const struct catalog_entry *entry, struct error *e)
+{
+    struct book_item *item;
+    enum err rc = book_read(entry, &item, e);
+    return rc ? rc : book_keep(b, item, e);
+}
+
+void book_remove(struct book *b, int32_t tenant, enum catalog_kind kind, struct str name)
+{
+    char key[KEY_MAX];
+    if (!is_kept(kind) || name.n > CATALOG_NAME_MAX)
+        return;
+    pthread_rwlock_wrlock(&b->pages->lock);
+    struct book_item *old = take_out(b->pages, key_of(tenant, kind, name, key));
+    if (old)
+        atomic_fetch_add(&b->generation, 1);
+    pthread_rwlock_unlock(&b->pages->lock);
+    item_unref(old);
+}
+
+/* ---- what other nodes change ---- */
+
+/* What became of a page: parsed before the lock is taken, dropped when it is off. */
+struct follow {
+    struct book_item **in;  /* one an entry of the page; NULL: it is as it was, or can not be read */
+    struct book_item **out; /* what stood there, or is not there any more */
+    size_t out_count;
+};
+
+static bool is_known(struct pages *p, const struct catalog_entry *x)
+{
+    pthread_rwlock_rdlock(&p->lock);
+    const struct book_item *item = find(p, x->tenant, x->kind, x->name);
+    bool same = item && item->version == x->version && item->created_ms == x->created_ms;
+    pthread_rwlock_unlock(&p->lock);
+    return same;
+}
+
+static int compare_places(int32_t tenant, struct str name, int32_t other_tenant, struct str other)
+{
+    return tenant != other_tenant ? (tenant < other_tenant ? -1 : 1) : str_cmp(name, other);
+}
+
+/* Whether the page speaks of this place and has nothing there. */
+static bool is_gone(const struct book_page *p, const struct book_item *item)
+{
+    const struct catalog_entries *all = &p->page->entries;
+    if (item->kind != p->kind ||
+        (p->after.n && compare_places(item->tenant, item->name, p->after_tenant, p->after) <= 0))
+        return false;
+    size_t low = 0, high = all->n;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        int order = compare_places(item->tenant, item->name, all->v[mid].tenant, all->v[mid].name);
+        if (order == 0)
+            return false;
+        if (order < 0)
+            high = mid;
+        else
+            low = mid + 1;
+    }
+    return low < all->n || !p->page->more;
+}
+
+static void take_out_gone(struct pages *p, const struct book_page *page, struct follow *f)
+{
+    size_t first = f->out_count;
+    map_each (&p->items, slot)
+        if (is_gone(page, slot->value))
+            f->out[f->out_count++] = slot->value;
+    for (size_t i = first; i < f->out_count; i++)
+        take_out(p, f->out[i]->key);
+}
+
+static void put_page_in(struct pages *p, const struct book_page *page, struct follow *f,
+                        void (*unreadable)(const struct catalog_entry *, const struct error *))
+{
+    struct error e;
+    take_out_gone(p, page, f);
+    for (size_t i = 0; i < page->page->entries.n; i++) {
+        struct book_item *old = NULL;
+        if (f->in[i] && put_in(p, f->in[i], &old, &e) == ERR_OK)
+            f->in[i] = NULL;
+        else if (f->in[i])
+            unreadable(&page->page->entries.v[i], &e);
+        if (old)
+            f->out[f->out_count++] = old;
+    }
+}
+
+static void parse_changed(struct pages *p, const struct book_page *page, struct follow *f,
+                          void (*unreadable)(const struct catalog_entry *, const struct error *))
+{
+    struct error e;
+    for (size_t i = 0; i < page->page->entries.n; i++)
+        if (!is_known(p, &page->page->entries.v[i]) && item_new(&page->page->entries.v[i], &f->in[i], &e))
+            unreadable(&page->page->entries.v[i], &e);
+}
+
+bool book_follow(struct book *b, const struct book_page *p, uint64_t generation,
+                 void (*unreadable)(const struct catalog_entry *entry, const struct error *e))
+{
+    assert(is_kept(p->kind));
+    size_t n = p->page->entries.n;
+    struct follow f = { .in = xcalloc(n + 1, sizeof(struct book_item *)) };
+    parse_changed(b->pages, p, &f, unreadable);
+    pthread_rwlock_wrlock(&b->pages->lock);
+    bool current = atomic_load(&b->generation) == generation;
+    f.out = xcalloc(b->pages->items.n + n + 1, sizeof(struct book_item *));
+    if (current) {
+        bool changes = false;
+        for (size_t i = 0; i < n; i++)
+            changes = changes || f.in[i];
+        put_page_in(b->pages, p, &f, unreadable);
+        if (changes || f.out_count)
+            atomic_fetch_add(&b->generation, 1);
+    }
+    pthread_rwlock_unlock(&b->pages->lock);
+    for (size_t i = 0; i < n; i++)
+        item_unref(f.in[i]);
+    for (size_t i = 0; i < f.out_count; i++)
+        item_unref(f.out[i]);
+    free(f.in);
+    free(f.out);
+    return current;
+}
+
+/* ---- queues and tenants ---- */
+
+/* The text as a copy in the arena; without one, or when it is full, none. */
+static struct str copy_text(struct str text, struct arena *a)
+{
+    struct str copy = { 0 };
+    return a && arena_str(a, text, &copy) ? copy : (struct str){ 0 };
+}
+
+struct queue_rules book_queue(const struct book *b, int32_t tenant, struct str queue, struct arena *a)
+{
+    struct queue_rules rules = QUEUE_RULES_DEFAULT;
+    pthread_rwlock_rdlock(&b->pages->lock);
+    const struct book_item *item = find(b->pages, tenant, CATALOG_QUEUE, queue);
+    if (item) {
+        rules = item->queue;
+        rules.paused_by = copy_text(rules.paused_by, a);
+        rules.paused_reason = copy_text(rules.paused_reason, a);
+    }
+    pthread_rwlock_unlock(&b->pages->lock);
+    return rules;
+}
+
+static bool tell_tenant(const struct book_item *item, bool is_default, struct arena *a, struct tenant_rules *ret)
+{
+    if (!item && !is_default)
+        return false;
+    struct tenant_rules rules = item ? item->rules : (struct tenant_rules){ DEFAULT_NUMBER, S("default") };
+    rules.name = copy_text(rules.name, a);
+    *ret = rules;
+    return true;
+}
+
+bool book_tenant(const struct book *b, int32_t number, struct arena *a, struct tenant_rules *ret)
+{
+    pthread_rwlock_rdlock(&b->pages->lock);
+    const struct book_item *item = map_get(&b->pages->numbers, number_key(&number));
+    bool known = tell_tenant(item, number == DEFAULT_NUMBER, a, ret);
+    pthread_rwlock_unlock(&b->pages->lock);
+    return known;
+}
+
+bool book_tenant_named(const struct book *b, struct str name, struct arena *a, struct tenant_rules *ret)
+{
+    pthread_rwlock_rdlock(&b->pages->lock);
+    bool known = tell_tenant(find(b->pages, 0, CATALOG_TENANT, name), str_eq(name, S("default")), a, ret);
+    pthread_rwlock_unlock(&b->pages->lock);
+    return known;
+}
+
+size_t book_tenant_count(const struct book *b)
+{
+    int32_t number = DEFAULT_NUMBER;
+    pthread_rwlock_rdlock(&b->pages->lock);
+    size_t count = b->pages->numbers.n + !map_get(&b->pages->numbers, number_key(&number));
+    pthread_rwlock_unlock(&b->pages->lock);
+    return count;
+}
+
+/* ---- calendars ---- */
+
+static int compare_names(const void *a, const void *b)
+{
+    return str_cmp(*(const struct str *)a, *(const struct str *)b);
+}
+
+/* "there are 'a', 'b' and 3 more", of this tenant alone. */
+static void tell_calendars(const struct pages *p, int32_t tenant, struct buf *out)
+{
+    struct str *names = xcalloc(p->items.n + 1, sizeof *names);
+    size_t n = 0;
+    map_each (&p->items, slot) {
+        const struct book_item *item = slot->value;
+        if (item->kind == CATALOG_CALENDAR && item->tenant == tenant)
+            names[n++] = item->name;
+    }
+    if (n)
+        qsort(names, n, sizeof *names, compare_names);
+    buf_text(out, n ? "; there are " : "; there is none yet");
+    for (size_t i = 0; i < min_of(n, (size_t)NAMES_TOLD); i++)
+        buf_printf(out, "%s'" STR_FMT "'", i ? ", " : "", STR_ARG(names[i]));
+    if (n > NAMES_TOLD)
+        buf_printf(out, " and %zu more", n - NAMES_TOLD);
+    free(names);
+}
+
+static enum err no_calendar(const struct pages *p, int32_t tenant, struct str name, struct error *e)
+{
+    char quoted[QUOTE_TEXT];
+    cleanup_with(buf_release) struct buf others;
+    buf_init(&others, 4096);
+    quote_text(name, quoted);
+    tell_calendars(p, tenant, &others);
+    error_field(e, "calendar", "%s is not a calendar%s", quoted, buf_cstr(&others));
+    if (e)
+        e->code = ERR_NOT_FOUND;
+    return ERR_NOT_FOUND;
+}
+
+enum err book_calendar(struct book *b, int32_t tenant, struct str name, const struct calendar **ret, struct error *e)
+{
+    enum err rc = ERR_OK;
+    pthread_rwlock_rdlock(&b->pages->lock);
+    struct book_item *item = find(b->pages, tenant, CATALOG_CALENDAR, name);
+    if (item) {
+        atomic_fetch_add(&item->users, 1);
+        *ret = &item->calendar;
+    } else {
+        rc = no_calendar(b->pages, tenant, name, e);
+    }
+    pthread_rwlock_unlock(&b->pages->lock);
+    return rc;
+}
+
+/* What the book gave out as const is its own to change. */
+void book_calendar_unref(const struct calendar *c)
+{
+    union {
+        const struct calendar *theirs;
+        struct calendar *ours;
+    } calendar = { c };
+    if (c)
+        item_unref(container_of(calendar.ours, struct book_item, calendar));
+}

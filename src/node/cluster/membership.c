@@ -1,0 +1,376 @@
+/* Invariants:
+ *  - at most one beat, one burial and one renewal of the lease are in flight;
+ *  - sent_us is when the last beat that was answered was sent: others count our silence from a later moment;
+ *  - a peer's since_us is when we heard first that its beats are what they are, or the end of a gap in our own: it has been silent from
+ *    there until we sent the beat whose answer shows the same number. Both are to our disadvantage, never to its. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "node/cluster/membership_internal.h"
+
+enum {
+    FENCE_BEATS = 4,  /* unanswered for so long */
+    LEASE_BEATS = 10, /* the leader's */
+    RENEW_BEATS = 3,
+    DOC_MAX = 4096,
+};
+
+struct membership *membership_new(const struct membership_setup *setup, int64_t now_ms)
+{
+    assert(setup->beat_ms > 0);
+    struct membership *m = xnew(*m);
+    m->setup = *setup;
+    m->now_ms = now_ms;
+    m->at_once = true;
+    uuid_gen_init(&m->ids, setup->seed);
+    m->id = uuid_next(&m->ids, now_ms);
+    buf_init(&m->doc, DOC_MAX);
+    arena_init(&m->arena, MEMBERSHIP_ARENA);
+    return m;
+}
+
+void membership_free(struct membership *m)
+{
+    if (!m)
+        return;
+    assert(!membership_in_flight(m));
+    buf_release(&m->doc);
+    arena_release(&m->arena);
+    free(m->peers);
+    free(m->sharers);
+    free(m);
+}
+
+static int64_t beats_us(const struct membership *m, int64_t n)
+{
+    return n * m->setup.beat_ms * US_PER_MS;
+}
+
+static int64_t steady_us(const struct membership *m)
+{
+    return clock_steady_us(m->setup.clock);
+}
+
+/* ---- the leader ---- */
+
+static void heard_of_lease(struct membership *m, bool held, struct uuid holder, int64_t ttl_ms)
+{
+    bool was_leader = membership_is_leader(m);
+    bool ours = held && uuid_eq(holder, m->id) && ttl_ms > 0;
+    m->leader_until_us = ours ? m->renewed_us + beats_us(m, LEASE_BEATS) : 0;
+    if (ours && !was_leader)
+        log_info("leads", kv_uuid("node", m->id));
+}
+
+/* Without an answer the lease runs out, if it goes on like that. */
+static void renewed(struct op *op)
+{
+    struct membership *m = op->context;
+    m->renewing = false;
+    arena_release(&op->arena);
+    if (op->rc == ERR_OK)
+        heard_of_lease(m, m->lease.ret_held, m->lease.holder, m->lease.ttl_ms);
+}
+
+static void renewed_elsewhere(struct errand *e)
+{
+    struct membership *m = e->context;
+    m->renewing = false;
+    if (e->rc == ERR_OK)
+        heard_of_lease(m, m->errand.ret_held, m->errand.holder, m->errand.ttl_ms);
+}
+
+static void ask_for_lease(struct membership *m, int64_t ttl_ms)
+{
+    m->renewing = true;
+    m->renewed_us = steady_us(m);
+    if (m->setup.lease) {
+        m->errand = (struct errand_lease){ .errand = { .kind = ERRAND_LEASE, .done = renewed_elsewhere, .context = m },
+                                           .name = S("leader"),
+                                           .holder = m->id,
+                                           .ttl_ms = ttl_ms };
+        courier_submit(m->setup.lease, &m->errand.errand);
+        return;
+    }
+    m->lease = (struct op_lease){ .op = { .kind = OP_LEASE, .done = renewed, .context = m },
+                                  .name = S("leader"),
+                                  .holder = m->id,
+                                  .now_ms = m->now_ms,
+                                  .ttl_ms = ttl_ms };
+    arena_init(&m->lease.op.arena, MEMBERSHIP_ARENA);
+    writer_submit(m->setup.writer, &m->lease.op);
+}
+
+static void renew(struct membership *m)
+{
+    bool wants = m->setup.shared && m->joined && m->ready && !m->leaving;
+    if (wants && !m->renewing && (!m->renewed_us || steady_us(m) - m->renewed_us >= beats_us(m, RENEW_BEATS)))
+        ask_for_lease(m, LEASE_BEATS * m->setup.beat_ms);
+}
+
+/* ---- beats ---- */
+
+static void measure(struct membership *m, int64_t store_us, int64_t now_us)
+{
+    if (!store_us)
+        return;
+    offset_add(&m->offset, m->asked_us, now_us, store_us);
+    struct offset_view v = offset_view(&m->offset, now_us);
+    m->skew_us = v.middle_us + now_us - clock_machine_us(m->setup.clock);
+    clock_correct(m->setup.clock, v.low_us, 2 * v.error_us);
+}
+
+/* What it held is others'. */
+static void die(struct membership *m)
+{
+    log_error("found_dead", kv_uuid("node", m->id), kv_cstr("remedy", "it drops what it held and joins again"));
+    m->id = uuid_next(&m->ids, m->now_ms);
+    m->joined = m->ready = false;
+    m->sent_us = m->answered_us = m->leader_until_us = m->renewed_us = m->beats = 0;
+    m->peer_count = m->rows.n = 0;
+    m->generation++;
+    m->company = COMPANY_UNKNOWN;
+    m->left = m->leaving;
+    m->at_once = true;
+    m->setup.died(m->setup.context, m->id);
+}
+
+static void keep_rows(struct membership *m, struct op_beat *b)
+{
+    arena_release(&m->arena);
+    m->arena = b->op.arena;
+    m->rows = b->ret;
+    m->generation++;
+}
+
+static void heard(struct membership *m, int64_t now_us)
+{
+    struct op_beat *b = &m->beat;
+    bool gap = m->answered_us && now_us - m->answered_us > beats_us(m, DEAD_BEATS) / 2;
+    bool first = !m->joined;
+    keep_rows(m, b);
+    m->joined = true;
+    m->beats = peers_row(m, m->id)->beats;
+    m->sent_us = m->asked_us;
+    m->answered_us = now_us;
+    m->worker_slots = b->ret_worker_slots;
+    measure(m, b->ret_store_us, now_us);
+    peers_watch(m, gap, now_us);
+    if (m->company == COMPANY_UNKNOWN)
+        m->company = m->setup.shared ? peers_company(m) : COMPANY_NOBODY;
+    if (first)
+        log_info("joined", kv_uuid("node", m->id), kv_i64("others", (int64_t)m->peer_count));
+    if (!m->setup.shared)
+        return;
+    peers_share(m);
+    peers_bury_silent(m);
+    if (b->ret_wished)
+        m->setup.wished(m->setup.context);
+    if (b->ret_held_by_dead && m->dead_held) /* whoever buried them has had his time */
+        m->setup.found_dead(m->setup.context);
+    m->dead_held = b->ret_held_by_dead;
+}
+
+/* Dead, or forgotten after that: then its beats began anew. */
+static bool is_dead(const struct membership *m)
+{
+    const struct op_beat *b = &m->beat;
+    int64_t beats = 0;
+    for (size_t i = 0; i < b->ret.n; i++)
+        if (uuid_eq(b->ret.v[i].id, m->id))
+            beats = b->ret.v[i].beats;
+    return b->ret_dead || beats <= m->beats;
+}
+
+static void beaten(struct op *op)
+{
+    struct membership *m = op->context;
+    int64_t now_us = steady_us(m);
+    m->beating = false;
+    m->left = m->left || m->beat.leave; /* if that did not come through: others will notice */
+    bool dead = op->rc == ERR_OK && !m->left && is_dead(m);
+    if (op->rc == ERR_OK && !m->left && !dead) {
+        m->failed = 0;
+        heard(m, now_us);
+        return;
+    }
+    if (op->rc && !m->failed++)
+        log_warn("beat_failed", kv_err(&op->error));
+    arena_release(&op->arena);
+    if (dead)
+        die(m);
+}
+
+static const char *state_of(const struct membership *m)
+{
+    return m->setup.aside ? "serving" : m->closing ? "leaving" : m->ready ? "ready" : "joining";
+}
+
+static void write_doc(struct membership *m)
+{
+    struct jw w;
+    buf_reset(&m->doc);
+    jw_init(&w, &m->doc);
+    jw_object(&w);
+    jw_kv_cstr(&w, "state", state_of(m)); /* the first: see STATE */
+    jw_kv_i64(&w, BEAT, m->setup.beat_ms);
+    jw_kv_bool(&w, "leader", membership_is_leader(m));
+    jw_kv_i64(&w, "partitions", m->sharing ? (int64_t)partitions_count(&m->own) : m->ready ? PARTITIONS : 0);
+    m->setup.describe(m->setup.context, &w);
+    jw_object_end(&w);
+}
+
+static void beat(struct membership *m)
+{
+    write_doc(m);
+    m->beating = true;
+    m->at_once = false;
+    m->beat = (struct op_beat){
+        .op = { .kind = OP_BEAT, .done = beaten, .context = m },
+        .node = { .id = m->id, .name = m->setup.name, .version = m->setup.version, .doc = buf_str(&m->doc) },
+        .now_ms = m->now_ms,
+        .alone = !m->setup.shared,
+        .leave = m->leaving,
+    };
+    arena_init(&m->beat.op.arena, MEMBERSHIP_ARENA);
+    m->asked_us = steady_us(m);
+    writer_submit(m->setup.writer, &m->beat.op);
+}
+
+/* In how many microseconds the next beat is to be; INT64_MAX: not, unless something happens. */
+static int64_t next_beat_us(const struct membership *m)
+{
+    if (m->beating || m->left)
+        return INT64_MAX;
+    if (m->at_once)
+        return 0;
+    bool enough = m->joined && !m->setup.shared && !m->setup.fleet && !m->leaving;
+    if (enough)
+        return INT64_MAX;
+    return m->asked_us ? max_of(m->asked_us + beats_us(m, 1) - steady_us(m), (int64_t)0) : 0;
+}
+
+/* ---- doors ---- */
+
+int64_t membership_step(struct membership *m, int64_t now_ms)
+{
+    m->now_ms = now_ms;
+    if (next_beat_us(m) == 0)
+        beat(m);
+    renew(m);
+    int64_t wait_us = next_beat_us(m);
+    return wait_us == INT64_MAX ? INT64_MAX : now_ms + (wait_us + US_PER_MS - 1) / US_PER_MS;
+}
+
+void membership_beat_now(struct membership *m)
+{
+    m->at_once = m->setup.shared;
+}
+
+struct uuid membership_id(const struct membership *m)
+{
+    return m->id;
+}
+
+bool membership_has_joined(const struct membership *m)
+{
+    return m->joined;
+}
+
+bool membership_may_fire(const struct membership *m)
+{
+    return !m->setup.shared || (m->joined && steady_us(m) - m->sent_us < beats_us(m, FENCE_BEATS));
+}
+
+const struct partitions *membership_own(const struct membership *m)
+{
+    return m->sharing ? &m->own : NULL;
+}
+
+bool membership_is_leader(const struct membership *m)
+{
+    return !m->setup.shared || steady_us(m) < m->leader_until_us;
+}
+
+enum company membership_company(const struct membership *m)
+{
+    return m->company;
+}
+
+void membership_look_around(struct membership *m)
+{
+    if (!m->setup.shared)
+        return;
+    m->company = COMPANY_UNKNOWN;
+    m->at_once = true;
+    for (size_t i = 0; i < m->peer_count; i++)
+        m->peers[i].risen = false;
+}
+
+void membership_set_ready(struct membership *m, bool ready)
+{
+    if (m->ready == ready || (ready && m->setup.aside))
+        return;
+    m->ready = ready;
+    if (!m->setup.shared)
+        return;
+    m->at_once = true;
+    peers_share(m);
+}
+
+void membership_close(struct membership *m)
+{
+    m->closing = true;
+    membership_set_ready(m, false);
+}
+
+void membership_leave(struct membership *m)
+{
+    if (m->leaving)
+        return;
+    if (m->setup.shared && membership_is_leader(m) && !m->renewing)
+        ask_for_lease(m, 0); /* over at once: somebody else need not wait */
+    m->leaving = m->at_once = true;
+    m->left = !m->joined && !m->beating;
+}
+
+bool membership_has_left(const struct membership *m)
+{
+    return m->left;
+}
+
+bool membership_in_flight(const struct membership *m)
+{
+    return m->beating || m->burying || m->renewing;
+}
+
+const struct node_rows *membership_nodes(const struct membership *m)
+{
+    return &m->rows;
+}
+
+int64_t membership_worker_slots(const struct membership *m)
+{
+    return m->worker_slots;
+}
+
+size_t membership_ready_count(const struct membership *m)
+{
+    return max_of(m->ready_count, (size_t)1);
+}
+
+uint64_t membership_generation(const struct membership *m)
+{
+    return m->generation;
+}
+
+struct offset_view membership_offset(const struct membership *m)
+{
+    return offset_view(&m->offset, steady_us(m));
+}
+
+int64_t membership_skew_us(const struct membership *m)
+{
+    return m->skew_us;
+}

@@ -1,0 +1,167 @@
+/* The other nodes, as the rows of the last beat show them: who lives, who shares the partitions with us, who is to be buried. */
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "node/cluster/membership_internal.h"
+
+static bool is_ready(const struct node_row *r)
+{
+    return str_starts(r->doc, S(STATE("ready")));
+}
+
+/* Until now, at least. */
+static bool looks_after_tasks(const struct node_row *r)
+{
+    return is_ready(r) || str_starts(r->doc, S(STATE("leaving")));
+}
+
+/* As it was told to; of one that does not say, as everybody does. */
+static int64_t beat_ms_of(const struct node_row *r)
+{
+    const struct str name = S("\"" BEAT "\":");
+    struct str rest = r->doc, state, beat;
+    int64_t ms;
+    if (!str_cut(&rest, ',', &state) || !str_cut(&rest, ',', &beat) || !str_starts(beat, name))
+        return MEMBERSHIP_BEAT_MS;
+    return str_to_i64(str_sub(beat, name.n, beat.n), 1, INT32_MAX, &ms) ? ms : MEMBERSHIP_BEAT_MS;
+}
+
+static struct peer *find_peer(const struct membership *m, struct uuid id)
+{
+    for (size_t i = 0; i < m->peer_count; i++)
+        if (uuid_eq(m->peers[i].id, id))
+            return &m->peers[i];
+    return NULL;
+}
+
+static struct peer watch(const struct membership *m, const struct node_row *r, bool gap, int64_t now_us)
+{
+    const struct peer *before = find_peer(m, r->id);
+    struct peer p = { .id = r->id, .beats = r->beats, .since_us = now_us, .beat_ms = beat_ms_of(r) };
+    if (!before)
+        return p;
+    p.risen = before->risen || r->beats != before->beats;
+    if (r->beats == before->beats && !gap)
+        p.since_us = before->since_us;
+    return p;
+}
+
+void peers_watch(struct membership *m, bool gap, int64_t now_us)
+{
+    struct peer *peers = xcalloc(m->rows.n, sizeof *peers);
+    size_t n = 0;
+    for (size_t i = 0; i < m->rows.n; i++)
+        if (!m->rows.v[i].dead && !uuid_eq(m->rows.v[i].id, m->id))
+            peers[n++] = watch(m, &m->rows.v[i], gap, now_us);
+    free(m->peers);
+    m->peers = peers;
+    m->peer_count = n;
+}
+
+const struct node_row *peers_row(const struct membership *m, struct uuid id)
+{
+    for (size_t i = 0; i < m->rows.n; i++)
+        if (uuid_eq(m->rows.v[i].id, id))
+            return &m->rows.v[i];
+    return NULL;
+}
+
+static bool stands_aside(const struct node_row *r)
+{
+    return str_starts(r->doc, S(STATE("serving")));
+}
+
+/* Any order that is the same for all will do. */
+static bool comes_before(const struct node_row *a, const struct node_row *b)
+{
+    return a->joined_ms != b->joined_ms ? a->joined_ms < b->joined_ms : uuid_cmp(a->id, b->id) < 0;
+}
+
+enum company peers_company(const struct membership *m)
+{
+    const struct node_row *self = peers_row(m, m->id);
+    bool waits = !self;
+    for (size_t i = 0; i < m->peer_count; i++) {
+        const struct node_row *r = peers_row(m, m->peers[i].id);
+        if (m->peers[i].risen && looks_after_tasks(r))
+            return COMPANY_OTHERS;
+        waits = waits || (!stands_aside(r) && (!m->peers[i].risen || comes_before(r, self)));
+    }
+    return waits ? COMPANY_UNKNOWN : COMPANY_NOBODY;
+}
+
+/* The same nodes share as before. Takes them over if not. */
+static bool same_sharers(struct membership *m, struct uuid *nodes, size_t n)
+{
+    bool same = n == m->ready_count && m->sharers && memcmp(nodes, m->sharers, n * sizeof *nodes) == 0;
+    m->ready_count = n;
+    free(m->sharers);
+    m->sharers = nodes;
+    return same;
+}
+
+void peers_share(struct membership *m)
+{
+    struct uuid *nodes = xcalloc(m->rows.n + 1, sizeof *nodes);
+    struct partitions own = { 0 };
+    size_t n = 0;
+    for (size_t i = 0; i < m->rows.n; i++) {
+        const struct node_row *r = &m->rows.v[i];
+        bool shares = uuid_eq(r->id, m->id) ? m->ready : is_ready(r);
+        if (!r->dead && shares)
+            nodes[n++] = r->id;
+    }
+    bool sharing = n > 1 || (n == 1 && !m->ready);
+    if (same_sharers(m, nodes, n) && sharing == m->sharing)
+        return;
+    if (sharing)
+        own = partitions_share(m->id, nodes, n);
+    bool changed = sharing != m->sharing || memcmp(&own, &m->own, sizeof own) != 0;
+    m->sharing = sharing;
+    m->own = own;
+    if (changed)
+        m->setup.shares_changed(m->setup.context);
+}
+
+/* ---- burials ---- */
+
+static void buried(struct op *op)
+{
+    struct membership *m = op->context;
+    m->burying = false;
+    arena_release(&op->arena);
+    if (op->rc) {
+        log_warn("bury_failed", kv_err(&op->error));
+        return;
+    }
+    m->at_once = true; /* the partitions are shared anew */
+    if (!m->bury.ret_buried)
+        return;
+    log_warn("node_buried", kv_uuid("node", m->bury.node));
+    m->setup.found_dead(m->setup.context);
+}
+
+/* By the slower beat of the two: one that beats more rarely than we do fires for longer, too. */
+static bool is_silent(const struct membership *m, const struct peer *p)
+{
+    int64_t beat_ms = max_of(m->setup.beat_ms, p->beat_ms);
+    return m->asked_us - p->since_us >= DEAD_BEATS * beat_ms * US_PER_MS;
+}
+
+/* One at a time: the next beat is soon. */
+void peers_bury_silent(struct membership *m)
+{
+    const struct peer *silent = NULL;
+    for (size_t i = 0; i < m->peer_count; i++)
+        if (is_silent(m, &m->peers[i]))
+            silent = &m->peers[i];
+    if (!silent || m->burying)
+        return;
+    m->burying = true;
+    m->bury = (struct op_bury){ .op = { .kind = OP_BURY, .done = buried, .context = m },
+                                .node = silent->id,
+                                .beats = silent->beats,
+                                .now_ms = m->now_ms };
+    arena_init(&m->bury.op.arena, MEMBERSHIP_ARENA);
+    writer_submit(m->setup.writer, &m->bury.op);
+}

@@ -1,0 +1,52 @@
+#pragma once
+/* node/explain.h - why a task has not run yet, as far as its node knows (R7.5).
+ *
+ * What the row itself says (paused, blocked by a slot, final) is for who reads the row. Here are the gates that stand between a
+ * SCHEDULED task and its runner, in the order in which they are met; the first one that holds it is the answer. */
+#include "node/scheduler/scheduler.h"
+#include "node/worker/worker.h"
+
+#define EXPLAIN_GATE_MAP(X)                                                                                            \
+    X(DUE_TIME, "due_time")                                                                                            \
+    X(ARMED, "armed") /* claimed, and fires on the dot */                                                              \
+    X(RUNNING, "running")                                                                                              \
+    X(EXPIRED, "expired")                                                                                              \
+    X(RECOVERY, "recovery") /* the node has just come back after a crash */                                            \
+    X(SUSPECT, "suspect")                                                                                              \
+    X(QUEUE_PAUSED, "queue_paused")                                                                                    \
+    X(QUEUE_RATE, "queue_rate")                                                                                        \
+    X(QUEUE_CONCURRENCY, "queue_concurrency")                                                                          \
+    X(TENANT_DISABLED, "tenant_disabled")                                                                              \
+    X(TENANT_LIMIT, "tenant_limit")                                                                                    \
+    X(TENANT_SHARE, "tenant_share")                                                                                    \
+    X(TENANT_BREAKER, "tenant_breaker")                                                                                \
+    X(HOST_BREAKER, "host_breaker")                                                                                    \
+    X(NO_FREE_SLOT, "no_free_slot")                                                                                    \
+    X(BACKLOG, "backlog")                                                                                              \
+    X(NONE, "none") /* nothing: it is about to be claimed */
+enum explain_gate {
+#define X(id, name) EXPLAIN_##id,
+    EXPLAIN_GATE_MAP(X)
+#undef X
+};
+const char *explain_gate_name(enum explain_gate g);
+
+enum { EXPLAIN_TEXT = 600 };
+
+struct explanation {
+    enum explain_gate gate;
+    char text[EXPLAIN_TEXT];
+    int64_t until_ms; /* when it may go on, as far as can be told; 0: not known */
+};
+
+/* What there is to ask. */
+struct explain_view {
+    struct scheduler *scheduler;
+    struct worker *worker;
+    const struct book *book; /* NULL: none */
+    size_t slots;
+    bool recovering;
+};
+
+/* t is SCHEDULED or RUNNING, and not RECURRING. */
+void explain(const struct explain_view *v, const struct task *t, int64_t now_ms, struct explanation *ret);

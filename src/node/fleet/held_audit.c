@@ -1,0 +1,78 @@
+#include "node/fleet/held_audit.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+
+enum { BATCH = 1000, LOOK_MS = 1000, ERRORS_ARENA = 4096 };
+
+struct holding {
+    struct holding_setup setup;
+    struct op_running op;
+    struct delivery_name names[BATCH];
+    bool running[BATCH];
+    bool in_flight, stopped;
+    int64_t now_ms, look_at_ms;
+};
+
+struct holding *holding_new(const struct holding_setup *setup)
+{
+    struct holding *h = xnew(*h);
+    h->setup = *setup;
+    return h;
+}
+
+void holding_free(struct holding *h)
+{
+    assert(!h || !h->in_flight);
+    free(h);
+}
+
+static void done(struct op *op)
+{
+    struct holding *h = op->context;
+    h->in_flight = false;
+    arena_release(&op->arena);
+    if (op->rc) { /* they are asked about again */
+        log_warn("running_failed", kv_err(&op->error));
+        return;
+    }
+    for (size_t i = 0; i < h->op.n; i++)
+        if (!h->running[i])
+            scheduler_freed(h->setup.scheduler, h->names[i].id, h->names[i].fence, NULL);
+    if (h->op.n == BATCH)
+        h->look_at_ms = h->now_ms;
+}
+
+int64_t holding_step(struct holding *h, int64_t now_ms)
+{
+    if (now_ms < h->now_ms)
+        h->look_at_ms = now_ms;
+    h->now_ms = now_ms;
+    if (h->in_flight || h->stopped)
+        return INT64_MAX;
+    if (now_ms < h->look_at_ms)
+        return h->look_at_ms;
+    h->look_at_ms = now_ms + LOOK_MS;
+    size_t n = scheduler_queued_since(h->setup.scheduler, now_ms - HOLDING_ASK_MS, h->names, BATCH);
+    if (!n)
+        return h->look_at_ms;
+    h->op = (struct op_running){
+        .op = { .kind = OP_RUNNING, .done = done, .context = h }, .v = h->names, .n = n, .ret = h->running
+    };
+    arena_init(&h->op.op.arena, ERRORS_ARENA);
+    h->in_flight = true;
+    writer_submit(h->setup.writer, &h->op.op);
+    return INT64_MAX;
+}
+
+void holding_stop(struct holding *h)
+{
+    h->stopped = true;
+}
+
+bool holding_is_idle(const struct holding *h)
+{
+    return !h->in_flight;
+}

@@ -1,0 +1,44 @@
+#pragma once
+/* node/fleet/queue_loss.h - sees to tasks that a queue has forgotten and nobody runs, a batch at a time. What may simply run once more is claimed anew
+ * in place (scheduler_retake), which costs half of returning and claiming it; the rest is returned, or lost if it must not run twice. */
+#include "node/scheduler/scheduler.h"
+#include "node/updater/settle_retry.h"
+
+enum { MISSING_BATCH = 2000 };
+
+struct missing_task {
+    struct settle_facts facts;
+    bool retake; /* it may simply run once more */
+};
+
+struct missing_setup {
+    struct scheduler *scheduler; /* NULL: all of it is settled */
+    struct ends_setup ends;      /* whom to tell of what is settled; `done` is after a batch */
+    uint64_t seed;
+};
+
+struct missing {
+    struct missing_setup setup;
+    struct prng random;
+    struct ends ends;
+    const struct missing_task *v; /* of the batch under way, like the next five */
+    size_t n;
+    struct delivery_name *names; /* that are asked for */
+    struct arena verdicts;
+    struct event *events;
+    struct settlement *settlements;
+    bool retaking, given_up;
+    int64_t now_ms, behind_ms;
+};
+
+void missing_init(struct missing *m, const struct missing_setup *setup);
+struct outcome missing_outcome(enum delivery delivery);
+
+/* What is kept of one; false: there is no room in the arena. */
+bool missing_note(const struct missing *m, const struct task *t, struct arena *a, struct missing_task *ret) must_use;
+
+/* At most MISSING_BATCH, borrowed until done. Nothing is under way. */
+void missing_settle(struct missing *m, const struct missing_task *v, size_t n, int64_t now_ms, int64_t behind_ms);
+int64_t missing_step(struct missing *m, int64_t now_ms, int64_t behind_ms); /* when to call again */
+void missing_give_up(struct missing *m);                                    /* what waits is left to others */
+bool missing_is_idle(const struct missing *m);

@@ -1,0 +1,441 @@
+/* A round: pages of handed tasks, each followed by the question which of them the queue knows, until all are seen; a look whether it was the
+ * same queue all the time; a mark in the events, and a wait until it has passed; then what is missing is settled, a batch at a time. One step of it is under way at a time. Of what is missing, only what settling needs is kept: there may be as many as wait in a
+ * large queue. A round that fails is given up and begun anew soon: nothing was settled before its end.
+ *
+ * After another epoch what is missing is asked about once more, when workers have had time to renew what they run: that makes it known
+ * again. So it is when we begin, and do not know what was before; until a round has come to its end; and when something is missing that was
+ * pushed in another epoch: it was handed over since the last round, though its queue was gone by then. */
+#include "node/fleet/reconcile.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "node/fleet/event_barrier.h"
+
+enum {
+    PAGE = 2000,
+    PAGE_ARENA = 256 << 20,
+    PAGE_BYTES = 64 << 20,
+    MISSING_ARENA = 1 << 30,
+    AGAIN_MS = 1000, /* after a round that failed */
+};
+
+enum phase { REST, PAGES, CHECK, SAME, MARK, SETTLE };
+
+struct reconcile {
+    struct reconcile_setup setup;
+
+    struct errand_look look;
+    struct queue_state state;
+    bool looking, answers, has_epoch;
+    int64_t look_at_ms;
+    int looks_wanted;   /* SAME: before one that was sent after the last question has come back */
+    int64_t changed_ms; /* when another epoch was noticed, and no round since has looked at all before it; 0: none */
+
+    enum phase phase;
+    bool busy;           /* the phase's step is under way */
+    bool again, stopped; /* the round has failed */
+    uint64_t round_epoch;
+    int64_t round_at_ms, before_ms, check_at_ms;
+    union {
+        struct op op;
+        struct op_handed handed;
+    };
+    struct errand_known known;
+    struct delivery_id *ids; /* PAGE of them, like the next two */
+    uint64_t *asked_epochs;  /* in which they were pushed */
+    bool *answer;
+    size_t checked, kept; /* of those that are missing: asked about again; and not known still */
+    struct mark_wait mark;
+    struct arena arena; /* of what is missing, like the next */
+    struct missing_task *missing;
+    uint64_t *epochs; /* of those that are missing, until they are asked about again */
+    size_t n, cap, done;
+    struct missing settling;
+    size_t batch;
+    int64_t now_ms, behind_ms;
+};
+
+static bool is_busy(const struct reconcile *r)
+{
+    return r->busy || r->mark.asking;
+}
+
+/* ---- looking ---- */
+
+static void looked(struct errand *e)
+{
+    struct reconcile *r = e->context;
+    r->looking = false;
+    if (e->rc && r->answers)
+        log_warn("queue_down", kv_err(&e->error));
+    r->answers = e->rc == ERR_OK;
+    if (e->rc)
+        return;
+    bool changed = r->has_epoch && r->look.ret.epoch != r->state.epoch;
+    if (changed)
+        log_warn("queue_changed", kv_cstr("remedy", "what it has forgotten is claimed anew"));
+    if (changed || !r->has_epoch)
+        r->changed_ms = r->round_at_ms = r->now_ms;
+    r->has_epoch = true;
+    r->looks_wanted -= r->looks_wanted > 0;
+    r->state = r->look.ret;
+    metric_set(r->setup.metrics, METRIC_QUEUE_DEPTH, (double)max_of(r->state.waiting, (int64_t)0));
+    r->setup.answers(r->setup.context);
+}
+
+static void look(struct reconcile *r)
+{
+    if (r->looking || r->stopped || r->look_at_ms > r->now_ms)
+        return;
+    r->looking = true;
+    r->look_at_ms = r->now_ms + RECONCILE_LOOK_MS;
+    r->look = (struct errand_look){ .errand = { .kind = ERRAND_LOOK, .done = looked, .context = r } };
+    courier_submit(r->setup.courier, &r->look.errand);
+}
+
+/* ---- a round ---- */
+
+static void end_round(struct reconcile *r, int64_t next_ms)
+{
+    arena_release(&r->arena);
+    free(r->missing);
+    free(r->epochs);
+    free(r->ids);
+    free(r->asked_epochs);
+    free(r->answer);
+    r->missing = NULL;
+    r->epochs = NULL;
+    r->ids = NULL;
+    r->asked_epochs = NULL;
+    r->answer = NULL;
+    r->n = r->cap = r->done = r->checked = r->kept = 0;
+    mark_leave(&r->mark);
+    r->phase = REST;
+    r->again = false;
+    r->round_at_ms = r->now_ms + next_ms;
+}
+
+static void failed(struct reconcile *r, const struct error *e)
+{
+    log_warn("reconcile_failed", kv_err(e));
+    r->again = true;
+}
+
+/* Pushed in an epoch that is over: as after one that ends while we look. */
+static bool is_of_another(const struct reconcile *r, uint64_t epoch)
+{
+    return epoch && epoch != r->round_epoch;
+}
+
+static void miss(struct reconcile *r, const struct task *t, uint64_t epoch)
+{
+    if (r->n == r->cap) {
+        r->cap = max_of(r->cap * 2, (size_t)256);
+        r->missing = xrealloc(r->missing, r->cap * sizeof *r->missing);
+        r->epochs = xrealloc(r->epochs, r->cap * sizeof *r->epochs);
+    }
+    if (!r->check_at_ms && is_of_another(r, epoch))
+        r->check_at_ms = r->now_ms + RECONCILE_RENEW_MS;
+    if (!missing_note(&r->settling, t, &r->arena, &r->missing[r->n]))
+        return; /* too many for one round: the next one finds it */
+    r->epochs[r->n++] = epoch;
+}
+
+static void ask_known(struct reconcile *r, size_t n, void (*done)(struct errand *e))
+{
+    r->known = (struct errand_known){ .errand = { .kind = ERRAND_KNOWN, .done = done, .context = r },
+                                      .v = r->ids,
+                                      .epochs = r->asked_epochs,
+                                      .n = n,
+                                      .ret = r->answer };
+    courier_submit(r->setup.courier, &r->known.errand);
+}
+
+static void page_known(struct errand *e)
+{
+    struct reconcile *r = e->context;
+    struct tasks page = r->handed.ret;
+    r->busy = false;
+    if (e->rc)
+        failed(r, &e->error);
+    for (size_t i = 0; e->rc == ERR_OK && i < page.n; i++)
+        if (!r->answer[i])
+            miss(r, &page.v[i], r->asked_epochs[i]);
+    r->phase = r->handed.ret_more ? PAGES : CHECK;
+    if (page.n)
+        r->handed.after = (struct handed_place){ page.v[page.n - 1].claim, page.v[page.n - 1].id };
+    arena_release(&r->op.arena);
+}
+
+/* Those that are missing still move to the front. */
+static void check_known(struct errand *e)
+{
+    struct reconcile *r = e->context;
+    r->busy = false;
+    if (e->rc) {
+        failed(r, &e->error);
+        return;
+    }
+    for (size_t i = 0; i < r->known.n; i++)
+        if (!r->answer[i])
+            r->missing[r->kept++] = r->missing[r->checked + i];
+    r->checked += r->known.n;
+}
+
+static void ask_whether_same(struct reconcile *r)
+{
+    r->phase = SAME;
+    r->looks_wanted = r->looking ? 2 : 1; /* one that is under way may have been there before the last question */
+    r->look_at_ms = r->now_ms;
+    look(r);
+}
+
+/* Only after another epoch: else whoever runs one has renewed it all the time. */
+static void check(struct reconcile *r)
+{
+    size_t n = min_of(r->n - r->checked, (size_t)PAGE);
+    if (!r->check_at_ms || !n) {
+        r->n = r->check_at_ms ? r->kept : r->n;
+        r->phase = REST;
+        if (r->n)
+            ask_whether_same(r);
+        return;
+    }
+    if (r->check_at_ms > r->now_ms)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        const struct settle_facts *t = &r->missing[r->checked + i].facts;
+        r->ids[i] = (struct delivery_id){ t->id, t->fence };
+        r->asked_epochs[i] = r->epochs[r->checked + i];
+    }
+    r->busy = true;
+    ask_known(r, n, check_known);
+}
+
+/* Had it been wiped in the middle of the round, what runs would be missing, too: nobody has renewed it yet. */
+static void same(struct reconcile *r)
+{
+    if (r->looks_wanted)
+        return;
+    bool is_same = r->state.epoch == r->round_epoch;
+    r->phase = is_same ? MARK : REST;
+    r->n = is_same ? r->n : 0;
+    if (is_same)
+        mark_begin(&r->mark, r->now_ms);
+}
+
+static void handed(struct op *op)
+{
+    struct reconcile *r = op->context;
+    if (op->rc == ERR_OK) {
+        for (size_t i = 0; i < r->handed.ret.n; i++) {
+            r->ids[i] = (struct delivery_id){ r->handed.ret.v[i].id, r->handed.ret.v[i].fence };
+            r->asked_epochs[i] = r->handed.ret_epochs[i];
+        }
+        ask_known(r, r->handed.ret.n, page_known);
+        return;
+    }
+    r->busy = false;
+    failed(r, &op->error);
+    arena_release(&op->arena);
+}
+
+static void ask_page(struct reconcile *r)
+{
+    struct handed_place after = r->handed.after;
+    r->busy = true;
+    r->handed = (struct op_handed){ .op = { .kind = OP_HANDED, .done = handed, .context = r },
+                                    .before_ms = r->before_ms,
+                                    .after = after,
+                                    .max = PAGE,
+                                    .max_bytes = PAGE_BYTES };
+    arena_init(&r->op.arena, PAGE_ARENA);
+    writer_submit(r->setup.writer, &r->op);
+}
+
+static void go_on_waiting(struct reconcile *r)
+{
+    mark_step(&r->mark, r->now_ms);
+    if (r->mark.state == MARK_PASSED)
+        r->phase = SETTLE;
+    else if (r->mark.state == MARK_FAILED)
+        failed(r, &r->mark.error);
+}
+
+static void batch_settled(void *context)
+{
+    struct reconcile *r = context;
+    r->busy = false;
+    r->done += r->batch;
+    r->setup.batch_settled(r->setup.context);
+}
+
+static void settle_batch(struct reconcile *r)
+{
+    r->batch = min_of(r->n - r->done, (size_t)MISSING_BATCH);
+    r->busy = true;
+    missing_settle(&r->settling, r->missing + r->done, r->batch, r->now_ms, r->behind_ms);
+}
+
+static void begin_round(struct reconcile *r)
+{
+    r->before_ms = max_of(r->now_ms - RECONCILE_MS, r->changed_ms);
+    r->check_at_ms = r->changed_ms ? r->changed_ms + RECONCILE_RENEW_MS : 0;
+    r->round_epoch = r->state.epoch;
+    r->phase = PAGES;
+    r->handed.after = (struct handed_place){ 0 };
+    r->ids = xcalloc(PAGE, sizeof *r->ids);
+    r->asked_epochs = xcalloc(PAGE, sizeof *r->asked_epochs);
+    r->answer = xcalloc(PAGE, sizeof *r->answer);
+    arena_init(&r->arena, MISSING_ARENA);
+}
+
+static bool is_time(const struct reconcile *r)
+{
+    return r->round_at_ms <= r->now_ms && r->answers && r->has_epoch && !r->stopped;
+}
+
+/* What it has asked so far says nothing of the queue as it is now: the next one does not wait for the rest. */
+static bool is_outdated(const struct reconcile *r)
+{
+    return (r->phase == PAGES || r->phase == CHECK) && r->state.epoch != r->round_epoch;
+}
+
+/* One step of the round, if it is time for one. */
+static void go_on(struct reconcile *r)
+{
+    if (is_outdated(r)) {
+        r->phase = REST;
+        r->n = 0;
+        return;
+    }
+    if (r->phase == REST && is_time(r) && r->setup.is_leader(r->setup.context))
+        begin_round(r);
+    switch (r->phase) {
+    case REST: break;
+    case PAGES: ask_page(r); break;
+    case CHECK: check(r); break;
+    case SAME: same(r); break;
+    case MARK: go_on_waiting(r); break;
+    case SETTLE:
+        if (r->done < r->n)
+            settle_batch(r);
+        break;
+    }
+}
+
+/* Whether it was ended here, and the next one has time. */
+static bool is_over(struct reconcile *r)
+{
+    if (r->phase == REST && !r->ids)
+        return false;
+    if (r->again || r->stopped) {
+        end_round(r, AGAIN_MS);
+        return true;
+    }
+    if (r->phase != REST && (r->phase != SETTLE || r->done < r->n))
+        return false;
+    if (r->n)
+        log_warn("queue_forgot", kv_i64("tasks", (int64_t)r->n));
+    bool is_same = r->state.epoch == r->round_epoch;
+    r->changed_ms = is_same ? 0 : r->changed_ms;
+    end_round(r, is_same ? RECONCILE_MS : 0);
+    return is_same;
+}
+
+static void clock_set_back(struct reconcile *r, int64_t now_ms)
+{
+    r->look_at_ms = now_ms;
+    r->round_at_ms = min_of(r->round_at_ms, now_ms + RECONCILE_MS);
+    r->changed_ms = min_of(r->changed_ms, now_ms);
+    r->check_at_ms = min_of(r->check_at_ms, now_ms + RECONCILE_RENEW_MS);
+}
+
+static int64_t next_ms(const struct reconcile *r)
+{
+    int64_t wake = r->looking ? INT64_MAX : r->look_at_ms;
+    if (is_busy(r))
+        return wake;
+    return r->phase == MARK                       ? min_of(wake, r->mark.ask_at_ms)
+           : r->phase == CHECK                    ? min_of(wake, r->check_at_ms)
+           : r->phase == REST || r->phase == SAME ? wake
+                                                  : r->now_ms;
+}
+
+/* ---- doors ---- */
+
+static void settled(void *context, const struct event *e, const struct settlement *s)
+{
+    struct reconcile *r = context;
+    r->setup.settled(r->setup.context, e, s);
+}
+
+static void woke(void *context, uint64_t lanes)
+{
+    struct reconcile *r = context;
+    r->setup.woke(r->setup.context, lanes);
+}
+
+struct reconcile *reconcile_new(const struct reconcile_setup *setup, int64_t now_ms)
+{
+    struct reconcile *r = xnew(*r);
+    r->setup = *setup;
+    r->mark.courier = setup->courier;
+    r->now_ms = r->look_at_ms = now_ms;
+    r->round_at_ms = now_ms; /* whoever led before us may have died in a round */
+    r->answers = true;
+    missing_init(&r->settling, &(struct missing_setup){ .scheduler = setup->scheduler,
+                                                        .ends = { .writer = setup->writer,
+                                                                  .metrics = setup->metrics,
+                                                                  .settled = settled,
+                                                                  .woke = woke,
+                                                                  .done = batch_settled,
+                                                                  .context = r },
+                                                        .seed = setup->seed });
+    return r;
+}
+
+void reconcile_free(struct reconcile *r)
+{
+    assert(!r || reconcile_is_idle(r));
+    free(r);
+}
+
+int64_t reconcile_step(struct reconcile *r, int64_t now_ms, int64_t behind_ms)
+{
+    if (now_ms < r->now_ms)
+        clock_set_back(r, now_ms);
+    r->now_ms = now_ms;
+    r->behind_ms = behind_ms;
+    int64_t wake = missing_step(&r->settling, now_ms, behind_ms);
+    look(r);
+    while (!is_busy(r) && !is_over(r)) {
+        enum phase before = r->phase;
+        size_t checked = r->checked, done = r->done;
+        go_on(r);
+        if (is_busy(r) || (r->phase == before && r->checked == checked && r->done == done))
+            break; /* under way, or there is nothing to do now */
+    }
+    return r->stopped ? wake : min_of(wake, next_ms(r));
+}
+
+void reconcile_stop(struct reconcile *r)
+{
+    r->stopped = true;
+    missing_give_up(&r->settling);
+}
+
+bool reconcile_is_idle(const struct reconcile *r)
+{
+    return !is_busy(r) && !r->looking && r->phase == REST && !r->ids && missing_is_idle(&r->settling);
+}
+
+bool reconcile_state(const struct reconcile *r, struct queue_state *ret)
+{
+    if (!r->answers || !r->has_epoch)
+        return false;
+    *ret = r->state;
+    return true;
+}

@@ -1,0 +1,247 @@
+/* One question is under way at a time: which are over; whether their users wanted them ended, which who keeps a lease is told; then they
+ * are settled. A worker that goes on with its lease in between may find it gone, as if it had come later. */
+#include "node/lease/lease_expiry.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+
+enum { ARENA = 128 << 20, KEEP_ARENA = 4096, RETRY_MS = 500 };
+
+#define RAN_OUT "lost: its lease ran out before its worker reported; it may have run"
+
+struct lease_ends {
+    struct lease_ends_setup setup;
+    struct prng random;
+    struct op_leases_over ask;
+    struct op_keep *keeps; /* one a tenant */
+    size_t keep_count, keeps_left;
+    struct lease_keep *kept; /* as in ask.ret */
+    struct ends ends;
+    struct event *events; /* in the answer's arena, like the next */
+    struct settlement *settlements;
+    const struct task **tasks; /* which they are of */
+    bool asking, arrived, keeping, judging, stopped;
+    bool given; /* one, since it was asked the last time */
+    int64_t now_ms, ask_at_ms;
+};
+
+static void settled(void *context, const struct event *e, const struct settlement *s)
+{
+    struct lease_ends *l = context;
+    l->setup.settled(l->setup.context, l->tasks[e - l->events], e, s);
+}
+
+static void woke(void *context, uint64_t lanes)
+{
+    struct lease_ends *l = context;
+    l->setup.woke(l->setup.context, lanes);
+}
+
+static void forget(struct lease_ends *l)
+{
+    arena_release(&l->ask.op.arena);
+    free(l->keeps);
+    l->keeps = NULL;
+    l->arrived = l->keeping = l->judging = false;
+}
+
+static void all_settled(void *context)
+{
+    struct lease_ends *l = context;
+    l->setup.batch_settled(l->setup.context);
+    if (l->ask.ret.n == LEASE_ENDS_BATCH)
+        l->ask_at_ms = l->now_ms; /* there may be more */
+    forget(l);
+}
+
+struct lease_ends *lease_ends_new(const struct lease_ends_setup *setup)
+{
+    struct lease_ends *l = xnew(*l);
+    l->setup = *setup;
+    prng_init(&l->random, setup->seed);
+    l->ends.setup = (struct ends_setup){ .writer = setup->writer,
+                                         .metrics = setup->metrics,
+                                         .settled = settled,
+                                         .woke = woke,
+                                         .done = all_settled,
+                                         .context = l };
+    return l;
+}
+
+bool lease_ends_is_idle(const struct lease_ends *l)
+{
+    return !l->asking && !l->keeping && ends_is_idle(&l->ends);
+}
+
+void lease_ends_free(struct lease_ends *l)
+{
+    assert(!l || lease_ends_is_idle(l));
+    if (l && (l->arrived || l->judging))
+        forget(l);
+    free(l);
+}
+
+/* ---- which ---- */
+
+static void asked(struct op *op)
+{
+    struct lease_ends *l = op->context;
+    l->asking = false;
+    l->arrived = op->rc == ERR_OK && l->ask.ret.n > 0;
+    bool none = op->rc == ERR_OK && l->ask.ret.n == 0 && l->ask.ret_next_ms == INT64_MAX;
+    if (op->rc)
+        log_warn("leases_over_failed", kv_err(&op->error));
+    else
+        l->ask_at_ms = min_of(l->ask_at_ms, max_of(l->ask.ret_next_ms, l->now_ms + 1));
+    if (none && !l->setup.shared && !l->given)
+        l->ask_at_ms = INT64_MAX; /* until one is given here: an idle node sleeps */
+    if (!l->arrived)
+        arena_release(&op->arena);
+}
+
+static void ask(struct lease_ends *l)
+{
+    l->asking = true;
+    l->given = false;
+    l->ask_at_ms = l->now_ms + LEASE_ENDS_ASK_MS;
+    l->ask = (struct op_leases_over){ .op = { .kind = OP_LEASES_OVER, .done = asked, .context = l },
+                                      .now_ms = l->now_ms,
+                                      .max = LEASE_ENDS_BATCH };
+    arena_init(&l->ask.op.arena, ARENA);
+    writer_submit(l->setup.writer, &l->ask.op);
+}
+
+/* ---- whether they were to end ---- */
+
+static void kept(struct op *op)
+{
+    struct lease_ends *l = op->context;
+    arena_release(&op->arena);
+    if (op->rc)
+        log_warn("keep_failed", kv_err(&op->error));
+    if (--l->keeps_left)
+        return;
+    l->keeping = false;
+    l->judging = true;
+}
+
+static int by_tenant(const void *x, const void *y)
+{
+    int32_t a = ((const struct task *)x)->tenant, b = ((const struct task *)y)->tenant;
+    return (a > b) - (a < b);
+}
+
+/* They stay over: until now. */
+static void look_whether_ended(struct lease_ends *l)
+{
+    const struct tasks *t = &l->ask.ret;
+    l->arrived = false;
+    l->kept = arena_array(&l->ask.op.arena, struct lease_keep, t->n);
+    l->events = arena_array(&l->ask.op.arena, struct event, t->n);
+    l->settlements = arena_array(&l->ask.op.arena, struct settlement, t->n);
+    l->tasks = arena_array(&l->ask.op.arena, const struct task *, t->n);
+    l->keeps = xcalloc(t->n, sizeof *l->keeps);
+    if (!l->kept || !l->events || !l->settlements || !l->tasks) {
+        forget(l);
+        return;
+    }
+    qsort(t->v, t->n, sizeof *t->v, by_tenant);
+    l->keep_count = 0;
+    for (size_t i = 0; i < t->n; i++) {
+        l->kept[i] = (struct lease_keep){ .id = t->v[i].id, .fence = t->v[i].fence, .until_ms = l->now_ms };
+        if (i == 0 || t->v[i].tenant != t->v[i - 1].tenant)
+            l->keeps[l->keep_count++] = (struct op_keep){ .op = { .kind = OP_KEEP, .done = kept, .context = l },
+                                                          .tenant = t->v[i].tenant,
+                                                          .v = &l->kept[i],
+                                                          .now_ms = l->now_ms };
+        l->keeps[l->keep_count - 1].n++;
+    }
+    l->keeping = true;
+    l->keeps_left = l->keep_count;
+    for (size_t i = 0, n = l->keep_count; i < n; i++) {
+        arena_init(&l->keeps[i].op.arena, KEEP_ARENA);
+        writer_submit(l->setup.writer, &l->keeps[i].op);
+    }
+}
+
+/* ---- what becomes of them ---- */
+
+static struct settlement cancelled(const struct lease_ends *l, const struct task *t, struct arena *a, struct event *ret)
+{
+    struct outcome o = { .kind = OUTCOME_CANCELLED,
+                         .retry_after_ms = -1,
+                         .started_us = uuid_time_ms(t->claim) * 1000,
+                         .completed_us = l->now_ms * 1000,
+                         .error = S("cancelled: its worker was asked to end it, and let its lease run out") };
+    *ret = (struct event){ .task = settle_facts_of(t, &o, a), .outcome = o };
+    return (struct settlement){
+        .id = t->id, .fence = t->fence, .parent = t->parent, .verdict = settle(&ret->task, &o, l->now_ms, NULL, a)
+    };
+}
+
+/* A worker that took it and was never heard of again: nobody knows what else it did. Three times in a row, the task is to blame. */
+static struct settlement lost(struct lease_ends *l, const struct task *t, struct arena *a, struct event *ret)
+{
+    struct outcome o = { .kind = OUTCOME_LOST,
+                         .retry_after_ms = -1,
+                         .alone = true,
+                         .started_us = uuid_time_ms(t->claim) * 1000,
+                         .completed_us = l->now_ms * 1000 };
+    *ret = (struct event){ .task = settle_facts_of(t, &o, a), .outcome = o };
+    struct verdict v = settle(&ret->task, &o, l->now_ms, &l->random, a);
+    if (v.next == TASK_SCHEDULED)
+        v.last_error = v.execution.error = S(RAN_OUT);
+    return (struct settlement){ .id = t->id, .fence = t->fence, .parent = t->parent, .verdict = v };
+}
+
+static void judge(struct lease_ends *l)
+{
+    const struct tasks *t = &l->ask.ret;
+    size_t n = 0;
+    l->judging = false;
+    for (size_t i = 0; i < t->n; i++) {
+        if (!l->kept[i].ret_kept) /* it has been settled meanwhile, or nobody knows: then the next question finds it */
+            continue;
+        l->settlements[n] = l->kept[i].ret_ended ? cancelled(l, &t->v[i], &l->ask.op.arena, &l->events[n])
+                                                 : lost(l, &t->v[i], &l->ask.op.arena, &l->events[n]);
+        l->tasks[n++] = &t->v[i];
+    }
+    if (n == 0) {
+        forget(l);
+        return;
+    }
+    log_info("leases_over", kv_i64("tasks", (int64_t)n));
+    ends_submit(&l->ends, l->events, l->settlements, n, l->now_ms);
+}
+
+int64_t lease_ends_step(struct lease_ends *l, int64_t now_ms, bool leads)
+{
+    if (now_ms < l->now_ms)
+        l->ask_at_ms = now_ms;
+    l->now_ms = now_ms;
+    int64_t wake = ends_step(&l->ends, now_ms);
+    if (l->arrived)
+        look_whether_ended(l);
+    if (l->judging)
+        judge(l);
+    bool idle = !l->asking && !l->keeping && ends_is_idle(&l->ends);
+    if (!leads || l->stopped || !idle)
+        return wake;
+    if (l->ask_at_ms <= now_ms)
+        ask(l);
+    return min_of(wake, l->ask_at_ms);
+}
+
+void lease_ends_given(struct lease_ends *l)
+{
+    l->given = true;
+    l->ask_at_ms = min_of(l->ask_at_ms, l->now_ms + LEASE_ENDS_ASK_MS);
+}
+
+void lease_ends_stop(struct lease_ends *l)
+{
+    l->stopped = true;
+    ends_give_up(&l->ends);
+}

@@ -1,0 +1,382 @@
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "node/node_internal.h"
+
+enum {
+    STALL_MS = 2500,       /* a step that comes so much later than it was asked for: nobody was running */
+    POLL_SHARED_MS = 1000, /* should another node's nudge be lost */
+};
+
+bool node_has_role(const struct node *n, unsigned role)
+{
+    return !n->setup.roles || (n->setup.roles & role);
+}
+
+void node_settled(void *context, const struct event *e, const struct settlement *s)
+{
+    struct node *n = context;
+    node_fleet_settled(n, s);
+    scheduler_freed(n->scheduler, e->task.id, e->task.fence, &s->verdict);
+    worker_settled(n->worker, e->task.id, e->task.fence);
+    if (n->setup.observe)
+        n->setup.observe(n->setup.observe_context, e, s);
+}
+
+void node_woke_lanes(void *context, uint64_t lanes)
+{
+    struct node *n = context;
+    scheduler_woke(n->scheduler, lanes);
+    if (lanes)
+        leasing_look(n->leasing, n->now_ms);
+}
+
+/* Whoever recovers knows the lane of what it finds, too. */
+static void found(void *context, const struct task *t)
+{
+    struct node *n = context;
+    scheduler_nudge(n->scheduler, t, n->now_ms);
+}
+
+static void nothing_is_missed(void *context)
+{
+    struct node *n = context;
+    scheduler_let_go(n->scheduler);
+}
+
+static void told(struct errand *e)
+{
+    if (e->rc)
+        log_warn("publish_failed", kv_err(&e->error));
+}
+
+bool node_end_claim(struct node *n, const struct settle_facts *t, const struct outcome *o)
+{
+    struct event ev = { .task = *t, .outcome = *o };
+    struct errand_publish errand = { .errand = { .kind = ERRAND_PUBLISH, .done = told }, .v = &ev, .n = 1 };
+    courier_submit(n->setup.own, &errand.errand);
+    return errand.errand.rc == ERR_OK;
+}
+
+static bool end_claim(void *context, const struct task *t, const struct outcome *o)
+{
+    struct settle_facts facts = settle_facts_of(t, o, NULL);
+    return node_end_claim(context, &facts, o);
+}
+
+static void gated(void *context, const struct task *t)
+{
+    struct node *n = context;
+    if (n->setup.observe_gated)
+        n->setup.observe_gated(n->setup.observe_context, t);
+}
+
+/* Whether it waits on the wheel, in the queue or runs: it ends as cancelled, and gives its slot away with that. */
+static void replaced(void *context, const struct replaced *r)
+{
+    struct node *n = context;
+    char text[SLOT_REASON_MAX];
+    struct str why = slot_replace_reason(r->by_scheduled_ms, text);
+    if (!scheduler_holds(n->scheduler, r->id, r->fence)) { /* it has ended, and is being settled as what it was */
+        wishes_replace(n->wishes, r->id, r->fence, r->by_scheduled_ms); /* or another node has it, or it is leased */
+        node_fleet_abort(n, r->id, r->fence);
+        return;
+    }
+    metric_add(n->setup.metrics, METRIC_TASKS_REPLACED, 1);
+    if (!scheduler_replace(n->scheduler, r->id, r->fence, why) && !node_fleet_end(n, r->id, r->fence, why))
+        worker_replace(n->worker, r->id, r->fence, why);
+}
+
+/* ---- among others ---- */
+
+static bool may_fire(void *context)
+{
+    const struct node *n = context;
+    return membership_may_fire(n->membership);
+}
+
+static bool may_start(void *context, const struct task *t)
+{
+    const struct node *n = context;
+    return membership_may_fire(n->membership) && (!t || scheduler_holds(n->scheduler, t->id, t->fence));
+}
+
+static void refused(void *context)
+{
+    struct node *n = context;
+    membership_beat_now(n->membership);
+}
+
+/* ---- beginning and end ---- */
+
+struct worker_setup node_worker_setup(const struct node *n, struct courier *courier, struct uuid id)
+{
+    const struct node_setup *setup = &n->setup;
+    struct worker_setup worker = { .courier = courier,
+                                   .metrics = setup->metrics,
+                                   .id = id,
+                                   .name = setup->name,
+                                   .version = setup->version,
+                                   .slots = setup->slots,
+                                   .visibility_ms = setup->visibility_ms,
+                                   .filter = setup->filter,
+                                   .hash = { setup->seed, ~setup->seed } };
+    memcpy(worker.runners, setup->runners, sizeof worker.runners);
+    return worker;
+}
+
+static void make_worker(struct node *n)
+{
+    struct worker_setup setup = node_worker_setup(n, n->setup.own, n->id);
+    setup.may_start = n->setup.shared ? may_start : NULL;
+    setup.context = n;
+    n->worker = worker_new(&setup);
+}
+
+static void handed(void *context, struct uuid claim, uint64_t epoch)
+{
+    struct node *n = context;
+    handover_claim(n->fleet.handover, claim, epoch);
+}
+
+static void make_scheduler(struct node *n, int64_t now_ms)
+{
+    const struct node_setup *setup = &n->setup;
+    n->scheduler = scheduler_new(&(struct scheduler_setup){ .writer = setup->writer,
+                                                            .courier = setup->courier,
+                                                            .own = setup->fallback ? setup->own : NULL,
+                                                            .own_filter = setup->filter,
+                                                            .fleet = setup->fleet,
+                                                            .zones = setup->zones,
+                                                            .book = setup->book,
+                                                            .breakers = worker_breakers(n->worker),
+                                                            .metrics = setup->metrics,
+                                                            .node = n->id,
+                                                            .seed = setup->seed + 1,
+                                                            .slots = setup->slots,
+                                                            .shared = setup->shared,
+                                                            .spawn_ahead_ms = setup->spawn_ahead_ms,
+                                                            .arm_min_ms = setup->arm_min_ms,
+                                                            .arm_max_ms = setup->arm_max_ms,
+                                                            .poll_ms = setup->poll_ms,
+                                                            .may_fire = may_fire,
+                                                            .refused = refused,
+                                                            .end = end_claim,
+                                                            .handed = handed,
+                                                            .retaken = node_fleet_retaken,
+                                                            .gated = gated,
+                                                            .replaced = replaced,
+                                                            .context = n },
+                                 now_ms);
+}
+
+struct node *node_new(const struct node_setup *setup, int64_t now_ms)
+{
+    struct node *n = xnew(*n);
+    n->setup = *setup;
+    if (!setup->fleet)
+        n->setup.own = setup->courier;
+    n->now_ms = now_ms;
+    n->expected_ms = setup->shared ? clock_steady_ms(setup->clock) : now_ms;
+    if (setup->shared)
+        n->setup.poll_ms = POLL_SHARED_MS;
+    prng_init(&n->random, setup->seed + 4);
+    list_init(&n->waiting_recalls);
+    node_join(n, now_ms);
+    make_worker(n);
+    make_scheduler(n, now_ms);
+    n->updater = updater_new(&(struct updater_setup){ .courier = n->setup.own,
+                                                      .writer = setup->writer,
+                                                      .metrics = setup->metrics,
+                                                      .seed = setup->seed + 2,
+                                                      .settled = node_settled,
+                                                      .batch_settled = node_fleet_tell,
+                                                      .woke = node_woke_lanes,
+                                                      .context = n });
+    n->recovery = recovery_new(&(struct recovery_setup){ .writer = setup->writer,
+                                                         .metrics = setup->metrics,
+                                                         .seed = setup->seed + 3,
+                                                         .nudge = found,
+                                                         .woke = node_woke_lanes,
+                                                         .context = n });
+    node_grant_wishes(n);
+    n->missed =
+        missed_new(&(struct missed_setup){ .writer = setup->writer, .over = nothing_is_missed, .context = n }, now_ms);
+    missed_wait(n->missed);
+    node_leasing_init(n);
+    node_fleet_init(n, now_ms);
+    return n;
+}
+
+void node_free(struct node *n)
+{
+    if (!n)
+        return;
+    assert(n->recalls == 0);
+    node_fleet_release(n);
+    membership_free(n->membership);
+    recovery_free(n->recovery);
+    missed_free(n->missed);
+    wishes_free(n->wishes);
+    leasing_free(n->leasing);
+    scheduler_free(n->scheduler);
+    worker_free(n->worker);
+    updater_free(n->updater);
+    free(n);
+}
+
+/* ---- drain ---- */
+
+void node_drain(struct node *n)
+{
+    n->draining = true;
+    membership_close(n->membership);
+    recovery_stop(n->recovery);
+    missed_stop(n->missed);
+    worker_stop_taking(n->worker);
+    leasing_stop(n->leasing);
+    node_fleet_drain(n);
+}
+
+void node_give_up(struct node *n)
+{
+    worker_give_up(n->worker);
+    if (n->fleet.worker)
+        worker_give_up(n->fleet.worker);
+}
+
+size_t node_queued(const struct node *n)
+{
+    return n->setup.own->ops->queue_depth(n->setup.own);
+}
+
+static bool holds_nothing(const struct node *n)
+{
+    return scheduler_is_idle(n->scheduler) && worker_is_idle(n->worker) && updater_is_idle(n->updater) &&
+           n->recalls == 0 && list_empty(&n->waiting_recalls) && wishes_is_idle(n->wishes) &&
+           !recovery_in_flight(n->recovery) && !missed_in_flight(n->missed) && node_queued(n) == 0 &&
+           leasing_is_idle(n->leasing) && node_fleet_is_idle(n);
+}
+
+bool node_is_idle(const struct node *n)
+{
+    return holds_nothing(n) && !membership_in_flight(n->membership) &&
+           (!n->draining || membership_has_left(n->membership));
+}
+
+/* ---- doors ---- */
+
+/* Whatever waits for a time does not wait for the one that the clock showed before. */
+static void clock_set_back(struct node *n, int64_t now_ms)
+{
+    scheduler_clock_set_back(n->scheduler, now_ms);
+    recovery_clock_set_back(n->recovery, now_ms);
+    missed_clock_set_back(n->missed, now_ms);
+    wishes_clock_set_back(n->wishes, now_ms);
+    list_each (&n->waiting_recalls, link)
+        container_of(link, struct recall, link)->retry_at_ms = now_ms;
+}
+
+/* What a stall is measured by. Where the store's clock is the one that counts, ours is set forward by what it says. */
+static int64_t stall_clock_ms(const struct node *n, int64_t now_ms)
+{
+    return n->setup.shared ? clock_steady_ms(n->setup.clock) : now_ms;
+}
+
+static void look_for_missed(struct node *n, int64_t now_ms)
+{
+    if (node_has_role(n, NODE_SCHEDULER))
+        missed_look_again(n->missed, now_ms);
+}
+
+/* A process that was stopped and continued, or a clock that was set forward, is an outage like any other; so is a store that keeps
+ * one operation waiting for that long. What is armed or in the queue by then was claimed in time, and fires if it is ours still. Whether
+ * others were there meanwhile is for the next beats to say. */
+static void notice_stall(struct node *n, int64_t now_ms)
+{
+    int64_t at_ms = stall_clock_ms(n, now_ms);
+    if (at_ms - STALL_MS <= n->expected_ms || n->draining)
+        return;
+    log_warn("stalled", kv_i64("ms", at_ms - n->expected_ms));
+    scheduler_hold_back(n->scheduler);
+    if (!n->setup.shared) {
+        look_for_missed(n, now_ms);
+        return;
+    }
+    missed_wait(n->missed);
+    membership_look_around(n->membership);
+    n->company = COMPANY_UNKNOWN;
+}
+
+static void expect_step(struct node *n, int64_t now_ms, int64_t wake)
+{
+    bool awaits = scheduler_awaits(n->scheduler);
+    int64_t in_ms = awaits ? 0 : wake == INT64_MAX ? INT64_MAX : max_of(wake - now_ms, (int64_t)0);
+    n->expected_ms = in_ms == INT64_MAX ? INT64_MAX : stall_clock_ms(n, now_ms) + in_ms;
+}
+
+bool node_is_settled_in(const struct node *n)
+{
+    bool looked = missed_is_over(n->missed) || !node_has_role(n, NODE_SCHEDULER);
+    return n->joined && recovery_is_over(n->recovery) && looked;
+}
+
+/* First we join; then what the dead held is settled, and what was missed taken back, if nobody else was there to run it. */
+static void settle_in(struct node *n)
+{
+    if (n->draining || !membership_has_joined(n->membership))
+        return;
+    if (!n->joined) {
+        n->joined = true;
+        recovery_begin(n->recovery, n->id, n->now_ms);
+    }
+    enum company company = membership_company(n->membership);
+    if (company != n->company && company == COMPANY_OTHERS)
+        missed_skip(n->missed);
+    else if (company != n->company && company == COMPANY_NOBODY)
+        look_for_missed(n, n->now_ms);
+    n->company = company;
+}
+
+/* A node that comes tries a suspect alone first, if one waits: whoever died of it may have been another. In a fleet workers do. */
+static void begin(struct node *n)
+{
+    if (!node_has_role(n, NODE_SCHEDULER))
+        return;
+    scheduler_begin(n->scheduler, !n->setup.fleet && (n->setup.shared || recovery_found_suspects(n->recovery)));
+    membership_set_ready(n->membership, true);
+}
+
+int64_t node_step(struct node *n, int64_t now_us)
+{
+    int64_t now_ms = now_us / 1000, behind_ms = clock_behind_ms(n->setup.clock);
+    if (now_ms < n->now_ms)
+        clock_set_back(n, now_ms);
+    notice_stall(n, now_ms);
+    n->now_ms = now_ms;
+    settle_in(n);
+    int64_t wake = recovery_step(n->recovery, now_ms);
+    missed_step(n->missed, now_ms, !scheduler_awaits(n->scheduler));
+    if (n->draining) {
+        scheduler_drain(n->scheduler);
+        node_drain_queue(n);
+    } else if (node_is_settled_in(n)) {
+        begin(n);
+    }
+    node_fleet_before(n);
+    wake = min_of(wake, scheduler_step(n->scheduler, now_ms));
+    wake = min_of(wake, worker_step(n->worker, now_ms, behind_ms));
+    wake = min_of(wake, updater_step(n->updater, now_ms, behind_ms));
+    wake = min_of(wake, node_fleet_step(n, behind_ms));
+    wake = min_of(wake, node_retry_recalls(n));
+    wake = min_of(wake, wishes_step(n->wishes, now_ms));
+    wake = min_of(wake, leasing_step(n->leasing, now_ms, n->joined && node_is_leader(n)));
+    if (n->draining && holds_nothing(n))
+        membership_leave(n->membership);
+    wake = min_of(wake, membership_step(n->membership, now_ms));
+    if (!scheduler_awaits(n->scheduler))
+        wake = min_of(wake, missed_next_ms(n->missed));
+    expect_step(n, now_ms, wake);
+    return wake;
+}

@@ -1,0 +1,286 @@
+/* A node among workers that are others' too. Tasks go to the shared queue, outcomes come from the shared events; what ends here, or runs
+ * here while that queue is down, goes through the queue and the events of this process. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "node/node_internal.h"
+
+enum { WAITING_MIN = 100, WHY_MAX = 128 };
+
+static bool is_leader(void *context)
+{
+    const struct node *n = context;
+    return membership_is_leader(n->membership);
+}
+
+static void queue_answers(void *context)
+{
+    struct node *n = context;
+    scheduler_queue_answers(n->scheduler);
+}
+
+static void refused(void *context)
+{
+    struct node *n = context;
+    membership_beat_now(n->membership);
+}
+
+static void make_worker(struct node *n)
+{
+    struct uuid_gen ids;
+    uuid_gen_init(&ids, n->setup.seed ^ 0xf1ee7);
+    struct worker_setup setup = node_worker_setup(n, n->setup.courier, uuid_next(&ids, n->now_ms));
+    setup.fleet = true;
+    setup.describe = n->setup.describe_worker;
+    setup.context = n->setup.observe_context;
+    n->fleet.worker = worker_new(&setup);
+}
+
+static void make_updater(struct node *n)
+{
+    n->fleet.updater = updater_new(&(struct updater_setup){ .courier = n->setup.courier,
+                                                            .writer = n->setup.writer,
+                                                            .metrics = n->setup.metrics,
+                                                            .seed = n->setup.seed + 5,
+                                                            .settled = node_settled,
+                                                            .batch_settled = node_fleet_tell,
+                                                            .woke = node_woke_lanes,
+                                                            .context = n });
+}
+
+void node_fleet_init(struct node *n, int64_t now_ms)
+{
+    const struct node_setup *s = &n->setup;
+    struct node_fleet *f = &n->fleet;
+    if (!s->fleet)
+        return;
+    assert(s->own && s->own->at_once);
+    if (node_has_role(n, NODE_WORKER))
+        make_worker(n);
+    if (node_has_role(n, NODE_UPDATER))
+        make_updater(n);
+    f->handover =
+        handover_new(&(struct handover_setup){ .writer = s->writer, .node = &n->id, .refused = refused, .context = n });
+    f->holding = holding_new(&(struct holding_setup){ .writer = s->writer, .scheduler = n->scheduler });
+    f->lapses = lapses_new(&(struct lapses_setup){ .writer = s->writer,
+                                                   .courier = s->courier,
+                                                   .metrics = s->metrics,
+                                                   .seed = s->seed + 6,
+                                                   .settled = node_settled,
+                                                   .batch_settled = node_fleet_tell,
+                                                   .woke = node_woke_lanes,
+                                                   .context = n });
+    f->reconcile = reconcile_new(&(struct reconcile_setup){ .writer = s->writer,
+                                                            .courier = s->courier,
+                                                            .metrics = s->metrics,
+                                                            .scheduler = n->scheduler,
+                                                            .seed = s->seed + 7,
+                                                            .is_leader = is_leader,
+                                                            .answers = queue_answers,
+                                                            .settled = node_settled,
+                                                            .batch_settled = node_fleet_tell,
+                                                            .woke = node_woke_lanes,
+                                                            .context = n },
+                                 now_ms);
+}
+
+void node_fleet_release(struct node *n)
+{
+    struct node_fleet *f = &n->fleet;
+    assert(f->errands == 0);
+    worker_free(f->worker);
+    updater_free(f->updater);
+    handover_free(f->handover);
+    holding_free(f->holding);
+    lapses_free(f->lapses);
+    reconcile_free(f->reconcile);
+    free(f->told);
+}
+
+/* ---- how much a node may hold ---- */
+
+/* Its part of what the workers have, and of what may wait for them. */
+static size_t room_of(const struct node *n)
+{
+    size_t slots = (size_t)membership_worker_slots(n->membership);
+    size_t waiting = n->setup.waiting ? n->setup.waiting : max_of(slots / 2, (size_t)WAITING_MIN);
+    return max_of((slots + waiting) / membership_ready_count(n->membership), (size_t)1);
+}
+
+void node_fleet_before(struct node *n)
+{
+    if (n->setup.fleet)
+        scheduler_set_room(n->scheduler, room_of(n));
+}
+
+/* ---- what was settled, and who is to know ---- */
+
+static void note_told(struct node *n, struct uuid id, int64_t fence)
+{
+    struct node_fleet *f = &n->fleet;
+    if (!n->setup.tell)
+        return;
+    if (f->told_count == f->told_cap) {
+        f->told_cap = max_of(f->told_cap * 2, (size_t)64);
+        f->told = xrealloc(f->told, f->told_cap * sizeof *f->told);
+    }
+    f->told[f->told_count++] = (struct delivery_name){ id, fence };
+}
+
+void node_fleet_settled(struct node *n, const struct settlement *s)
+{
+    if (!n->setup.fleet || s->stale || scheduler_holds(n->scheduler, s->id, s->fence))
+        return;
+    n->fleet.comes_again = n->fleet.comes_again || s->verdict.next == TASK_SCHEDULED;
+    note_told(n, s->id, s->fence);
+}
+
+/* They are told of with the batch that they belong to. */
+void node_fleet_retaken(void *context, const struct tasks *t)
+{
+    struct node *n = context;
+    for (size_t i = 0; i < t->n; i++) {
+        struct uuid id = t->v[i].id;
+        int64_t was = t->v[i].fence - 1;
+        if (scheduler_holds(n->scheduler, id, was))
+            scheduler_freed(n->scheduler, id, was, NULL);
+        else
+            note_told(n, id, was);
+        worker_settled(n->worker, id, was);
+    }
+}
+
+void node_fleet_tell(void *context)
+{
+    struct node *n = context;
+    struct node_fleet *f = &n->fleet;
+    if (f->told_count)
+        n->setup.tell(n->setup.observe_context, f->told, f->told_count);
+    f->told_count = 0;
+    if (f->comes_again && n->setup.read_lanes)
+        n->setup.read_lanes(n->setup.observe_context);
+    f->comes_again = false;
+}
+
+void node_heard_settled(struct node *n, const struct delivery_name *settled, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        scheduler_freed(n->scheduler, settled[i].id, settled[i].fence, NULL);
+        worker_settled(n->worker, settled[i].id, settled[i].fence);
+    }
+}
+
+/* ---- ending what the queue has ---- */
+
+struct fleet_end {
+    struct errand_one errand;
+    struct node *node;
+    struct settle_facts facts;
+    size_t why_size;
+    char why[WHY_MAX];
+};
+
+static void aborted(struct errand *e)
+{
+    struct fleet_end *x = container_of(e, struct fleet_end, errand.errand);
+    if (e->rc) /* it runs to its end */
+        log_warn("abort_failed", kv_uuid("task", x->errand.id.task), kv_err(&e->error));
+    x->node->fleet.errands--;
+    free(x);
+}
+
+static void submit(struct fleet_end *x, enum errand_kind kind, void (*done)(struct errand *e))
+{
+    x->errand.errand = (struct errand){ .kind = kind, .done = done };
+    courier_submit(x->node->setup.courier, &x->errand.errand);
+}
+
+static void recalled(struct errand *e)
+{
+    struct fleet_end *x = container_of(e, struct fleet_end, errand.errand);
+    struct outcome o = { .kind = OUTCOME_CANCELLED, .retry_after_ms = -1, .error = { x->why, x->why_size } };
+    if (e->rc || !x->errand.ret_recalled) {
+        submit(x, ERRAND_ABORT, aborted);
+        return;
+    }
+    node_end_claim(x->node, &x->facts, &o); /* else it is found missing */
+    x->node->fleet.errands--;
+    free(x);
+}
+
+static struct fleet_end *new_end(struct node *n, struct uuid id, int64_t fence)
+{
+    struct fleet_end *x = xnew(*x);
+    x->node = n;
+    x->errand.id = (struct delivery_id){ id, fence };
+    n->fleet.errands++;
+    return x;
+}
+
+bool node_fleet_end(struct node *n, struct uuid id, int64_t fence, struct str why)
+{
+    const struct settle_facts *facts = scheduler_queued(n->scheduler, id, fence);
+    if (!facts)
+        return false;
+    struct fleet_end *x = new_end(n, id, fence);
+    x->facts = *facts;
+    x->why_size = min_of(why.n, sizeof x->why);
+    memcpy(x->why, why.p, x->why_size);
+    submit(x, ERRAND_RECALL, recalled);
+    return true;
+}
+
+void node_fleet_abort(struct node *n, struct uuid id, int64_t fence)
+{
+    if (n->setup.fleet)
+        submit(new_end(n, id, fence), ERRAND_ABORT, aborted);
+}
+
+/* ---- doors ---- */
+
+int64_t node_fleet_step(struct node *n, int64_t behind_ms)
+{
+    struct node_fleet *f = &n->fleet;
+    int64_t now_ms = n->now_ms;
+    f->begun = f->begun || membership_has_joined(n->membership);
+    if (!n->setup.fleet || !f->begun) /* before that it is not known what time it is */
+        return INT64_MAX;
+    int64_t wake = handover_step(f->handover, now_ms);
+    if (f->worker)
+        wake = min_of(wake, worker_step(f->worker, now_ms, behind_ms));
+    if (f->updater)
+        wake = min_of(wake, updater_step(f->updater, now_ms, behind_ms));
+    wake = min_of(wake, holding_step(f->holding, now_ms));
+    wake = min_of(wake, lapses_step(f->lapses, now_ms, behind_ms));
+    return min_of(wake, reconcile_step(f->reconcile, now_ms, behind_ms));
+}
+
+void node_fleet_drain(struct node *n)
+{
+    struct node_fleet *f = &n->fleet;
+    if (!n->setup.fleet)
+        return;
+    if (f->worker)
+        worker_stop_taking(f->worker);
+    if (f->updater)
+        updater_stop(f->updater); /* what is published from now on is for others, or for who comes after us */
+    holding_stop(f->holding);
+    lapses_stop(f->lapses);
+    reconcile_stop(f->reconcile);
+}
+
+bool node_fleet_is_idle(const struct node *n)
+{
+    const struct node_fleet *f = &n->fleet;
+    if (!n->setup.fleet)
+        return true;
+    return (!f->worker || worker_is_idle(f->worker)) && (!f->updater || updater_is_idle(f->updater)) &&
+           handover_is_idle(f->handover) && holding_is_idle(f->holding) && lapses_is_idle(f->lapses) &&
+           reconcile_is_idle(f->reconcile) && f->errands == 0;
+}
+
+bool node_queue_state(const struct node *n, struct queue_state *ret)
+{
+    return n->setup.fleet && reconcile_state(n->fleet.reconcile, ret);
+}

@@ -1,0 +1,40 @@
+/* What a node does for workers outside. */
+#include "node/node_internal.h"
+
+static void answered(void *context, const struct op_claim *claim)
+{
+    struct node *n = context;
+    scheduler_tell_gated(n->scheduler, claim);
+    scheduler_woke(n->scheduler, claim->ret_woke);
+}
+
+void node_leasing_init(struct node *n)
+{
+    n->leasing = leasing_new(&(struct leasing_setup){ .writer = n->setup.writer,
+                                                      .node = &n->id,
+                                                      .lanes = scheduler_lanes(n->scheduler),
+                                                      .metrics = n->setup.metrics,
+                                                      .seed = n->setup.seed + 5,
+                                                      .shared = n->setup.shared,
+                                                      .answered = answered,
+                                                      .settled = node_settled,
+                                                      .woke = node_woke_lanes,
+                                                      .batch_settled = node_fleet_tell,
+                                                      .context = n });
+}
+
+void node_lease(struct node *n, struct lease_ask *a, int64_t now_ms)
+{
+    leasing_ask(n->leasing, a, now_ms);
+}
+
+void node_lease_over(struct node *n, int32_t tenant, struct str queue, uint64_t woke)
+{
+    leasing_over(n->leasing, tenant, queue);
+    node_woke_lanes(n, woke);
+}
+
+void node_stop_leasing(struct node *n)
+{
+    leasing_stop_waiting(n->leasing);
+}

@@ -1,0 +1,60 @@
+/* What a node is told: by who writes in its own process, and by other nodes. */
+#include "node/node_internal.h"
+
+void node_know_lane(struct node *n, struct lane lane)
+{
+    scheduler_know_lane(n->scheduler, lane);
+}
+
+void node_nudge(struct node *n, const struct task *tasks, size_t count, int64_t now_ms)
+{
+    for (size_t i = 0; i < count; i++)
+        if (tasks[i].state == TASK_SCHEDULED && tasks[i].target == TARGET_WORKER && tasks[i].kind != TASK_RECURRING)
+            leasing_due(n->leasing, tasks[i].tenant, tasks[i].queue, tasks[i].due_ms);
+        else if (tasks[i].state == TASK_SCHEDULED)
+            scheduler_nudge(n->scheduler, &tasks[i], now_ms);
+}
+
+void node_nodes_changed(struct node *n)
+{
+    membership_beat_now(n->membership);
+}
+
+void node_woke(struct node *n, uint64_t lanes)
+{
+    node_woke_lanes(n, lanes);
+}
+
+void node_heard_due(struct node *n, int64_t due_ms)
+{
+    lanes_all_due(scheduler_lanes(n->scheduler), due_ms);
+    leasing_look(n->leasing, due_ms);
+}
+
+void node_know_lanes(struct node *n, const struct lane *lanes, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!lanes_get(scheduler_lanes(n->scheduler), lanes[i]))
+            scheduler_know_lane(n->scheduler, lanes[i]);
+}
+
+void node_await_rules(struct node *n, bool await)
+{
+    scheduler_await_rules(n->scheduler, await);
+}
+
+void node_heard_wish(struct node *n)
+{
+    wishes_heard(n->wishes);
+}
+
+void node_heard_given_back(struct node *n)
+{
+    wishes_given_back(n->wishes);
+}
+
+void node_rules_changed(struct node *n, int64_t now_ms)
+{
+    scheduler_rules_changed(n->scheduler, now_ms);
+    leasing_look(n->leasing, now_ms);
+}

@@ -1,0 +1,111 @@
+/* A node among others: what it says of itself, what it does when shares change, somebody dies or it is itself found dead, and what it gives
+ * back to who wants it. */
+#include "node/node_internal.h"
+
+static void describe(void *context, struct jw *w)
+{
+    const struct node *n = context;
+    struct scheduler_status s = scheduler_status(n->scheduler);
+    int64_t oldest_ms = INT64_MAX;
+    for (int i = 0; i <= CLASS_HIGH; i++)
+        oldest_ms = min_of(oldest_ms, s.oldest_due_ms[i]);
+    jw_kv_i64(w, "running", (int64_t)worker_running(n->worker));
+    jw_kv_i64(w, "slots", (int64_t)n->setup.slots);
+    jw_kv_i64(w, "lag_ms", oldest_ms == INT64_MAX ? 0 : max_of(n->now_ms - oldest_ms, (int64_t)0));
+    jw_kv_i64(w, "skew_us", membership_skew_us(n->membership));
+    jw_kv_i64(w, "skew_error_us", membership_offset(n->membership).error_us);
+}
+
+static void shares_changed(void *context)
+{
+    struct node *n = context;
+    scheduler_set_own(n->scheduler, membership_own(n->membership));
+}
+
+static void somebody_died(void *context)
+{
+    struct node *n = context;
+    recovery_look_again(n->recovery, n->now_ms);
+}
+
+static void wished(void *context)
+{
+    struct node *n = context;
+    wishes_heard(n->wishes);
+}
+
+/* Results that are known already are published all the same: they are true, and refused if somebody was faster. */
+static void died(void *context, struct uuid new_id)
+{
+    struct node *n = context;
+    n->id = new_id;
+    n->company = COMPANY_UNKNOWN;
+    n->joined = false;
+    missed_wait(n->missed);
+    scheduler_disown(n->scheduler, new_id);
+    worker_disown(n->worker);
+    if (n->setup.fleet)
+        handover_forget(n->fleet.handover);
+    if (n->setup.rejoined)
+        n->setup.rejoined(n->setup.observe_context, new_id);
+}
+
+void node_join(struct node *n, int64_t now_ms)
+{
+    const struct node_setup *setup = &n->setup;
+    n->membership =
+        membership_new(&(struct membership_setup){ .writer = setup->writer,
+                                                   .clock = setup->clock,
+                                                   .name = setup->name,
+                                                   .version = setup->version,
+                                                   .seed = setup->seed,
+                                                   .shared = setup->shared,
+                                                   .fleet = setup->fleet,
+                                                   .aside = !node_has_role(n, NODE_SCHEDULER),
+                                                   .lease = setup->lease ? setup->courier : NULL,
+                                                   .beat_ms = setup->beat_ms ? setup->beat_ms : MEMBERSHIP_BEAT_MS,
+                                                   .describe = describe,
+                                                   .shares_changed = shares_changed,
+                                                   .found_dead = somebody_died,
+                                                   .wished = wished,
+                                                   .died = died,
+                                                   .context = n },
+                       now_ms);
+    n->id = membership_id(n->membership);
+}
+
+static void abort_for(struct node *n, const struct wish *w)
+{
+    char text[SLOT_REASON_MAX];
+    bool by = w->by_scheduled_ms != 0;
+    struct str why = by ? slot_replace_reason(w->by_scheduled_ms, text) : S("cancelled");
+    if (!scheduler_replace(n->scheduler, w->id, w->fence, why) && !node_fleet_end(n, w->id, w->fence, why))
+        worker_replace(n->worker, w->id, w->fence, by ? why : S("cancelled while it ran"));
+}
+
+/* What another node wants back. One that waits in the queue has fired, as far as anybody can tell. */
+static enum wish_grant grant(void *context, const struct wish *w)
+{
+    struct node *n = context;
+    struct outcome o = { .kind = OUTCOME_RETURNED, .retry_after_ms = WISHES_BACK_MS };
+    if (!scheduler_holds(n->scheduler, w->id, w->fence))
+        return WISH_UNKNOWN;
+    if (w->abort) {
+        abort_for(n, w);
+        return WISH_DONE;
+    }
+    const struct task *t = scheduler_armed(n->scheduler, w->id, w->fence);
+    if (!t)
+        return WISH_REFUSED;
+    struct settle_facts facts = settle_facts_of(t, &o, NULL);
+    if (!node_end_claim(n, &facts, &o))
+        return WISH_UNKNOWN;
+    scheduler_unarm(n->scheduler, w->id, w->fence);
+    return WISH_DONE;
+}
+
+void node_grant_wishes(struct node *n)
+{
+    n->wishes =
+        wishes_new(&(struct wishes_setup){ .writer = n->setup.writer, .node = &n->id, .grant = grant, .context = n });
+}

@@ -1,0 +1,159 @@
+/* One that was taken back is nobody else's: its settlement is with the writer, or waits to be sent again. */
+#include "base/log.h"
+#include "node/node_internal.h"
+
+enum { RECALL_ARENA = 4096, RECALL_RETRY_MS = 200 };
+
+static void submit_recall(struct node *n, struct recall *r)
+{
+    n->recalls++;
+    r->op.op.rc = ERR_OK;
+    writer_submit(n->setup.writer, &r->op.op);
+}
+
+/* Its key has a record: the first try was applied and its answer lost, or the same request was answered another way. It is off
+ * the wheel all the same, so it is handed back as it was: stale, if it is the replacement already. */
+static void hand_back_instead(struct node *n, struct recall *r)
+{
+    struct outcome o = { .kind = OUTCOME_RETURNED, .retry_after_ms = -1 };
+    struct arena *a = &r->op.op.arena;
+    struct settle_facts facts = settle_facts_of(r->running, &o, a);
+    r->settlement.verdict = settle(&facts, &o, n->now_ms, &n->random, a);
+    r->settlement.replace = NULL;
+    r->op.idempotency = NULL;
+    submit_recall(n, r);
+}
+
+static void try_recall_again(struct node *n, struct recall *r)
+{
+    log_warn("recall_failed", kv_uuid("task", r->running->id), kv_err(&r->op.op.error));
+    r->tried = true;
+    r->retry_at_ms = n->now_ms + RECALL_RETRY_MS;
+    list_push(&n->waiting_recalls, &r->link);
+    scheduler_woke(n->scheduler, UINT64_MAX);
+}
+
+/* It is off the wheel and nobody else's: if the store could not take the settlement, it is sent again until it does. */
+static void recall_settled(struct op *op)
+{
+    struct recall *r = container_of(op, struct recall, op.op);
+    struct node *n = r->node;
+    n->recalls--;
+    if (op->rc == ERR_CONFLICT) {
+        hand_back_instead(n, r);
+        return;
+    }
+    if (op->rc) {
+        try_recall_again(n, r);
+        return;
+    }
+    node_fleet_settled(n, &r->settlement);
+    node_fleet_tell(n);
+    scheduler_freed(n->scheduler, r->running->id, r->running->fence, NULL);
+    worker_settled(n->worker, r->running->id, r->running->fence);
+    scheduler_woke(n->scheduler, r->op.ret_woke);
+    /* Nobody else could settle it: stale at a second try means that the first was applied and its answer lost. Unless others are there,
+     * who may have buried us in between: then only its row can tell. */
+    bool applied = !r->settlement.stale || (r->tried && !n->setup.shared);
+    r->known = !r->tried;
+    r->result = !r->settlement.replace ? RECALL_ANSWERED : applied ? RECALL_DONE : RECALL_RUNNING;
+    if (applied && r->replace->state == TASK_SCHEDULED) /* who asked may not wait for us any more */
+        scheduler_nudge(n->scheduler, r->replace, n->now_ms);
+    if (r->result == RECALL_ANSWERED)
+        scheduler_nudge(n->scheduler, r->running, n->now_ms);
+    arena_release(&op->arena);
+    r->done(r);
+}
+
+int64_t node_retry_recalls(struct node *n)
+{
+    int64_t wake = INT64_MAX;
+    list_each (&n->waiting_recalls, link) {
+        struct recall *r = container_of(link, struct recall, link);
+        if (r->retry_at_ms <= n->now_ms) {
+            list_remove(link);
+            submit_recall(n, r);
+        } else {
+            wake = min_of(wake, r->retry_at_ms);
+        }
+    }
+    return wake;
+}
+
+static void settle_recall(struct node *n, struct recall *r)
+{
+    r->tried = false;
+    r->settlement = (struct settlement){ .id = r->running->id, .fence = r->running->fence, .replace = r->replace };
+    r->op = (struct op_settle){
+        .op = { .kind = OP_SETTLE, .done = recall_settled },
+        .v = &r->settlement,
+        .n = 1,
+        .now_ms = n->now_ms,
+        .idempotency = r->idempotency,
+    };
+    arena_init(&r->op.op.arena, RECALL_ARENA);
+    submit_recall(n, r);
+}
+
+/* It has fired, or is another node's. In a fleet whoever runs it hears of it through the queue. */
+static void not_recalled(struct node *n, struct recall *r)
+{
+    struct uuid id = r->running->id;
+    int64_t fence = r->running->fence;
+    bool own = worker_runs(n->worker, id, fence);
+    r->known = scheduler_holds(n->scheduler, id, fence);
+    if (r->abort && !own)
+        node_fleet_abort(n, id, fence);
+    if (!r->known && n->setup.shared) {
+        wishes_ask(n->wishes, r);
+        return;
+    }
+    bool aborts = r->abort && (own ? worker_abort(n->worker, id, fence) : n->setup.fleet);
+    r->result = aborts ? RECALL_ABORTING : RECALL_RUNNING;
+    r->done(r);
+}
+
+static void queue_asked(struct errand *e)
+{
+    struct recall *r = container_of(e, struct recall, asked.errand);
+    struct node *n = r->node;
+    n->recalls--;
+    if (e->rc == ERR_OK && r->asked.ret_recalled)
+        settle_recall(n, r);
+    else
+        not_recalled(n, r);
+}
+
+/* Where it is, if it is in a queue. */
+static struct courier *queue_of(const struct node *n, const struct task *t)
+{
+    bool own = scheduler_holds(n->scheduler, t->id, t->fence) && !scheduler_queued(n->scheduler, t->id, t->fence);
+    return own ? n->setup.own : n->setup.courier;
+}
+
+/* Who has it hears of it when he goes on with it, at the latest when his lease is over. */
+static void recall_leased(struct node *n, struct recall *r)
+{
+    if (r->abort)
+        wishes_replace(n->wishes, r->running->id, r->running->fence, 0);
+    r->known = true;
+    r->result = r->abort ? RECALL_ABORTING : RECALL_RUNNING;
+    r->done(r);
+}
+
+void node_recall(struct node *n, struct recall *r)
+{
+    r->node = n;
+    if (r->running->target == TARGET_WORKER) {
+        recall_leased(n, r);
+        return;
+    }
+    if (scheduler_unarm(n->scheduler, r->running->id, r->running->fence)) {
+        settle_recall(n, r);
+        return;
+    }
+    n->recalls++;
+    r->asked = (struct errand_one){ .errand = { .kind = ERRAND_RECALL, .done = queue_asked },
+                                    .id = { r->running->id, r->running->fence } };
+    courier_submit(queue_of(n, r->running), &r->asked.errand);
+}

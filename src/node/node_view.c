@@ -1,0 +1,71 @@
+/* What a node shows of itself. */
+#include "node/node_internal.h"
+
+bool node_is_leader(const struct node *n)
+{
+    return membership_is_leader(n->membership);
+}
+
+const struct node_rows *node_others(const struct node *n)
+{
+    return membership_nodes(n->membership);
+}
+
+uint64_t node_others_generation(const struct node *n)
+{
+    return membership_generation(n->membership);
+}
+
+void node_queue(struct node *n, int32_t tenant, int64_t now_ms, struct queue_standing *q)
+{
+    struct lanes *lanes = scheduler_lanes(n->scheduler);
+    q->known = false;
+    for (int class_ = CLASS_LOW; class_ <= CLASS_HIGH; class_++) {
+        struct lane_entry *e = lanes_get(lanes, (struct lane){ tenant, q->name, (enum priority_class)class_ });
+        if (!e)
+            continue;
+        struct lane_hold hold = lanes_hold_of(lanes, e, now_ms);
+        if (!q->known || hold.until_ms < q->hold.until_ms)
+            q->hold = hold;
+        q->held = lanes_facts(lanes, e).queue_held;
+        q->known = true;
+    }
+}
+
+void node_explain(struct node *n, const struct task *t, int64_t now_ms, struct explanation *ret)
+{
+    struct explain_view v = { .scheduler = n->scheduler,
+                              .worker = n->worker,
+                              .book = n->setup.book,
+                              .slots = scheduler_status(n->scheduler).room,
+                              .recovering = !node_is_settled_in(n) };
+    explain(&v, t, now_ms, ret);
+}
+
+struct node_status node_status(const struct node *n)
+{
+    const struct partitions *own = membership_own(n->membership);
+    bool aside = !node_has_role(n, NODE_SCHEDULER);
+    return (struct node_status){
+        .scheduler = scheduler_status(n->scheduler),
+        .id = n->id,
+        .running = worker_running(n->worker) + (n->fleet.worker ? worker_running(n->fleet.worker) : 0),
+        .queued = node_queued(n),
+        .recovering = !node_is_settled_in(n),
+        .draining = n->draining,
+        .leader = membership_is_leader(n->membership),
+        .fenced = !membership_may_fire(n->membership),
+        .aside = aside,
+        .partitions = own     ? partitions_count(own)
+                      : aside ? 0
+                              : PARTITIONS,
+        .skew_us = membership_skew_us(n->membership),
+        .error_us = membership_offset(n->membership).error_us,
+    };
+}
+
+void node_each_breaker(struct node *n, int64_t now_ms, void (*see)(void *context, const struct breaker_view *b),
+                       void *context)
+{
+    breakers_each(worker_breakers(n->worker), now_ms, see, context);
+}

@@ -1,0 +1,29 @@
+#pragma once
+/* node/scheduler/catch_up.h - takes back what was spawned ahead and became overdue while nobody was running.
+ *
+ * Before the first claim and before the first visit of the spawner, which then decides on it: else all of it would run late, whatever its
+ * catch-up mode says. It is done batch by batch. Each is a transaction that leaves the cursor where nothing is lost; a crash between
+ * two of them leaves the rest to the next start. A stall is an outage like any other, and it is done again. Where other nodes were
+ * running nothing was missed: what is late there is theirs to run. Until that is known, it waits. */
+#include "port/store.h"
+
+struct missed_setup {
+    struct writer *writer;
+    void (*over)(void *context); /* all was looked at; each time */
+    void *context;
+};
+
+struct missed;
+
+struct missed *missed_new(const struct missed_setup *setup, int64_t now_ms);
+void missed_free(struct missed *m); /* nothing is in flight; NULL is fine */
+
+void missed_step(struct missed *m, int64_t now_ms, bool may_ask); /* may_ask: whatever was planned before is in */
+int64_t missed_next_ms(const struct missed *m);                   /* when it wants to ask; INT64_MAX: it does not */
+void missed_look_again(struct missed *m, int64_t now_ms);
+void missed_wait(struct missed *m); /* for word whether anything was missed: the next call of these two */
+void missed_skip(struct missed *m); /* nothing was */
+void missed_clock_set_back(struct missed *m, int64_t now_ms);
+void missed_stop(struct missed *m); /* ask for no more */
+bool missed_is_over(const struct missed *m);
+bool missed_in_flight(const struct missed *m);

@@ -1,0 +1,312 @@
+/* Invariants:
+ *  - a lane's next_due_ms is never later than the earliest due time in it, as far as anybody has told us;
+ *  - a lane with a next_due_ms is DUE (in a heap by that time), CLOSED (by a gate; in a heap by the time it may be over, or in none
+ *    if an event ends it) or ASKED (in the round that is open); one without is IDLE;
+ *  - whoever closes a lane until an event happens has `waits` set, and reopens its lanes when the event happens;
+ *  - a round's quotas stay within what queues and tenants may still take, so their limits hold whatever the store gives. */
+#include "node/scheduler/lanes_internal.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum { KEY_MAX = sizeof(int32_t) + 2 * CATALOG_NAME_MAX }; /* queues have names of at most CATALOG_NAME_MAX */
+
+struct lanes *lanes_new(const struct lanes_setup *setup)
+{
+    struct lanes *l = xnew(*l);
+    l->setup = *setup;
+    l->fair = fair_new();
+    map_init(&l->queues, HASH_STABLE);
+    map_init(&l->tenants, HASH_STABLE);
+    for (size_t i = 0; i < WOKE_BITS; i++)
+        list_init(&l->by_bit[i]);
+    l->generation = 1;
+    if (setup->writer)
+        l->shares = shares_new(&(struct shares_setup){
+            .writer = setup->writer, .node = setup->node, .changed = lanes_share_changed, .context = l });
+    return l;
+}
+
+void lanes_free(struct lanes *l)
+{
+    if (!l)
+        return;
+    for (size_t i = 0; i < l->n; i++) {
+        fair_remove(l->fair, &l->v[i]->fair);
+        free(l->v[i]);
+    }
+    map_each (&l->queues, slot)
+        free(slot->value);
+    map_each (&l->tenants, slot)
+        free(slot->value);
+    map_release(&l->queues);
+    map_release(&l->tenants);
+    heap_release(&l->due);
+    heap_release(&l->closed);
+    heap_release(&l->suspects);
+    for (size_t i = 0; i < array_count(l->heads); i++)
+        heap_release(&l->heads[i]);
+    fair_free(l->fair);
+    shares_free(l->shares);
+    free(l->found);
+    free(l->v);
+    free(l);
+}
+
+/* ---- who there is ---- */
+
+static struct tenant_entry *know_tenant(struct lanes *l, int32_t number)
+{
+    struct tenant_entry *t = map_get(&l->tenants, (struct str){ (const char *)&number, sizeof number });
+    if (t)
+        return t;
+    t = xnew(*t);
+    t->number = number;
+    list_init(&t->queues);
+    map_put(&l->tenants, (struct str){ (const char *)&t->number, sizeof t->number }, t);
+    return t;
+}
+
+static struct str queue_key(int32_t tenant, struct str name, char out[KEY_MAX])
+{
+    assert(name.n <= KEY_MAX - sizeof tenant);
+    memcpy(out, &tenant, sizeof tenant);
+    memcpy(out + sizeof tenant, name.p, name.n);
+    return (struct str){ out, sizeof tenant + name.n };
+}
+
+static struct queue_entry *find_queue(const struct lanes *l, struct lane lane)
+{
+    char key[KEY_MAX];
+    return map_get(&l->queues, queue_key(lane.tenant, lane.queue, key));
+}
+
+static struct queue_entry *know_queue(struct lanes *l, struct lane lane)
+{
+    struct queue_entry *q = find_queue(l, lane);
+    if (q)
+        return q;
+    q = xcalloc(1, sizeof *q + KEY_MAX);
+    struct str key = queue_key(lane.tenant, lane.queue, q->key);
+    q->name = (struct str){ q->key + sizeof lane.tenant, lane.queue.n };
+    q->tenant = know_tenant(l, lane.tenant);
+    q->rules = QUEUE_RULES_DEFAULT;
+    list_init(&q->lanes);
+    list_push(&q->tenant->queues, &q->of_tenant);
+    map_put(&l->queues, key, q);
+    return q;
+}
+
+static struct lane_entry *lane_of(const struct queue_entry *q, enum priority_class class_)
+{
+    if (q)
+        list_each (&q->lanes, link) {
+            struct lane_entry *e = container_of(link, struct lane_entry, of_queue);
+            if (e->lane.class_ == class_)
+                return e;
+        }
+    return NULL;
+}
+
+struct lane_entry *lanes_get(const struct lanes *l, struct lane lane)
+{
+    return lane_of(find_queue(l, lane), lane.class_);
+}
+
+struct lane_entry *lanes_know(struct lanes *l, struct lane lane)
+{
+    struct queue_entry *q = know_queue(l, lane);
+    struct lane_entry *e = lane_of(q, lane.class_);
+    if (e)
+        return e;
+    e = xnew(*e);
+    e->lane = (struct lane){ lane.tenant, q->name, lane.class_ };
+    e->queue = q;
+    e->next_due_ms = e->suspect_ms = e->heard_ms = e->heard_suspect_ms = INT64_MAX;
+    list_push(&q->lanes, &e->of_queue);
+    list_push(&l->by_bit[__builtin_ctzll(lane_bit(e->lane))], &e->of_bit);
+    fair_add(l->fair, &e->fair, e->lane);
+    if (l->n == l->cap) {
+        l->cap = max_of(l->cap * 2, (size_t)16);
+        l->v = xrealloc(l->v, l->cap * sizeof(struct lane_entry *));
+    }
+    return l->v[l->n++] = e;
+}
+
+size_t lanes_count(const struct lanes *l)
+{
+    return l->n;
+}
+
+/* ---- where a lane stands ---- */
+
+static void put_in(struct heap *h, struct heap_node *node, int64_t key)
+{
+    if (node->at)
+        heap_rekey(h, node, key);
+    else
+        heap_push(h, node, key);
+}
+
+static void take_out(struct heap *h, struct heap_node *node)
+{
+    if (node->at)
+        heap_remove(h, node);
+}
+
+static bool is_closed_on_purpose(enum lane_gate gate)
+{
+    return gate == LANE_PAUSED || gate == LANE_TENANT_DISABLED;
+}
+
+static void show_head(struct lanes *l, struct lane_entry *e)
+{
+    struct heap *h = &l->heads[e->lane.class_];
+    if (e->next_due_ms == INT64_MAX || is_closed_on_purpose(e->gate))
+        take_out(h, &e->head);
+    else
+        put_in(h, &e->head, e->next_due_ms);
+}
+
+void lane_stand(struct lanes *l, struct lane_entry *e, enum place place)
+{
+    if (place != LANE_DUE && e->place == LANE_DUE)
+        take_out(&l->due, &e->at);
+    if (e->place == LANE_CLOSED && place != LANE_CLOSED)
+        take_out(&l->closed, &e->at);
+    e->place = place;
+}
+
+void lane_open(struct lanes *l, struct lane_entry *e)
+{
+    e->gate = LANE_NONE;
+    e->look_ms = 0;
+    lane_stand(l, e, e->next_due_ms == INT64_MAX ? LANE_IDLE : LANE_DUE);
+    if (e->place == LANE_DUE)
+        put_in(&l->due, &e->at, e->next_due_ms);
+    show_head(l, e);
+}
+
+void lane_close(struct lanes *l, struct lane_entry *e, enum lane_gate gate, int64_t until_ms)
+{
+    lane_stand(l, e, LANE_CLOSED);
+    e->gate = gate;
+    e->look_ms = gate == LANE_NONE ? until_ms : 0;
+    if (until_ms == INT64_MAX)
+        take_out(&l->closed, &e->at);
+    else
+        put_in(&l->closed, &e->at, until_ms);
+    show_head(l, e);
+}
+
+void lanes_reopen_queue(struct lanes *l, struct queue_entry *q)
+{
+    q->waits = false;
+    list_each (&q->lanes, link) {
+        struct lane_entry *e = container_of(link, struct lane_entry, of_queue);
+        if (e->place == LANE_CLOSED && !e->look_ms)
+            lane_open(l, e);
+    }
+}
+
+void lanes_reopen_tenant(struct lanes *l, struct tenant_entry *t)
+{
+    t->waits = false;
+    list_each (&t->queues, link)
+        lanes_reopen_queue(l, container_of(link, struct queue_entry, of_tenant));
+}
+
+void lane_suspect_due(struct lanes *l, struct lane_entry *e, int64_t due_ms)
+{
+    e->suspect_ms = due_ms;
+    if (due_ms == INT64_MAX)
+        take_out(&l->suspects, &e->suspect);
+    else
+        put_in(&l->suspects, &e->suspect, due_ms);
+}
+
+void lanes_due(struct lanes *l, struct lane_entry *e, int64_t due_ms, bool suspect)
+{
+    if (suspect) {
+        e->heard_suspect_ms = min_of(e->heard_suspect_ms, due_ms);
+        if (due_ms < e->suspect_ms)
+            lane_suspect_due(l, e, due_ms);
+        return;
+    }
+    if (e->place == LANE_ASKED) {
+        e->heard_ms = min_of(e->heard_ms, due_ms);
+        return;
+    }
+    e->next_due_ms = min_of(e->next_due_ms, due_ms);
+    if (e->place != LANE_CLOSED)
+        lane_open(l, e);
+    else if (e->look_ms && due_ms - l->window_ms < e->look_ms)
+        lane_close(l, e, LANE_NONE, due_ms - l->window_ms);
+    else
+        show_head(l, e);
+}
+
+void lanes_woke(struct lanes *l, uint64_t woke, int64_t now_ms)
+{
+    for (; woke; woke &= woke - 1)
+        list_each (&l->by_bit[__builtin_ctzll(woke)], link)
+            lanes_due(l, container_of(link, struct lane_entry, of_bit), now_ms, false);
+}
+
+void lanes_all_due(struct lanes *l, int64_t now_ms)
+{
+    for (size_t i = 0; i < l->n; i++)
+        lanes_due(l, l->v[i], now_ms, false);
+}
+
+void lanes_rules_changed(struct lanes *l)
+{
+    l->generation++;
+    for (size_t i = 0; i < l->n; i++)
+        if (l->v[i]->place == LANE_CLOSED)
+            lane_open(l, l->v[i]);
+    map_each (&l->queues, slot)
+        ((struct queue_entry *)slot->value)->waits = false;
+    map_each (&l->tenants, slot)
+        ((struct tenant_entry *)slot->value)->waits = false;
+    if (l->shares)
+        lanes_read_limits(l);
+}
+
+int64_t lanes_step(struct lanes *l, int64_t now_ms, bool claiming)
+{
+    return l->shares ? shares_step(l->shares, now_ms, !claiming) : INT64_MAX;
+}
+
+bool lanes_is_idle(const struct lanes *l)
+{
+    return !l->shares || shares_is_idle(l->shares);
+}
+
+void lanes_set_slots(struct lanes *l, size_t slots)
+{
+    if (l->setup.slots == slots)
+        return;
+    l->setup.slots = slots;
+    lanes_rules_changed(l); /* a tenant's part of them is another */
+}
+
+void lanes_set_window(struct lanes *l, int64_t window_ms)
+{
+    l->window_ms = window_ms;
+}
+
+int64_t lanes_next_ms(const struct lanes *l, enum lanes_wish wish)
+{
+    const struct heap_node *due = heap_peek(&l->due), *closed = heap_peek(&l->closed);
+    const struct heap_node *suspect = heap_peek(&l->suspects);
+    int64_t due_ms = due ? due->key - l->window_ms : INT64_MAX, suspect_ms = suspect ? suspect->key : INT64_MAX;
+    due_ms = min_of(due_ms, closed ? closed->key : INT64_MAX);
+    return wish == LANES_DUE ? due_ms : wish == LANES_SUSPECT ? suspect_ms : min_of(due_ms, suspect_ms);
+}
+
+int64_t lanes_oldest_ms(const struct lanes *l, enum priority_class class_)
+{
+    const struct heap_node *head = heap_peek(&l->heads[class_]);
+    return head ? head->key : INT64_MAX;
+}

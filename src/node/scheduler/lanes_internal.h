@@ -1,0 +1,100 @@
+#pragma once
+/* node/scheduler/lanes_internal.h - what lanes*.c share: lanes.c knows who there is and where each stands, lanes_limits.c how much may be taken, lanes_rounds.c what a
+ * claim asks for. */
+#include "base/heap.h"
+#include "core/sharing/bucket.h"
+#include "node/scheduler/lanes.h"
+#include "node/scheduler/limit_shares.h"
+
+enum { WOKE_BITS = 64 };
+
+enum place { LANE_IDLE, LANE_DUE, LANE_CLOSED, LANE_ASKED };
+
+struct tenant_entry {
+    int32_t number;
+    uint64_t generation; /* of the book, when the rules were read; 0: never */
+    struct tenant_rules rules;
+    size_t held, returning;
+    size_t leased; /* what others run, where nobody else counts it */
+    bool waits;
+    struct share_entry *share; /* of max_running; NULL: not limited, or not shared */
+    struct list queues;
+    int cap;
+    uint64_t round; /* in which `cap` was given */
+};
+
+struct queue_entry {
+    struct tenant_entry *tenant;
+    struct list of_tenant;
+    struct str name; /* in the key of its map entry */
+    uint64_t generation;
+    struct queue_rules rules;
+    struct bucket bucket;
+    bool has_bucket;
+    struct share_entry *share; /* instead of the bucket, and of places; NULL: not limited yet, or not shared */
+    size_t held, armed, returning, leased;
+    bool waits;
+    struct list lanes;
+    int cap;
+    uint64_t round;
+    char key[];
+};
+
+struct lane_entry {
+    struct lane lane;
+    struct queue_entry *queue;
+    struct list of_queue, of_bit;
+    struct fair_lane fair;
+    enum place place;
+    struct heap_node at;   /* in due or closed */
+    struct heap_node head; /* in heads */
+    struct heap_node suspect;
+    int64_t next_due_ms, suspect_ms;
+    int64_t look_ms;  /* CLOSED only because nothing may be claimed before this time; 0: by a gate */
+    int64_t heard_ms; /* ASKED: the earliest due time heard of meanwhile, like the next */
+    int64_t heard_suspect_ms;
+    enum lane_gate gate;
+};
+
+struct lanes {
+    struct lanes_setup setup;
+    struct fair *fair;
+    struct map queues, tenants;
+    struct shares *shares; /* NULL: limits are our own */
+    struct lane_entry **v;
+    size_t n, cap;
+    struct list by_bit[WOKE_BITS];
+    struct heap due, closed, suspects;
+    struct heap heads[CLASS_HIGH + 1];
+    int64_t window_ms;
+    int64_t wanted_ms; /* the last time at which shares were asked for */
+    uint64_t generation, round;
+    bool asked_suspects;       /* by the last round */
+    bool suspects_open;        /* such a round is */
+    struct lane_entry **found; /* for one call */
+    size_t found_cap;
+};
+
+struct allowance {
+    int64_t n;             /* INT64_MAX: no limit */
+    struct lane_hold hold; /* if n is 0 */
+};
+#define NO_LIMIT ((struct allowance){ .n = INT64_MAX })
+
+struct allowance lanes_queue_allows(struct lanes *l, struct queue_entry *q, int64_t now_ms);
+struct allowance lanes_tenant_allows(struct lanes *l, struct tenant_entry *t, int64_t now_ms);
+
+/* Something of a lane is due: what its limits share with other nodes is asked for. Then, that it waits for it. */
+void lanes_want(struct lanes *l, struct lane_entry *e, int64_t now_ms);
+void lanes_wait(struct lanes *l, struct lane_entry *e, enum lane_gate gate);
+void lanes_share_changed(void *context, struct share_entry *e);
+void lanes_read_limits(struct lanes *l); /* of all that share theirs */
+
+/* Where a lane stands: out of the heap that it was in. */
+void lane_stand(struct lanes *l, struct lane_entry *e, enum place place);
+void lane_open(struct lanes *l, struct lane_entry *e); /* due at its next_due_ms, or idle */
+/* Until a time; INT64_MAX: whoever closes it opens it. */
+void lane_close(struct lanes *l, struct lane_entry *e, enum lane_gate gate, int64_t until_ms);
+void lane_suspect_due(struct lanes *l, struct lane_entry *e, int64_t due_ms);
+void lanes_reopen_queue(struct lanes *l, struct queue_entry *q);
+void lanes_reopen_tenant(struct lanes *l, struct tenant_entry *t);

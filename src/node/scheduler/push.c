@@ -1,0 +1,374 @@
+/* What is due goes to the queue in batches. While one is on its way its tasks are on no wheel and in no index: whoever wants one of them
+ * back asks the queue, which got it before the question. The claim's memory stays until the queue has answered.
+ *
+ * A push that failed is made again. What may be there all the same is asked about first, where the queue can tell. What it does not know may
+ * have run meanwhile, and would run again under the same fence: so its claim ends, and the fence rises, or it is lost if it must not run
+ * twice. So it is, too, where the queue can not tell. In a fleet whose queue stays down, what is due runs in this process.
+ *
+ * A claim is handed over whole or not at all, and nobody but who it was handed over to finds what the queue forgets of it. So none is shared: what is left of
+ * a claim when the queue goes down or comes back is given back, and claimed anew. And a queue that can not tell what it has is judged by epochs,
+ * one for each claim: there the same becomes of what is left of a claim when another epoch begins. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "node/scheduler/internal.h"
+
+enum {
+    PUSH_BATCH = 256,
+    PUSH_RETRY_MS = 1000,
+    FLEET_RETRY_MS = 200,
+    FALLBACK_AFTER_MS = 1000,
+    END_RETRY_MS = 200,
+};
+
+struct pushing {
+    struct errand_push errand;
+    struct errand_known known; /* instead: which of them are there already */
+    struct scheduler *scheduler;
+    struct list link; /* while it is on its way */
+    int64_t begun_ms;
+    bool own;      /* to the queue of this process */
+    bool asks;     /* they are not pushed but asked about */
+    bool disowned; /* the tasks are others' now */
+    size_t n;
+    struct armed *armed[PUSH_BATCH];
+    struct task tasks[PUSH_BATCH];
+    struct delivery_id ids[PUSH_BATCH];
+    bool answer[PUSH_BATCH];
+};
+
+/* ---- the end of being armed ---- */
+
+static void not_pushing(struct armed *a)
+{
+    a->claim->pushing -= a->pushing;
+    a->pushing = false;
+}
+
+/* The last of its tasks has left: what of them the queue has is its own from now on, whatever becomes of us. */
+static void leave_claim(struct scheduler *s, struct armed *a)
+{
+    struct claim *c = a->claim;
+    not_pushing(a);
+    assert(c->armed_count > 0 && !(c->pushed && c->kept));
+    if (--c->armed_count == 0 && c->pushed)
+        s->setup.handed(s->setup.context, c->id, c->epoch);
+    claim_unref(c);
+}
+
+void scheduler_disarm(struct scheduler *s, struct armed *a)
+{
+    a->held->armed = NULL;
+    map_remove(&s->index, uuid_bytes(&a->task->id));
+    leave_claim(s, a);
+}
+
+/* Its answer was lost, it was in the queue all the same, and has run. */
+void scheduler_settled_unpushed(struct scheduler *s, struct held *h)
+{
+    struct armed *a = h->armed;
+    if (!a)
+        return;
+    if (h->where == HELD_PUSHING) {
+        a->held = NULL;
+        return;
+    }
+    wheel_remove(&s->wheel, &a->entry);
+    lanes_unarmed(s->lanes, h->lane);
+    scheduler_disarm(s, a);
+}
+
+static struct outcome outcome_of(const struct armed *a, enum outcome_kind kind)
+{
+    struct outcome o = { .kind = kind, .retry_after_ms = -1 };
+    if (kind == OUTCOME_EXPIRED)
+        o.error = S("expired: it could not be started while it was of use");
+    if (kind == OUTCOME_CANCELLED)
+        o.error = str_from(a->held->replaced);
+    return o;
+}
+
+void scheduler_end(struct scheduler *s, struct armed *a, enum outcome_kind kind)
+{
+    struct outcome o = outcome_of(a, kind);
+    if (!s->setup.end(s->setup.context, a->task, &o)) {
+        wheel_add(&s->wheel, &a->entry, s->now_ms + END_RETRY_MS);
+        return;
+    }
+    lanes_unarmed(s->lanes, a->held->lane);
+    scheduler_disarm(s, a);
+}
+
+/* What the queue may have: nobody knows whether it has run, or will. */
+static enum outcome_kind doubtful(const struct armed *a)
+{
+    return a->task->delivery == DELIVER_AT_MOST_ONCE ? OUTCOME_LOST : OUTCOME_RETURNED;
+}
+
+/* ---- what comes of a push ---- */
+
+static void rearm(struct scheduler *s, struct armed *a, int64_t in_ms)
+{
+    a->held->where = HELD_ARMED;
+    map_put(&s->index, uuid_bytes(&a->task->id), a);
+    lanes_not_fired(s->lanes, a->held->lane, s->now_ms);
+    wheel_add(&s->wheel, &a->entry, s->now_ms + in_ms);
+}
+
+static void is_there(struct scheduler *s, struct armed *a, bool own, uint64_t epoch)
+{
+    struct held *h = a->held;
+    h->armed = NULL;
+    h->where = own || !s->setup.fleet ? HELD_OWN : HELD_QUEUED;
+    a->claim->kept = a->claim->kept || own;
+    if (h->where == HELD_QUEUED) {
+        h->asked_ms = s->now_ms;
+        list_push(&s->queued, &h->link);
+        s->queued_count++;
+        a->claim->epoch = a->claim->pushed ? a->claim->epoch : epoch;
+        a->claim->pushed = true;
+    }
+    leave_claim(s, a);
+}
+
+static void failed(struct scheduler *s, struct armed *a, bool unsure)
+{
+    a->unsure = a->unsure || unsure;
+    a->ends = unsure && !s->setup.courier->push_again;
+    if (!a->unsure)
+        not_pushing(a);
+    rearm(s, a, a->ends ? 0 : s->setup.fleet ? FLEET_RETRY_MS : PUSH_RETRY_MS);
+}
+
+static void was_asked(struct scheduler *s, struct armed *a, bool known)
+{
+    if (known) {
+        is_there(s, a, false, 0);
+        return;
+    }
+    a->ends = true;
+    rearm(s, a, 0);
+}
+
+/* The queue is another than this was for, and has nothing of it. */
+static bool is_refused(const struct pushing *p, const struct errand *e)
+{
+    return e->rc == ERR_CONFLICT && !p->asks && !p->errand.ret.unsure;
+}
+
+static void refused(struct scheduler *s, struct armed *a)
+{
+    not_pushing(a);
+    rearm(s, a, 0);
+}
+
+static void note_state(struct scheduler *s, const struct pushing *p, const struct errand *e)
+{
+    bool was_down = s->down_ms != 0;
+    s->epoch = p->errand.ret.epoch ? p->errand.ret.epoch : s->epoch;
+    if (e->rc && !is_refused(p, e)) {
+        if (!was_down)
+            log_warn("push_failed", kv_err(&e->error), kv_i64("tasks", (int64_t)p->n));
+        s->down_ms = was_down ? s->down_ms : p->begun_ms;
+        return;
+    }
+    if (was_down)
+        log_info("queue_back", kv_i64("down_ms", s->now_ms - s->down_ms));
+    s->down_ms = 0;
+}
+
+static void recycle(struct scheduler *s, struct pushing *p)
+{
+    if (s->free_push)
+        free(p);
+    else
+        s->free_push = p;
+}
+
+static void answered(struct pushing *p, const struct errand *e)
+{
+    struct scheduler *s = p->scheduler;
+    list_remove(&p->link);
+    if (!p->own)
+        note_state(s, p, e);
+    for (size_t i = 0; i < p->n; i++) {
+        if (p->disowned)
+            claim_unref(p->armed[i]->claim);
+        else if (!p->armed[i]->held)
+            leave_claim(s, p->armed[i]);
+        else if (is_refused(p, e))
+            refused(s, p->armed[i]);
+        else if (e->rc)
+            failed(s, p->armed[i], p->asks || p->errand.ret.unsure);
+        else if (p->asks)
+            was_asked(s, p->armed[i], p->answer[i]);
+        else
+            is_there(s, p->armed[i], p->own, p->errand.ret.epoch);
+    }
+    recycle(s, p);
+}
+
+static void pushed(struct errand *e)
+{
+    answered(container_of(e, struct pushing, errand.errand), e);
+}
+
+static void known(struct errand *e)
+{
+    answered(container_of(e, struct pushing, known.errand), e);
+}
+
+void scheduler_forget_pushes(struct scheduler *s)
+{
+    list_each (&s->pushing, link)
+        container_of(link, struct pushing, link)->disowned = true;
+}
+
+/* ---- firing ---- */
+
+bool scheduler_falls_back(const struct scheduler *s)
+{
+    return s->setup.own && s->down_ms && s->now_ms - s->down_ms >= FALLBACK_AFTER_MS;
+}
+
+/* Whether it runs in this process. */
+static bool goes_own(const struct scheduler *s, const struct armed *a)
+{
+    return scheduler_falls_back(s) && !s->probe && !a->unsure &&
+           queue_lets_through(s->setup.own_filter, a->task, S(""));
+}
+
+/* The queue is down, and this process does not run such. */
+static bool has_to_wait(const struct scheduler *s, const struct armed *a)
+{
+    return scheduler_falls_back(s) && !s->probe && !a->unsure && !goes_own(s, a);
+}
+
+/* The queue may have lost what it has of this claim, and could not be asked about the rest apart from that. */
+static bool is_cut_off(const struct scheduler *s, const struct claim *c)
+{
+    return c->pushed && c->epoch != s->epoch && !s->setup.courier->push_again;
+}
+
+/* Else its claim would be shared, or in two epochs. */
+static bool belongs_apart(const struct scheduler *s, const struct armed *a)
+{
+    const struct claim *c = a->claim;
+    return goes_own(s, a) ? c->pushed || c->pushing : c->kept || is_cut_off(s, c);
+}
+
+/* It may be in a queue that is down, and is not to wait for it: it runs here under another fence. */
+static bool starts_anew(const struct scheduler *s, const struct armed *a)
+{
+    return a->unsure && scheduler_falls_back(s) && !s->probe;
+}
+
+/* Due, and off the wheel: whether it is to be pushed now. */
+static bool goes(struct scheduler *s, struct armed *a)
+{
+    int64_t when_ms;
+    if (a->ends || starts_anew(s, a))
+        scheduler_end(s, a, doubtful(a));
+    else if (a->held->replaced)
+        scheduler_end(s, a, OUTCOME_CANCELLED);
+    else if (a->held->taken_back)
+        scheduler_end(s, a, a->unsure ? doubtful(a) : OUTCOME_RETURNED);
+    else if (is_expired(task_expires_ms(a->task), s->now_ms))
+        scheduler_end(s, a, a->unsure ? OUTCOME_LOST : OUTCOME_EXPIRED);
+    else if (has_to_wait(s, a))
+        wheel_add(&s->wheel, &a->entry, s->now_ms + FLEET_RETRY_MS);
+    else if (belongs_apart(s, a))
+        scheduler_end(s, a, OUTCOME_RETURNED);
+    else if (!lanes_may_fire(s->lanes, a->held->lane, s->now_ms, &when_ms))
+        wheel_add(&s->wheel, &a->entry, when_ms);
+    else
+        return true;
+    return false;
+}
+
+/* The first one is on its way, and will tell which epoch the others are for, where a claim must be in one. */
+static bool learns_epoch(const struct scheduler *s)
+{
+    return s->setup.fleet && !s->epoch && !s->setup.courier->push_again && !list_empty(&s->pushing);
+}
+
+/* One is on its way and another waits for it: what becomes due meanwhile goes together, when the first is there. */
+static bool line_is_long(const struct scheduler *s)
+{
+    return learns_epoch(s) || (!list_empty(&s->pushing) && s->pushing.next != s->pushing.prev);
+}
+
+bool scheduler_may_fire(const struct scheduler *s)
+{
+    return !line_is_long(s) && (!s->setup.may_fire || s->setup.may_fire(s->setup.context));
+}
+
+static struct pushing *new_push(struct scheduler *s, bool own, bool asks)
+{
+    struct pushing *p = s->free_push ? take(s->free_push) : xmalloc(sizeof *p);
+    p->scheduler = s;
+    p->own = own;
+    p->asks = asks;
+    p->disowned = false;
+    p->n = 0;
+    return p;
+}
+
+static void submit(struct scheduler *s, struct pushing *p)
+{
+    failpoint("before_fire");
+    p->begun_ms = s->now_ms;
+    p->errand = (struct errand_push){ .errand = { .kind = ERRAND_PUSH, .done = pushed },
+                                      .tasks = p->tasks,
+                                      .n = p->n,
+                                      .epoch = p->own || s->setup.courier->push_again ? 0 : s->epoch };
+    p->known = (struct errand_known){
+        .errand = { .kind = ERRAND_KNOWN, .done = known }, .v = p->ids, .n = p->n, .ret = p->answer
+    };
+    if (!p->own)
+        s->probe = false;
+    list_push(&s->pushing, &p->link);
+    courier_submit(p->own ? s->setup.own : s->setup.courier, p->asks ? &p->known.errand : &p->errand.errand);
+}
+
+static void add(struct scheduler *s, struct pushing **at, struct armed *a, bool own)
+{
+    if (!*at)
+        *at = new_push(s, own, a->unsure);
+    struct pushing *p = *at;
+    map_remove(&s->index, uuid_bytes(&a->task->id));
+    a->held->where = HELD_PUSHING;
+    if (!own && !a->pushing) {
+        a->pushing = true;
+        a->claim->pushing++;
+    }
+    p->tasks[p->n] = *a->task;
+    p->ids[p->n] = (struct delivery_id){ a->task->id, a->task->fence };
+    p->armed[p->n++] = a;
+    if (p->n == PUSH_BATCH)
+        submit(s, take(*at));
+}
+
+/* Nothing before its time: the wheel gives out only what is due at now. And nothing that may be others' by now: it waits on the wheel
+ * until it is known whose it is. */
+void scheduler_fire(struct scheduler *s)
+{
+    if (wheel_next(&s->wheel) <= s->now_ms && !scheduler_may_fire(s))
+        return;
+    struct pushing *there = NULL, *here = NULL, *asked = NULL;
+    struct wheel_entry *e;
+    while (!learns_epoch(s) && (e = wheel_expire(&s->wheel, s->now_ms))) {
+        struct armed *a = container_of(e, struct armed, entry);
+        bool own = goes_own(s, a);
+        if (goes(s, a))
+            add(s, own ? &here : a->unsure ? &asked : &there, a, own);
+    }
+    if (asked)
+        submit(s, asked);
+    if (there)
+        submit(s, there);
+    if (here)
+        submit(s, here);
+}

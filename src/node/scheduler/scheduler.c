@@ -1,0 +1,422 @@
+/* Invariants:
+ *  - at most one claim is in flight. A claim whose answer was lost is read back by its id before the next one is made;
+ *  - held knows the tasks of our claims that are not settled, each once; a claim asks for at most slots less those;
+ *  - an armed task is in the wheel and in the index, or in neither; what is armed is held. What is being pushed is in neither;
+ *  - at most one suspect is held. */
+#include "node/scheduler/internal.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+
+enum { RULES_WAIT_MS = 100 };
+
+static void spawned(void *context, const struct task *t)
+{
+    struct scheduler *s = context;
+    scheduler_nudge(s, t, s->now_ms);
+}
+
+struct scheduler *scheduler_new(const struct scheduler_setup *setup, int64_t now_ms)
+{
+    assert(setup->slots > 0 && setup->arm_min_ms > 0 && setup->arm_max_ms >= setup->arm_min_ms);
+    struct scheduler *s = xnew(*s);
+    s->setup = *setup;
+    s->now_ms = s->polled_ms = now_ms;
+    s->window_ms = setup->arm_min_ms;
+    s->lanes = lanes_new(&(struct lanes_setup){ .book = setup->book,
+                                                .breakers = setup->breakers,
+                                                .slots = setup->slots,
+                                                .writer = setup->shared ? setup->writer : NULL,
+                                                .node = &s->setup.node });
+    lanes_set_window(s->lanes, s->window_ms);
+    s->held_back = true;
+    s->spawner = spawner_new(&(struct spawner_setup){ .writer = setup->writer,
+                                                      .zones = setup->zones,
+                                                      .book = setup->book,
+                                                      .metrics = setup->metrics,
+                                                      .ahead_ms = setup->spawn_ahead_ms,
+                                                      .poll_ms = setup->poll_ms,
+                                                      .spawned = spawned,
+                                                      .context = s },
+                             now_ms);
+    uuid_gen_init(&s->ids, setup->seed ^ 0x5ced);
+    wheel_init(&s->wheel, now_ms);
+    map_init(&s->index, HASH_STABLE);
+    map_init(&s->held, HASH_STABLE);
+    list_init(&s->pushing);
+    list_init(&s->queued);
+    return s;
+}
+
+void scheduler_held_free(struct scheduler *s, struct held *h)
+{
+    s->suspects -= h->suspect;
+    if (h->where == HELD_QUEUED) {
+        list_remove(&h->link);
+        s->queued_count--;
+    }
+    free(h->replaced);
+    free(h->facts);
+    free(h);
+}
+
+void scheduler_free(struct scheduler *s)
+{
+    if (!s)
+        return;
+    assert(!s->claiming && !s->retaking.claim && list_empty(&s->pushing));
+    struct wheel_entry *e;
+    while ((e = wheel_take(&s->wheel)))
+        claim_unref(container_of(e, struct armed, entry)->claim);
+    wheel_release(&s->wheel);
+    map_release(&s->index);
+    map_each (&s->held, slot)
+        scheduler_held_free(s, slot->value);
+    map_release(&s->held);
+    free(s->free_push);
+    lanes_free(s->lanes);
+    spawner_free(s->spawner);
+    free(s);
+}
+
+/* ---- doors ---- */
+
+/* Should a nudge have been lost. */
+static void poll(struct scheduler *s)
+{
+    if (!s->setup.poll_ms || s->now_ms < s->polled_ms + s->setup.poll_ms)
+        return;
+    s->polled_ms = s->now_ms;
+    lanes_all_due(s->lanes, s->now_ms);
+}
+
+static void heed_rules(struct scheduler *s)
+{
+    if (s->setup.book && book_generation(s->setup.book) != s->generation)
+        scheduler_rules_changed(s, s->now_ms);
+}
+
+static int64_t see_to_shares(struct scheduler *s)
+{
+    return s->draining ? INT64_MAX : lanes_step(s->lanes, s->now_ms, s->claiming != NULL);
+}
+
+int64_t scheduler_step(struct scheduler *s, int64_t now_ms)
+{
+    s->now_ms = now_ms;
+    scheduler_measure_claim(s);
+    heed_rules(s);
+    poll(s);
+    scheduler_fire(s);
+    int64_t wake = min_of(spawner_step(s->spawner, now_ms), scheduler_retake_step(s));
+    see_to_shares(s); /* while no claim is under way */
+    scheduler_claim(s);
+    wake = min_of(wake, see_to_shares(s));
+    scheduler_fire(s); /* a claim may have been answered at once */
+    metric_set(s->setup.metrics, METRIC_TASKS_ARMED, (double)s->wheel.count);
+    int64_t next_ms = wheel_next(&s->wheel);
+    if (next_ms > now_ms || scheduler_may_fire(s)) /* else somebody calls when it may */
+        wake = min_of(wake, next_ms);
+    if (s->claiming)
+        return s->claiming->waits ? min_of(wake, s->retry_at_ms) : wake;
+    bool may_claim = scheduler_may_claim(s);
+    if (s->isolating && s->suspects)
+        return min_of(wake, s->alone_until_ms);
+    if (!may_claim)
+        return s->now_ms < s->rules_come_ms ? min_of(wake, s->rules_come_ms) : wake;
+    if (s->setup.poll_ms && lanes_count(s->lanes))
+        wake = min_of(wake, s->polled_ms + s->setup.poll_ms);
+    return min_of(wake, lanes_next_ms(s->lanes, scheduler_wish(s)));
+}
+
+void scheduler_know_lane(struct scheduler *s, struct lane lane)
+{
+    lanes_due(s->lanes, lanes_know(s->lanes, lane), s->now_ms, false);
+}
+
+void scheduler_nudge(struct scheduler *s, const struct task *t, int64_t now_ms)
+{
+    s->now_ms = max_of(s->now_ms, now_ms);
+    if (t->kind == TASK_RECURRING)
+        spawner_nudge(s->spawner, t->cursor_ms);
+    else
+        lanes_due(s->lanes, lanes_know(s->lanes, task_lane(t)), t->due_ms, task_is_suspect(t));
+}
+
+void scheduler_woke(struct scheduler *s, uint64_t woke)
+{
+    if (woke)
+        lanes_woke(s->lanes, woke, s->now_ms);
+}
+
+/* Due at once: fire ends it. */
+static void call_off(struct scheduler *s, struct armed *a)
+{
+    wheel_remove(&s->wheel, &a->entry);
+    wheel_add(&s->wheel, &a->entry, s->now_ms);
+}
+
+void scheduler_rules_changed(struct scheduler *s, int64_t now_ms)
+{
+    s->now_ms = max_of(s->now_ms, now_ms);
+    s->generation = s->setup.book ? book_generation(s->setup.book) : 0;
+    lanes_rules_changed(s->lanes);
+    map_each (&s->index, slot) {
+        struct armed *a = slot->value;
+        if (a->held->taken_back || !lanes_takes_back(s->lanes, a->held->lane, s->now_ms))
+            continue;
+        a->held->taken_back = true;
+        call_off(s, a);
+    }
+}
+
+/* Whoever changes rules all the time does not stop everybody: after a wait, as long again is left for claims. */
+void scheduler_await_rules(struct scheduler *s, bool await)
+{
+    if (!await)
+        s->rules_come_ms = 0;
+    else if (s->now_ms >= s->rules_came_ms + 2 * RULES_WAIT_MS || s->now_ms < s->rules_came_ms)
+        s->rules_come_ms = (s->rules_came_ms = s->now_ms) + RULES_WAIT_MS;
+}
+
+void scheduler_begin(struct scheduler *s, bool found_suspects)
+{
+    if (s->begun)
+        return;
+    s->begun = true;
+    s->isolating = found_suspects;
+    s->alone_until_ms = s->now_ms + SCHEDULER_ISOLATION_MS;
+}
+
+void scheduler_freed(struct scheduler *s, struct uuid id, int64_t fence, const struct verdict *v)
+{
+    struct held *h = scheduler_remove_held(s, id, fence);
+    bool comes_again = v && v->next == TASK_SCHEDULED;
+    if (!h) {
+        if (comes_again) /* somebody else's claim, or told before: where it waits is not known */
+            lanes_all_due(s->lanes, v->due_ms);
+        return;
+    }
+    if (comes_again)
+        lanes_due(s->lanes, h->lane, v->due_ms, v->losses >= SUSPECT_LOSSES);
+    scheduler_settled_unpushed(s, h);
+    s->isolating = s->isolating && !h->suspect; /* it lives, and so do we: the others go on */
+    lanes_settled(s->lanes, h->lane, h->taken_back);
+    scheduler_held_free(s, h);
+}
+
+bool scheduler_holds(const struct scheduler *s, struct uuid id, int64_t fence)
+{
+    return scheduler_find_held(s, id, fence) != NULL;
+}
+
+/* What may be in the queue already counts as fired. */
+static struct armed *find_armed(const struct scheduler *s, struct uuid id, int64_t fence)
+{
+    struct armed *a = map_get(&s->index, uuid_bytes(&id));
+    return a && a->task->fence == fence && !a->unsure ? a : NULL;
+}
+
+const struct task *scheduler_armed(const struct scheduler *s, struct uuid id, int64_t fence)
+{
+    const struct armed *a = find_armed(s, id, fence);
+    return a ? a->task : NULL;
+}
+
+bool scheduler_unarm(struct scheduler *s, struct uuid id, int64_t fence)
+{
+    struct armed *a = find_armed(s, id, fence);
+    if (!a)
+        return false;
+    wheel_remove(&s->wheel, &a->entry);
+    lanes_unarmed(s->lanes, a->held->lane);
+    scheduler_disarm(s, a);
+    return true;
+}
+
+bool scheduler_replace(struct scheduler *s, struct uuid id, int64_t fence, struct str why)
+{
+    struct armed *a = find_armed(s, id, fence);
+    struct held *h = scheduler_find_held(s, id, fence);
+    if (!h || !h->armed)
+        return false;
+    free(h->replaced);
+    h->replaced = xmalloc(why.n + 1);
+    memcpy(h->replaced, why.p, why.n);
+    h->replaced[why.n] = '\0';
+    if (!a) /* should it come back */
+        return false;
+    call_off(s, a);
+    return true;
+}
+
+/* ---- in a fleet ---- */
+
+void scheduler_set_room(struct scheduler *s, size_t room)
+{
+    assert(s->setup.fleet && room > 0);
+    s->room = room;
+    lanes_set_slots(s->lanes, room);
+}
+
+void scheduler_queue_answers(struct scheduler *s)
+{
+    s->probe = s->down_ms != 0;
+}
+
+size_t scheduler_queued_since(struct scheduler *s, int64_t before_ms, struct delivery_name *ret, size_t max)
+{
+    size_t n = 0;
+    while (n < max && !list_empty(&s->queued)) {
+        struct held *h = container_of(s->queued.next, struct held, link);
+        if (h->asked_ms >= before_ms)
+            break;
+        h->asked_ms = s->now_ms;
+        list_remove(&h->link);
+        list_push(&s->queued, &h->link);
+        ret[n++] = (struct delivery_name){ h->key.id, h->key.fence };
+    }
+    return n;
+}
+
+const struct settle_facts *scheduler_queued(const struct scheduler *s, struct uuid id, int64_t fence)
+{
+    const struct held *h = scheduler_find_held(s, id, fence);
+    return h && (h->where == HELD_QUEUED || h->where == HELD_PUSHING) ? h->facts : NULL;
+}
+
+/* ---- among others ---- */
+
+void scheduler_hold_back(struct scheduler *s)
+{
+    s->held_back = true;
+    spawner_hold_back(s->spawner, true);
+}
+
+void scheduler_let_go(struct scheduler *s)
+{
+    s->held_back = false;
+    lanes_all_due(s->lanes, s->now_ms);
+    spawner_hold_back(s->spawner, false);
+    spawner_nudge(s->spawner, 0);
+}
+
+static void forsake(struct scheduler *s, struct held *h)
+{
+    lanes_settled(s->lanes, h->lane, h->taken_back);
+    scheduler_held_free(s, h);
+}
+
+static void disown_claim(struct scheduler *s)
+{
+    struct claim *c = s->claiming;
+    if (!c)
+        return;
+    c->disowned = true;
+    if (c->waits)
+        claim_unref(take(s->claiming));
+}
+
+void scheduler_disown(struct scheduler *s, struct uuid node)
+{
+    struct wheel_entry *e;
+    while ((e = wheel_take(&s->wheel))) {
+        struct armed *a = container_of(e, struct armed, entry);
+        lanes_unarmed(s->lanes, a->held->lane);
+        map_remove(&s->index, uuid_bytes(&a->task->id));
+        claim_unref(a->claim); /* nothing is handed over any more */
+    }
+    scheduler_forget_pushes(s);
+    map_each (&s->held, slot)
+        forsake(s, slot->value);
+    map_release(&s->held);
+    map_init(&s->held, HASH_STABLE);
+    disown_claim(s);
+    scheduler_disown_retake(s);
+    s->setup.node = node;
+    s->begun = s->isolating = false;
+    scheduler_hold_back(s);
+}
+
+void scheduler_set_own(struct scheduler *s, const struct partitions *own)
+{
+    s->shares = own != NULL;
+    if (own)
+        s->own = *own;
+    spawner_set_own(s->spawner, own);
+    lanes_all_due(s->lanes, s->now_ms);
+    spawner_nudge(s->spawner, 0);
+}
+
+void scheduler_clock_set_back(struct scheduler *s, int64_t now_ms)
+{
+    s->now_ms = s->polled_ms = now_ms;
+    map_each (&s->index, slot) {
+        struct armed *a = slot->value; /* not the time at which what failed was to be tried again */
+        a->entry.due_ms = a->held->taken_back || a->held->replaced ? now_ms : a->task->due_ms;
+    }
+    wheel_rebase(&s->wheel, now_ms);
+    s->retry_at_ms = min_of(s->retry_at_ms, now_ms);
+    s->retaking.retry_at_ms = min_of(s->retaking.retry_at_ms, now_ms);
+    s->rules_come_ms = 0;
+    s->down_ms = min_of(s->down_ms, now_ms);
+    list_each (&s->queued, link)
+        container_of(link, struct held, link)->asked_ms = now_ms;
+    s->isolating = false;
+    lanes_rules_changed(s->lanes);
+    lanes_all_due(s->lanes, now_ms);
+    spawner_clock_set_back(s->spawner, now_ms);
+}
+
+void scheduler_drain(struct scheduler *s)
+{
+    s->draining = true;
+    spawner_drain(s->spawner);
+    struct armed **all = xcalloc(s->index.n, sizeof(struct armed *));
+    size_t n = 0;
+    map_each (&s->index, slot)
+        all[n++] = slot->value;
+    for (size_t i = 0; i < n; i++) {
+        wheel_remove(&s->wheel, &all[i]->entry);
+        scheduler_end(s, all[i], all[i]->held->replaced ? OUTCOME_CANCELLED : OUTCOME_RETURNED);
+    }
+    free(all);
+}
+
+bool scheduler_awaits(const struct scheduler *s)
+{
+    return (s->claiming && !s->claiming->waits) || !spawner_is_idle(s->spawner);
+}
+
+bool scheduler_is_idle(const struct scheduler *s)
+{
+    return !s->claiming && !s->retaking.claim && spawner_is_idle(s->spawner) && s->wheel.count == 0 &&
+           list_empty(&s->pushing) && lanes_is_idle(s->lanes);
+}
+
+struct scheduler_status scheduler_status(const struct scheduler *s)
+{
+    struct scheduler_status ret = {
+        .armed = s->wheel.count,
+        .held = s->held.n,
+        .room = s->room ? s->room : s->setup.slots,
+        .lanes = lanes_count(s->lanes),
+        .suspects = s->suspects,
+        .window_ms = s->window_ms,
+        .last_claim_ms = s->last_claim_ms,
+        .isolating = s->isolating,
+        .falls_back = scheduler_falls_back(s),
+        .next_claim_ms = lanes_next_ms(s->lanes, scheduler_wish(s)),
+        .next_spawn_ms = spawner_next_ms(s->spawner),
+    };
+    for (int i = 0; i <= CLASS_HIGH; i++)
+        ret.oldest_due_ms[i] = lanes_oldest_ms(s->lanes, (enum priority_class)i);
+    return ret;
+}
+
+struct lanes *scheduler_lanes(struct scheduler *s)
+{
+    return s->lanes;
+}

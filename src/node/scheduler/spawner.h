@@ -1,0 +1,35 @@
+#pragma once
+/* node/scheduler/spawner.h - makes the occurrences of recurring tasks, a while before they are due.
+ *
+ * A state machine like the scheduler, which owns it. A visit walks the recurring tasks whose cursor comes near, page by page, the
+ * earliest first, and spawns each. What can not be spawned (its time zone or calendar is gone, the store refuses) is passed over, so that it
+ * stands in nobody's way, and tried again after a few seconds. */
+#include "base/metrics.h"
+#include "node/catalog_cache.h"
+#include "port/store.h"
+#include "port/zoneinfo.h"
+
+struct spawner_setup {
+    struct writer *writer;
+    struct zoneinfo *zones;
+    struct book *book; /* calendars; NULL: none */
+    struct metrics *metrics;
+    int64_t ahead_ms; /* longer than a failover takes */
+    int64_t poll_ms;  /* look at least this often although nobody nudged; 0: never */
+    void (*spawned)(void *context, const struct task *occurrence); /* it is there, or may be */
+    void *context;
+};
+
+struct spawner;
+
+struct spawner *spawner_new(const struct spawner_setup *setup, int64_t now_ms);
+void spawner_free(struct spawner *s); /* nothing of it is in flight; NULL is fine */
+
+int64_t spawner_step(struct spawner *s, int64_t now_ms);  /* when to call again; INT64_MAX: when something happens */
+void spawner_nudge(struct spawner *s, int64_t cursor_ms); /* a recurring task was put there or changed */
+void spawner_hold_back(struct spawner *s, bool hold);     /* nothing more is planned; it begins held back */
+void spawner_clock_set_back(struct spawner *s, int64_t now_ms);
+void spawner_set_own(struct spawner *s, const struct partitions *own); /* others' only when it gets late; NULL: all */
+void spawner_drain(struct spawner *s);                                 /* no more visits */
+bool spawner_is_idle(const struct spawner *s);
+int64_t spawner_next_ms(const struct spawner *s); /* when the next visit is to be */

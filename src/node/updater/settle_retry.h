@@ -1,0 +1,28 @@
+#pragma once
+/* node/updater/settle_retry.h - settles claims that ended without an outcome: what lapsed, what a queue has forgotten. One batch at a time, again and
+ * again until the store has taken it: a fence is used up once. */
+#include "base/metrics.h"
+#include "node/updater/lost_verdict.h"
+
+struct ends_setup {
+    struct writer *writer;
+    struct metrics *metrics;
+    void (*settled)(void *context, const struct event *e, const struct settlement *s); /* after the commit, each */
+    void (*woke)(void *context, uint64_t woke);
+    void (*done)(void *context); /* after the last of a batch */
+    void *context;
+};
+
+struct ends {
+    struct ends_setup setup;
+    struct op_settle op;
+    const struct event *events;
+    bool in_flight, waits; /* with the writer; to be sent again */
+    int64_t now_ms, retry_at_ms;
+};
+
+/* Both are borrowed until done. Nothing is under way. */
+void ends_submit(struct ends *e, const struct event *events, struct settlement *v, size_t n, int64_t now_ms);
+int64_t ends_step(struct ends *e, int64_t now_ms); /* when to call again */
+void ends_give_up(struct ends *e);                 /* what waits is left to others */
+bool ends_is_idle(const struct ends *e);

@@ -1,0 +1,315 @@
+/* Up to IN_FLIGHT batches are with the writer at once, so that the next is settled while one is committed. A batch that the
+ * store could not take is submitted again, whole, later: its events stay unacknowledged until then. */
+#include "node/updater/updater.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/failpoint.h"
+#include "base/list.h"
+#include "base/log.h"
+
+enum {
+    BATCH = 2000,
+    IN_FLIGHT = 2,
+    BATCH_ARENA = 256 << 20,
+    RETRY_MIN_MS = 20,
+    RETRY_MAX_MS = 1000,
+    POLL_RETRY_MS = 200,
+    POLL_WAIT_MS = 500,
+};
+
+struct batch {
+    struct errand_poll poll; /* with the events' memory */
+    struct op_settle settle;
+    struct op_worker workers;
+    struct errand_events_ack ack;
+    struct updater *updater;
+    struct event_list events; /* outcomes first */
+    size_t pending;           /* operations with the writer */
+    int64_t retry_ms, retry_at_ms;
+    struct list link; /* while it waits to be submitted again */
+};
+
+struct updater {
+    struct updater_setup setup;
+    struct prng random;
+    size_t in_flight;    /* batches with the writer */
+    size_t acking;       /* and with the courier, after that */
+    struct list waiting; /* batches that the store could not take */
+    bool polling, stopped, poll_failed;
+    struct batch *arrived; /* polled, and not looked at */
+    int64_t now_ms, behind_ms, poll_at_ms;
+};
+
+struct updater *updater_new(const struct updater_setup *setup)
+{
+    struct updater *u = xnew(*u);
+    u->setup = *setup;
+    prng_init(&u->random, setup->seed);
+    list_init(&u->waiting);
+    return u;
+}
+
+void updater_free(struct updater *u)
+{
+    if (!u)
+        return;
+    assert(u->in_flight == 0 && u->acking == 0 && list_empty(&u->waiting) && !u->polling && !u->arrived);
+    free(u);
+}
+
+static void batch_free(struct batch *b)
+{
+    arena_release(&b->settle.op.arena);
+    arena_release(&b->workers.op.arena);
+    arena_release(&b->poll.arena);
+    free(b->settle.v);
+    free_const(b->workers.v);
+    free_const(b->ack.sequences);
+    free(b);
+}
+
+static void count(struct updater *u, const struct settlement *s)
+{
+    struct metrics *m = u->setup.metrics;
+    if (s->stale) {
+        metric_add(m, METRIC_RESULTS_STALE, 1);
+        return;
+    }
+    if (s->verdict.has_execution && s->verdict.execution.status != EXECUTION_LOST)
+        metric_add(m, METRIC_TASKS_EXECUTED, 1);
+    if (s->verdict.has_execution && s->verdict.execution.status == EXECUTION_LOST)
+        metric_add(m, METRIC_TASKS_RECOVERED, 1);
+    else if (s->verdict.next == TASK_SCHEDULED && s->verdict.has_execution)
+        metric_add(m, METRIC_TASKS_RETRIED, 1);
+    if (s->verdict.next == TASK_COMPLETED)
+        metric_add(m, METRIC_TASKS_COMPLETED, 1);
+    if (s->verdict.next == TASK_FAILED)
+        metric_add(m, METRIC_TASKS_FAILED, 1);
+    if (s->verdict.next == TASK_EXPIRED)
+        metric_add(m, METRIC_TASKS_EXPIRED, 1);
+}
+
+static void acknowledged(struct errand *e)
+{
+    struct batch *b = container_of(e, struct batch, ack.errand);
+    b->updater->acking--;
+    if (e->rc) /* they come again and are refused */
+        log_warn("ack_failed", kv_err(&e->error));
+    batch_free(b);
+}
+
+static void acknowledge(struct updater *u, struct batch *b)
+{
+    uint64_t *sequences = xcalloc(b->events.n, sizeof *sequences);
+    for (size_t i = 0; i < b->events.n; i++)
+        sequences[i] = b->events.v[i].sequence;
+    b->ack = (struct errand_events_ack){ .errand = { .kind = ERRAND_EVENTS_ACK, .done = acknowledged },
+                                         .sequences = sequences,
+                                         .n = b->events.n };
+    u->acking++;
+    courier_submit(u->setup.courier, &b->ack.errand);
+}
+
+/* If it was done all the same, nobody will say whom it let go on. */
+static void try_again(struct updater *u, struct batch *b)
+{
+    const struct op *failed = b->settle.op.rc ? &b->settle.op : &b->workers.op;
+    log_warn("settle_failed", kv_err(&failed->error), kv_i64("outcomes", (int64_t)b->settle.n));
+    b->retry_ms = min_of(max_of(b->retry_ms * 2, (int64_t)RETRY_MIN_MS), (int64_t)RETRY_MAX_MS);
+    b->retry_at_ms = u->now_ms + b->retry_ms;
+    list_push(&u->waiting, &b->link);
+    u->setup.woke(u->setup.context, UINT64_MAX);
+}
+
+static void batch_done(struct updater *u, struct batch *b)
+{
+    u->in_flight--;
+    if (b->settle.op.rc || b->workers.op.rc) {
+        try_again(u, b);
+        return;
+    }
+    failpoint("after_settle");
+    u->setup.woke(u->setup.context, b->settle.ret_woke);
+    for (size_t i = 0; i < b->settle.n; i++) {
+        count(u, &b->settle.v[i]);
+        u->setup.settled(u->setup.context, &b->events.v[i], &b->settle.v[i]);
+    }
+    if (u->setup.batch_settled)
+        u->setup.batch_settled(u->setup.context);
+    acknowledge(u, b);
+}
+
+static void op_done(struct op *op)
+{
+    struct batch *b = op->context;
+    if (--b->pending == 0)
+        batch_done(b->updater, b);
+}
+
+static void submit(struct updater *u, struct batch *b)
+{
+    b->settle.now_ms = b->workers.now_ms = u->now_ms;
+    b->settle.op.rc = b->workers.op.rc = ERR_OK;
+    b->pending = (b->settle.n > 0) + (b->workers.n > 0);
+    bool has_workers = b->workers.n > 0; /* the batch may be done before the second line */
+    u->in_flight++;
+    failpoint("before_settle");
+    if (b->settle.n)
+        writer_submit(u->setup.writer, &b->settle.op);
+    if (has_workers)
+        writer_submit(u->setup.writer, &b->workers.op);
+}
+
+static bool is_outcome(const struct event *e)
+{
+    return e->kind == EVENT_OUTCOME;
+}
+
+/* Outcomes to the front, in their order; returns how many they are. */
+static size_t part(struct event_list *events)
+{
+    size_t n = 0, first = 0;
+    while (first < events->n && is_outcome(&events->v[first]))
+        first++;
+    if (first == events->n)
+        return first;
+    struct event *all = xcalloc(events->n, sizeof *all);
+    for (size_t i = 0; i < events->n; i++)
+        if (is_outcome(&events->v[i]))
+            all[n++] = events->v[i];
+    size_t outcomes = n;
+    for (size_t i = 0; i < events->n; i++)
+        if (!is_outcome(&events->v[i]))
+            all[n++] = events->v[i];
+    memcpy(events->v, all, n * sizeof *all);
+    free(all);
+    return outcomes;
+}
+
+static void settle_outcomes(struct updater *u, struct batch *b, size_t n)
+{
+    int64_t latest_ms = u->now_ms + u->behind_ms;
+    b->settle.op.kind = OP_SETTLE;
+    b->settle.op.done = op_done;
+    b->settle.op.context = b;
+    arena_init(&b->settle.op.arena, 4096);
+    b->settle.n = n;
+    b->settle.v = xcalloc(n, sizeof *b->settle.v);
+    for (size_t i = 0; i < n; i++) {
+        const struct event *ev = &b->events.v[i];
+        b->settle.v[i] =
+            (struct settlement){ .id = ev->task.id,
+                                 .fence = ev->task.fence,
+                                 .parent = ev->task.parent,
+                                 .verdict = settle(&ev->task, &ev->outcome, latest_ms, &u->random, &b->poll.arena) };
+    }
+}
+
+static void keep_reports(struct updater *u, struct batch *b, const struct event *v, size_t n)
+{
+    struct worker_row *rows = xcalloc(n, sizeof *rows);
+    for (size_t i = 0; i < n; i++) {
+        const struct worker_report *r = &v[i].worker;
+        rows[i] = (struct worker_row){ .id = r->id,
+                                       .name = r->name,
+                                       .version = r->version,
+                                       .doc = r->doc,
+                                       .slots = r->slots,
+                                       .running = r->running,
+                                       .left_ms = r->left ? u->now_ms : 0 };
+    }
+    b->workers = (struct op_worker){ .op = { .kind = OP_WORKER, .done = op_done, .context = b }, .v = rows, .n = n };
+    arena_init(&b->workers.op.arena, 4096);
+}
+
+static void settle_batch(struct updater *u, struct batch *b)
+{
+    b->events = b->poll.ret;
+    size_t outcomes = part(&b->events);
+    settle_outcomes(u, b, outcomes);
+    if (outcomes < b->events.n)
+        keep_reports(u, b, b->events.v + outcomes, b->events.n - outcomes);
+    submit(u, b);
+}
+
+/* ---- polling ---- */
+
+static void polled(struct errand *e)
+{
+    struct batch *b = container_of(e, struct batch, poll.errand);
+    struct updater *u = b->updater;
+    u->polling = false;
+    if (e->rc) {
+        if (!u->poll_failed)
+            log_warn("poll_failed", kv_err(&e->error));
+        u->poll_at_ms = u->now_ms + POLL_RETRY_MS; /* nobody else would call: what waits there was published before */
+    }
+    u->poll_failed = e->rc != ERR_OK;
+    if (e->rc || b->poll.ret.n == 0)
+        batch_free(b);
+    else
+        u->arrived = b;
+}
+
+/* One in flight. What comes is looked at in the next step, which knows what time it is. */
+static void ask_for_more(struct updater *u)
+{
+    struct courier *c = u->setup.courier;
+    bool may = !u->stopped && !u->polling && u->in_flight < IN_FLIGHT && list_empty(&u->waiting);
+    if (!may || u->poll_at_ms > u->now_ms || (c->at_once && c->ops->events_depth(c) == 0))
+        return;
+    struct batch *b = xnew(*b);
+    b->updater = u;
+    b->poll.errand = (struct errand){ .kind = ERRAND_POLL, .done = polled };
+    b->poll.max = BATCH;
+    b->poll.wait_ms = c->at_once ? 0 : POLL_WAIT_MS;
+    arena_init(&b->poll.arena, BATCH_ARENA);
+    u->polling = true;
+    courier_submit(c, &b->poll.errand);
+}
+
+static bool settle_some(struct updater *u)
+{
+    if (!u->arrived)
+        ask_for_more(u);
+    if (!u->arrived)
+        return false;
+    settle_batch(u, take(u->arrived));
+    return true;
+}
+
+int64_t updater_step(struct updater *u, int64_t now_ms, int64_t behind_ms)
+{
+    bool set_back = now_ms < u->now_ms; /* then no time that somebody waits for means anything any more */
+    u->now_ms = now_ms;
+    u->behind_ms = behind_ms;
+    int64_t wake = INT64_MAX;
+    list_each (&u->waiting, link) {
+        struct batch *b = container_of(link, struct batch, link);
+        if (b->retry_at_ms <= now_ms || set_back) {
+            list_remove(link);
+            submit(u, b);
+        } else {
+            wake = min_of(wake, b->retry_at_ms);
+        }
+    }
+    if (set_back)
+        u->poll_at_ms = now_ms;
+    while (settle_some(u))
+        ;
+    return u->poll_at_ms > now_ms && !u->polling && !u->stopped ? min_of(wake, u->poll_at_ms) : wake;
+}
+
+void updater_stop(struct updater *u)
+{
+    u->stopped = true;
+}
+
+bool updater_is_idle(const struct updater *u)
+{
+    struct courier *c = u->setup.courier;
+    return u->in_flight == 0 && u->acking == 0 && list_empty(&u->waiting) && !u->polling && !u->arrived &&
+           (!c->at_once || c->ops->events_depth(c) == 0);
+}

@@ -1,0 +1,88 @@
+#pragma once
+/* node/worker/internal.h - what worker*.c share: worker.c takes and starts and has the doors, outbox.c reports what came of it and
+ * renews, report.c tells of the worker itself. */
+#include "base/list.h"
+#include "base/map.h"
+#include "node/worker/worker.h"
+
+enum { WORKER_RETRY_MS = 200, WORKER_PUBLISH_MAX = 1024 };
+
+/* What one take brought: it lives until the outcome of its last task was published. */
+struct haul {
+    struct errand_take take;
+    struct worker *worker;
+    size_t references;
+    struct job *jobs;
+};
+
+struct job {
+    struct run run;
+    struct delivery_id id;
+    struct worker *worker;
+    struct haul *haul;
+    struct breakers_answer asked; /* of one that calls a host */
+    bool disowned;                /* whatever comes of it, nobody wants to know */
+};
+
+struct outbox {
+    struct arena arena;
+    struct event *v;
+    struct job **jobs; /* whose they are */
+    size_t n, cap;
+};
+
+struct acking;
+struct renewing;
+
+struct worker {
+    struct worker_setup setup;
+    struct map running; /* delivery_id → job */
+    struct map doomed;  /* delivery_id → struct doomed */
+    struct breakers breakers;
+    struct outbox outbox;
+    struct outbox spare; /* what is being published: the outbox may grow meanwhile */
+    size_t sent;         /* of the spare one, from the front: published */
+    struct errand_publish publish;
+    bool publishing;
+    int64_t events_down_ms;        /* since when nothing could be published; 0: it can */
+    bool acks_down, renewals_down; /* the last one failed, and that was said */
+    struct acking *free_ack;       /* for the next one */
+    size_t acking;                 /* in flight, or waiting to be sent again */
+    struct list unacked;           /* the latter */
+    struct renewing *renewing;
+
+    bool taking;
+    struct haul *arrived; /* taken, and not looked at */
+    bool queue_down;      /* the last take failed */
+    int64_t cpu_used, memory_used;
+    size_t suspects; /* that run */
+
+    struct errand_publish report;
+    struct event told;
+    struct buf doc;
+    bool reporting, has_left;
+    int64_t report_at_ms;
+
+    int64_t now_ms, behind_ms, renew_at_ms, retry_at_ms; /* retry: publishing what could not be published */
+    int64_t take_at_ms;                                  /* taking, after the queue could not be reached */
+    int64_t end_at_ms;                                   /* asking what is to be ended, though there is no room */
+    size_t disowned;                                     /* that have not ended yet */
+    bool stopped, giving_up;
+};
+
+static inline struct str delivery_key(const struct delivery_id *id)
+{
+    _Static_assert(sizeof *id == sizeof id->task + sizeof id->fence, "no gap in what is hashed");
+    return (struct str){ (const char *)id, sizeof *id };
+}
+
+void haul_unref(struct haul *h);
+
+/* The job's haul stays until that is published. */
+void worker_tell(struct worker *w, struct job *j, const struct outcome *o);
+void worker_publish(struct worker *w);
+void worker_renew(struct worker *w); /* a delivery that is not renewed lapses: who runs it may be dead */
+void worker_outbox_init(struct worker *w);
+void worker_outbox_release(struct worker *w);
+
+int64_t worker_report(struct worker *w); /* when to call again */

@@ -1,0 +1,259 @@
+/* Outcomes are borrowed for the call that reports them, so they are copied into the outbox, which is published as one batch and kept
+ * whole until that succeeded: a worker that cannot report takes no more work once its slots are full of unpublished outcomes, and
+ * drops nothing. What is in it is renewed like what runs: its delivery must not lapse while its outcome waits. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "node/worker/internal.h"
+
+enum { OUTBOX_ARENA = 256 << 20 };
+
+struct acking {
+    struct errand_ids ids;
+    struct worker *worker;
+    struct list link; /* among those that failed, until then */
+    int64_t retry_at_ms;
+    struct delivery_id v[WORKER_PUBLISH_MAX];
+};
+
+struct renewing {
+    struct errand_renew errand;
+    struct worker *worker;
+    const struct task **tasks;
+    struct haul **hauls; /* theirs, referred to: they may end meanwhile */
+    size_t n;
+};
+
+void worker_outbox_init(struct worker *w)
+{
+    arena_init(&w->outbox.arena, OUTBOX_ARENA);
+    arena_init(&w->spare.arena, OUTBOX_ARENA);
+    list_init(&w->unacked);
+}
+
+static void outbox_release(struct outbox *o)
+{
+    arena_release(&o->arena);
+    free(o->v);
+    free(o->jobs);
+}
+
+void worker_outbox_release(struct worker *w)
+{
+    assert(!w->publishing && !w->acking && !w->renewing);
+    outbox_release(&w->outbox);
+    outbox_release(&w->spare);
+    free(w->free_ack);
+}
+
+static void keep_text(struct arena *a, struct str *s)
+{
+    if (s->n && !arena_str(a, *s, s))
+        *s = S("");
+}
+
+static void grow(struct outbox *b)
+{
+    b->cap = max_of(b->cap * 2, (size_t)256);
+    b->v = xrealloc(b->v, b->cap * sizeof *b->v);
+    b->jobs = xrealloc(b->jobs, b->cap * sizeof(struct job *));
+}
+
+void worker_tell(struct worker *w, struct job *j, const struct outcome *o)
+{
+    struct outbox *b = &w->outbox;
+    if (b->n == b->cap)
+        grow(b);
+    struct event *e = &b->v[b->n];
+    b->jobs[b->n++] = j;
+    *e = (struct event){ .task = settle_facts_of(j->run.task, o, &b->arena), .outcome = *o };
+    e->outcome.worker = w->setup.name; /* ours: outlives the event */
+    keep_text(&b->arena, &e->task.retry.rules);
+    keep_text(&b->arena, &e->outcome.error);
+    keep_text(&b->arena, &e->outcome.output);
+    keep_text(&b->arena, &e->outcome.trace_id);
+}
+
+/* ---- publishing ---- */
+
+/* One that fails is tried again for a while: its delivery would lapse, and be taken for lost if its outcome is not applied by then. */
+static void acknowledged(struct errand *e)
+{
+    struct acking *a = container_of(e, struct acking, ids.errand);
+    struct worker *w = a->worker;
+    if (e->rc && !w->acks_down)
+        log_warn("ack_failed", kv_err(&e->error), kv_i64("deliveries", (int64_t)a->ids.n));
+    w->acks_down = e->rc != ERR_OK;
+    if (e->rc && !w->giving_up && !w->setup.courier->at_once) {
+        a->retry_at_ms = w->now_ms + WORKER_RETRY_MS;
+        list_push(&w->unacked, &a->link);
+        return;
+    }
+    w->acking--;
+    if (w->free_ack)
+        free(a);
+    else
+        w->free_ack = a;
+}
+
+static void submit_ack(struct acking *a)
+{
+    a->ids.errand = (struct errand){ .kind = ERRAND_ACK, .done = acknowledged };
+    courier_submit(a->worker->setup.courier, &a->ids.errand);
+}
+
+static void acknowledge_again(struct worker *w)
+{
+    list_each (&w->unacked, link) {
+        struct acking *a = container_of(link, struct acking, link);
+        if (a->retry_at_ms > w->now_ms)
+            continue;
+        list_remove(link);
+        submit_ack(a);
+    }
+}
+
+static void acknowledge(struct worker *w, struct job *const *jobs, size_t n)
+{
+    struct acking *a = w->free_ack ? take(w->free_ack) : xmalloc(sizeof *a);
+    a->worker = w;
+    a->ids = (struct errand_ids){ .v = a->v, .n = n };
+    for (size_t i = 0; i < n; i++) {
+        a->v[i] = jobs[i]->id;
+        haul_unref(jobs[i]->haul);
+    }
+    w->acking++;
+    submit_ack(a);
+}
+
+/* What went out is out; the rest waits. */
+static void keep_rest(struct worker *w)
+{
+    struct outbox *b = &w->spare;
+    size_t rest = b->n - w->sent;
+    memmove(b->v, b->v + w->sent, rest * sizeof *b->v);
+    memmove(b->jobs, b->jobs + w->sent, rest * sizeof(struct job *));
+    b->n = rest;
+    w->sent = 0;
+    w->retry_at_ms = w->now_ms + WORKER_RETRY_MS;
+}
+
+/* Said when it begins and when it ends, not each time. */
+static void note_events(struct worker *w, const struct errand *e)
+{
+    if (e->rc && !w->events_down_ms) {
+        log_warn("publish_failed", kv_err(&e->error), kv_i64("outcomes", (int64_t)worker_unpublished(w)));
+        w->events_down_ms = w->now_ms;
+    } else if (!e->rc && w->events_down_ms) {
+        log_info("publish_back", kv_i64("outcomes", (int64_t)worker_unpublished(w)),
+                 kv_i64("down_ms", w->now_ms - w->events_down_ms));
+        w->events_down_ms = 0;
+    }
+}
+
+static void published(struct errand *e)
+{
+    struct worker *w = e->context;
+    w->publishing = false;
+    note_events(w, e);
+    if (e->rc) {
+        keep_rest(w);
+        return;
+    }
+    acknowledge(w, w->spare.jobs + w->sent, w->publish.n);
+    w->sent += w->publish.n;
+    if (w->sent < w->spare.n)
+        return;
+    w->spare.n = w->sent = 0;
+    arena_reset(&w->spare.arena);
+}
+
+static void publish_some(struct worker *w)
+{
+    w->publishing = true;
+    w->publish = (struct errand_publish){ .errand = { .kind = ERRAND_PUBLISH, .done = published, .context = w },
+                                          .v = w->spare.v + w->sent,
+                                          .n = min_of(w->spare.n - w->sent, (size_t)WORKER_PUBLISH_MAX) };
+    courier_submit(w->setup.courier, &w->publish.errand);
+}
+
+void worker_publish(struct worker *w)
+{
+    acknowledge_again(w);
+    if (w->spare.n == 0 && w->outbox.n) {
+        struct outbox full = w->outbox;
+        w->outbox = w->spare;
+        w->spare = full;
+    }
+    while (!w->publishing && w->spare.n && w->retry_at_ms <= w->now_ms)
+        publish_some(w);
+}
+
+size_t worker_unpublished(const struct worker *w)
+{
+    return w->outbox.n + w->spare.n - w->sent;
+}
+
+/* ---- renewing ---- */
+
+static void renewed(struct errand *e)
+{
+    struct renewing *r = container_of(e, struct renewing, errand.errand);
+    r->worker->renewing = NULL;
+    if (e->rc && !r->worker->renewals_down)
+        log_warn("renew_failed", kv_err(&e->error), kv_i64("deliveries", (int64_t)r->n));
+    r->worker->renewals_down = e->rc != ERR_OK;
+    if (e->rc) { /* soon, before it is too late */
+        r->worker->renew_at_ms = min_of(r->worker->renew_at_ms, r->worker->now_ms + WORKER_RETRY_MS);
+    }
+    for (size_t i = 0; i < r->n; i++)
+        haul_unref(r->hauls[i]);
+    free(r->tasks);
+    free(r->hauls);
+    free(r);
+}
+
+static void renew_one(struct renewing *r, struct job *j)
+{
+    r->tasks[r->n] = j->run.task;
+    r->hauls[r->n++] = j->haul;
+    j->haul->references++;
+}
+
+static void submit_renewal(struct worker *w, size_t max)
+{
+    struct renewing *r = w->renewing = xnew(*r);
+    r->worker = w;
+    r->tasks = xcalloc(max, sizeof *r->tasks);
+    r->hauls = xcalloc(max, sizeof *r->hauls);
+    map_each (&w->running, slot)
+        renew_one(r, slot->value);
+    for (size_t i = 0; i < w->outbox.n; i++)
+        renew_one(r, w->outbox.jobs[i]);
+    for (size_t i = w->sent; i < w->spare.n; i++)
+        renew_one(r, w->spare.jobs[i]);
+    r->errand = (struct errand_renew){ .errand = { .kind = ERRAND_RENEW, .done = renewed },
+                                       .running = r->tasks,
+                                       .n = r->n,
+                                       .by = { .now_ms = w->now_ms,
+                                               .visibility_ms = w->setup.visibility_ms,
+                                               .worker = w->setup.id,
+                                               .alone = r->n == 1 } };
+    courier_submit(w->setup.courier, &r->errand.errand);
+}
+
+void worker_renew(struct worker *w)
+{
+    size_t n = w->running.n + worker_unpublished(w);
+    if (n == 0) {
+        w->renew_at_ms = INT64_MAX;
+        return;
+    }
+    if (w->renew_at_ms == INT64_MAX)
+        w->renew_at_ms = w->now_ms + w->setup.visibility_ms / 3;
+    if (w->now_ms < w->renew_at_ms || w->renewing)
+        return;
+    w->renew_at_ms = w->now_ms + w->setup.visibility_ms / 3;
+    submit_renewal(w, n);
+}

@@ -1,0 +1,66 @@
+/* A report that could not be published is not kept: the next one says the same, and more truly. Only the last is tried until it is
+ * there: else others wait for the silence to be long enough. */
+#include "base/log.h"
+#include "node/worker/internal.h"
+
+static void reported(struct errand *e)
+{
+    struct worker *w = e->context;
+    w->reporting = false;
+    if (e->rc == ERR_OK) {
+        w->has_left = w->told.worker.left;
+        return;
+    }
+    log_debug("report_failed", kv_err(&e->error));
+    if (w->told.worker.left)
+        w->report_at_ms = w->now_ms + WORKER_RETRY_MS;
+}
+
+static void describe(struct worker *w)
+{
+    struct jw json;
+    buf_reset(&w->doc);
+    jw_init(&json, &w->doc);
+    jw_object(&json);
+    if (w->setup.describe)
+        w->setup.describe(w->setup.context, &json);
+    jw_object_end(&json);
+}
+
+/* Nothing more is to be said after the last one. */
+static bool goes(const struct worker *w)
+{
+    return w->stopped && worker_running(w) == 0 && worker_unpublished(w) == 0 && !w->taking && !w->arrived &&
+           !w->publishing;
+}
+
+static void submit_report(struct worker *w, bool left)
+{
+    describe(w);
+    w->told = (struct event){ .kind = EVENT_WORKER,
+                              .worker = { .id = w->setup.id,
+                                          .name = w->setup.name,
+                                          .version = w->setup.version,
+                                          .slots = (int64_t)w->setup.slots,
+                                          .running = (int64_t)worker_running(w),
+                                          .left = left,
+                                          .doc = w->doc.full ? S("{}") : buf_str(&w->doc) } };
+    w->report = (struct errand_publish){ .errand = { .kind = ERRAND_PUBLISH, .done = reported, .context = w },
+                                         .v = &w->told,
+                                         .n = 1 };
+    w->report_at_ms = w->now_ms + WORKER_REPORT_MS;
+    w->reporting = true;
+    courier_submit(w->setup.courier, &w->report.errand);
+}
+
+int64_t worker_report(struct worker *w)
+{
+    if (!w->setup.fleet || w->has_left)
+        return INT64_MAX;
+    bool left = goes(w);
+    if (left && !w->told.worker.left)
+        w->report_at_ms = w->now_ms;
+    if (!w->reporting && w->report_at_ms <= w->now_ms)
+        submit_report(w, left);
+    return w->reporting || w->has_left ? INT64_MAX : w->report_at_ms;
+}

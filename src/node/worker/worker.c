@@ -1,0 +1,504 @@
+/* A take's tasks live in one arena, freed when the outcome of the last of them was published (outbox.c). One take is in flight at
+ * a time; what it brought is looked at in the next step, which knows what time it is. */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "core/target/target_url.h"
+#include "node/worker/internal.h"
+
+enum {
+    TAKE_BATCH = 1024,
+    TAKE_ARENA = 128 << 20,
+    TAKE_WAIT_MS = 1000,
+    BREAKERS_MAX = 10000,
+    DOC_MAX = 64 << 10,
+    WHY_MAX = 128,
+    HELD_TEXT = TARGET_HOST_MAX + 128,
+};
+
+/* One that a later run replaces. */
+struct doomed {
+    struct delivery_id id;
+    size_t why_size;
+    char why[WHY_MAX];
+};
+
+struct worker *worker_new(const struct worker_setup *setup)
+{
+    assert(setup->slots > 0 && setup->visibility_ms > 0);
+    struct worker *w = xnew(*w);
+    w->setup = *setup;
+    w->renew_at_ms = INT64_MAX;
+    map_init(&w->running, HASH_STABLE);
+    map_init(&w->doomed, HASH_STABLE);
+    breakers_init(&w->breakers, BREAKERS_MAX, setup->hash);
+    buf_init(&w->doc, DOC_MAX);
+    worker_outbox_init(w);
+    metric_set(setup->metrics, METRIC_WORKER_SLOTS, (double)setup->slots);
+    return w;
+}
+
+static void forget_doomed(struct worker *w)
+{
+    map_each (&w->doomed, slot)
+        free(slot->value);
+    map_release(&w->doomed);
+    map_init(&w->doomed, HASH_STABLE);
+}
+
+void worker_free(struct worker *w)
+{
+    if (!w)
+        return;
+    assert(worker_running(w) == 0 && !w->taking && !w->arrived && !w->reporting);
+    for (size_t i = 0; i < w->outbox.n; i++)
+        haul_unref(w->outbox.jobs[i]->haul);
+    for (size_t i = w->sent; i < w->spare.n; i++)
+        haul_unref(w->spare.jobs[i]->haul);
+    map_release(&w->running);
+    forget_doomed(w);
+    breakers_release(&w->breakers);
+    worker_outbox_release(w);
+    buf_release(&w->doc);
+    free(w);
+}
+
+void haul_unref(struct haul *h)
+{
+    if (--h->references)
+        return;
+    arena_release(&h->take.arena);
+    free(h->jobs);
+    free(h);
+}
+
+/* ---- outcomes ---- */
+
+static const struct doomed *find_doomed(const struct worker *w, const struct job *j)
+{
+    return w->doomed.n ? map_get(&w->doomed, delivery_key(&j->id)) : NULL;
+}
+
+/* What an aborted attempt is reported as. By our own deadline: nobody cancelled it, so it runs again elsewhere or later. */
+static struct outcome cancelled(const struct worker *w, const struct job *j, const struct outcome *o)
+{
+    struct outcome ret = *o;
+    const struct doomed *d = find_doomed(w, j);
+    if (w->giving_up)
+        ret.kind = OUTCOME_LOST;
+    ret.error = d ? (struct str){ d->why, d->why_size } : S("cancelled while it ran");
+    return ret;
+}
+
+static bool calls_a_host(const struct task *t)
+{
+    return t->target == TARGET_HTTP;
+}
+
+static void tell_breakers(struct worker *w, struct job *j, const struct outcome *o)
+{
+    const struct task *t = j->run.task;
+    struct outcome told = *o;
+    char host[TARGET_HOST_MAX];
+    if (told.retry_after_ms > 0)
+        told.retry_after_ms += w->behind_ms; /* the clock may catch up meanwhile */
+    if (calls_a_host(t))
+        breakers_report(&w->breakers, t->tenant, target_host(t, host), &j->asked, &told, o->completed_us / 1000);
+}
+
+/* Its share of the worker's room. */
+static void occupy(struct worker *w, const struct task *t, int sign)
+{
+    w->cpu_used += sign * t->cpu_milli;
+    w->memory_used += sign * t->memory_mb;
+    w->suspects += (size_t)(sign * task_is_suspect(t));
+}
+
+static void job_done(struct run *run, const struct outcome *o)
+{
+    struct job *j = container_of(run, struct job, run);
+    struct worker *w = j->worker;
+    const struct task *t = run->task;
+    failpoint("after_call");
+    tell_breakers(w, j, o);
+    occupy(w, t, -1);
+    if (j->disowned) {
+        w->disowned--;
+        haul_unref(j->haul);
+        return;
+    }
+    map_remove(&w->running, delivery_key(&j->id));
+    struct outcome aborted;
+    if (o->kind == OUTCOME_CANCELLED) {
+        aborted = cancelled(w, j, o);
+        o = &aborted;
+    }
+    worker_tell(w, j, o);
+    metric_observe_us(w->setup.metrics, METRIC_EXECUTION_DELAY, o->started_us - t->due_ms * 1000);
+    metric_observe_us(w->setup.metrics, METRIC_EXECUTION_TIME, o->completed_us - o->started_us);
+}
+
+/* ---- taking ---- */
+
+/* Asks the breakers; one that must wait is reported so. */
+static bool is_held(struct worker *w, struct job *j)
+{
+    const struct task *t = j->run.task;
+    char host[TARGET_HOST_MAX], text[HELD_TEXT];
+    struct str at = target_host(t, host);
+    j->asked = breakers_ask(&w->breakers, t->tenant, at, t->timeout_ms, w->now_ms);
+    if (j->asked.go)
+        return false;
+    int n =
+        j->asked.by_tenant
+            ? snprintf(text, sizeof text, "held: nearly all that this tenant runs fails; its circuit breaker is open")
+            : snprintf(text, sizeof text, "held: the circuit breaker of " STR_FMT " is open", STR_ARG(at));
+    struct outcome o = { .kind = OUTCOME_HELD,
+                         .retry_after_ms = max_of(j->asked.until_ms - w->now_ms, (int64_t)1),
+                         .error = { text, (size_t)n } };
+    metric_add(w->setup.metrics, METRIC_TASKS_HELD, 1);
+    worker_tell(w, j, &o);
+    return true;
+}
+
+static bool may_start(const struct worker *w, const struct task *t)
+{
+    return !w->setup.may_start || w->setup.may_start(w->setup.context, t);
+}
+
+/* Taken so long ago that its delivery may lapse before it is renewed: we were stopped. A queue without a clock is in this process. */
+static bool is_late(const struct worker *w, const struct job *j)
+{
+    int64_t taken_ms = j->haul->take.ret.queue_us / 1000;
+    return taken_ms && w->now_ms - taken_ms >= w->setup.visibility_ms / 2;
+}
+
+/* What must not run any more, though it was pushed. */
+static bool is_over(struct worker *w, struct job *j)
+{
+    const struct task *t = j->run.task;
+    const struct doomed *d = find_doomed(w, j);
+    struct outcome o = { .retry_after_ms = -1 };
+    if (w->stopped || is_late(w, j) || !may_start(w, t)) { /* given back, if it is ours to give */
+        o.kind = OUTCOME_RETURNED;
+    } else if (d) {
+        o.kind = OUTCOME_CANCELLED;
+        o.error = (struct str){ d->why, d->why_size };
+    } else if (is_expired(task_expires_ms(t), w->now_ms)) {
+        o.kind = OUTCOME_EXPIRED;
+        o.error = S("expired: it could not be started while it was of use");
+    } else {
+        return false;
+    }
+    worker_tell(w, j, &o);
+    return true;
+}
+
+static void refuse(struct worker *w, struct job *j)
+{
+    struct outcome o = { .kind = OUTCOME_FAILED,
+                         .failure = FAILURE_REFUSED,
+                         .retry_after_ms = -1,
+                         .started_us = w->now_ms * 1000,
+                         .completed_us = w->now_ms * 1000,
+                         .error = S("this release can not run such a target") };
+    job_done(&j->run, &o);
+}
+
+/* Or its claim ends before it has begun, and that is reported. */
+static void start(struct worker *w, struct job *j)
+{
+    const struct task *t = j->run.task;
+    struct runner *r = w->setup.runners[t->target];
+    if (map_get(&w->running, delivery_key(&j->id))) { /* a queue that went back in time may deliver it twice */
+        haul_unref(j->haul);
+        return;
+    }
+    if (is_over(w, j) || (calls_a_host(t) && is_held(w, j)))
+        return;
+    map_put(&w->running, delivery_key(&j->id), j);
+    occupy(w, t, 1);
+    if (str_eq(t->task_type, S("poison")))
+        failpoint("poison_call");
+    failpoint("before_call");
+    if (r)
+        runner_start(r, &j->run);
+    else
+        refuse(w, j);
+}
+
+/* Returns how many there were. */
+static size_t start_all(struct worker *w, struct haul *h)
+{
+    struct tasks tasks = h->take.ret.tasks;
+    h->jobs = xcalloc(tasks.n, sizeof *h->jobs);
+    h->references += tasks.n;
+    for (size_t i = 0; i < tasks.n; i++) {
+        const struct task *t = &tasks.v[i];
+        h->jobs[i] = (struct job){ .run = { .task = t, .worker = w->setup.name, .done = job_done },
+                                   .id = { t->id, t->fence },
+                                   .worker = w,
+                                   .haul = h };
+        start(w, &h->jobs[i]);
+    }
+    for (size_t i = 0; i < h->take.ret.abort_count; i++)
+        worker_abort(w, h->take.ret.aborts[i].task, h->take.ret.aborts[i].fence);
+    haul_unref(h);
+    return tasks.n;
+}
+
+/* Nobody else would call: what waits there was pushed before. */
+static void take_failed(struct worker *w, struct haul *h)
+{
+    if (!w->queue_down)
+        log_warn("take_failed", kv_err(&h->take.errand.error));
+    w->queue_down = true;
+    w->take_at_ms = w->now_ms + WORKER_RETRY_MS;
+    haul_unref(h);
+}
+
+static void taken(struct errand *e)
+{
+    struct haul *h = container_of(e, struct haul, take.errand);
+    struct worker *w = h->worker;
+    w->taking = false;
+    if (e->rc) {
+        take_failed(w, h);
+        return;
+    }
+    w->queue_down = false;
+    w->arrived = h;
+    if (h->take.ret.queue_us && w->setup.queue_time)
+        w->setup.queue_time(w->setup.context, h->take.ret.queue_us);
+    if (h->take.ask.max == 0)
+        w->end_at_ms = w->now_ms + WORKER_RETRY_MS;
+}
+
+static size_t free_slots(const struct worker *w)
+{
+    size_t used = worker_running(w) + worker_unpublished(w);
+    return w->setup.slots - min_of(used, w->setup.slots);
+}
+
+/* How many it may take now. */
+static size_t room_of(const struct worker *w)
+{
+    bool alone = w->setup.fleet && w->suspects; /* who that runs wants no company */
+    if (w->stopped || alone || !may_start(w, NULL) || (w->setup.may_take && !w->setup.may_take(w->setup.context)))
+        return 0;
+    return min_of(free_slots(w), (size_t)TAKE_BATCH);
+}
+
+static int64_t rest_of(int64_t room, int64_t used)
+{
+    return room > 0 ? max_of(room - used, (int64_t)0) : -1;
+}
+
+/* A queue in memory is asked when there is something. Any other is asked all the time, and now and then by who is full too: it tells
+ * what is to be ended. */
+static bool is_worth_asking(const struct worker *w, size_t room)
+{
+    struct courier *c = w->setup.courier;
+    return c->at_once ? room > 0 && c->ops->queue_depth(c) > 0
+                      : room > 0 || (w->running.n > 0 && w->end_at_ms <= w->now_ms);
+}
+
+static void ask_for_more(struct worker *w)
+{
+    if (w->taking || w->now_ms < w->take_at_ms)
+        return;
+    size_t room = room_of(w);
+    if (!is_worth_asking(w, room))
+        return;
+    struct haul *h = xnew(*h);
+    h->worker = w;
+    h->references = 1;
+    h->take.errand = (struct errand){ .kind = ERRAND_TAKE, .done = taken };
+    h->take.ask = (struct take){ .max = room,
+                                 .now_ms = w->now_ms,
+                                 .wait_ms = room && !w->setup.courier->at_once ? TAKE_WAIT_MS : 0,
+                                 .visibility_ms = w->setup.visibility_ms,
+                                 .worker = w->setup.id,
+                                 .alone = !w->setup.fleet || w->running.n == 0,
+                                 .cpu_milli = rest_of(w->setup.cpu_milli, w->cpu_used),
+                                 .memory_mb = rest_of(w->setup.memory_mb, w->memory_used),
+                                 .filter = w->setup.filter };
+    arena_init(&h->take.arena, TAKE_ARENA);
+    w->taking = true;
+    courier_submit(w->setup.courier, &h->take.errand);
+}
+
+/* Returns how many were taken. */
+static size_t take_some(struct worker *w)
+{
+    if (!w->arrived)
+        ask_for_more(w);
+    return w->arrived ? start_all(w, take(w->arrived)) : 0;
+}
+
+static void show(const struct worker *w)
+{
+    struct courier *c = w->setup.courier;
+    metric_set(w->setup.metrics, METRIC_TASKS_RUNNING, (double)w->running.n);
+    metric_set(w->setup.metrics, METRIC_UTILIZATION, (double)w->running.n / (double)w->setup.slots);
+    if (c->at_once)
+        metric_set(w->setup.metrics, METRIC_QUEUE_DEPTH, (double)c->ops->queue_depth(c));
+}
+
+/* When to ask, though nothing happened: after a failure; whether there is room again; what is to be ended. */
+static int64_t next_take_ms(const struct worker *w)
+{
+    bool asks = !w->setup.courier->at_once && (!w->stopped || w->running.n > 0);
+    if (w->taking)
+        return INT64_MAX;
+    if (w->take_at_ms > w->now_ms)
+        return w->take_at_ms;
+    return asks ? max_of(w->end_at_ms, w->now_ms + WORKER_RETRY_MS) : INT64_MAX;
+}
+
+int64_t worker_step(struct worker *w, int64_t now_ms, int64_t behind_ms)
+{
+    if (now_ms < w->now_ms) /* the clock was set back: whatever waits for a time does not wait for that one */
+        w->renew_at_ms = w->retry_at_ms = w->take_at_ms = w->end_at_ms = w->report_at_ms = now_ms;
+    w->now_ms = now_ms;
+    w->behind_ms = behind_ms;
+    do
+        worker_publish(w);
+    while (take_some(w) > 0);
+    worker_publish(w);
+    if (!w->setup.courier->at_once)
+        ask_for_more(w); /* what came last was nothing */
+    worker_renew(w);
+    show(w);
+    int64_t wake = w->renewing ? INT64_MAX : w->renew_at_ms;
+    if (w->spare.n && !w->publishing)
+        wake = min_of(wake, w->retry_at_ms);
+    if (!list_empty(&w->unacked))
+        wake = min_of(wake, now_ms + WORKER_RETRY_MS);
+    wake = min_of(wake, worker_report(w));
+    return min_of(wake, next_take_ms(w));
+}
+
+bool worker_runs(const struct worker *w, struct uuid id, int64_t fence)
+{
+    struct delivery_id key = { id, fence };
+    return map_get(&w->running, delivery_key(&key)) != NULL;
+}
+
+bool worker_abort(struct worker *w, struct uuid id, int64_t fence)
+{
+    struct delivery_id key = { id, fence };
+    struct job *j = map_get(&w->running, delivery_key(&key));
+    if (!j)
+        return false;
+    runner_abort(w->setup.runners[j->run.task->target], &j->run);
+    return true;
+}
+
+void worker_replace(struct worker *w, struct uuid id, int64_t fence, struct str why)
+{
+    struct doomed *d = xnew(*d);
+    d->id = (struct delivery_id){ id, fence };
+    d->why_size = min_of(why.n, sizeof d->why);
+    memcpy(d->why, why.p, d->why_size);
+    free(map_put(&w->doomed, delivery_key(&d->id), d));
+    worker_abort(w, id, fence);
+}
+
+void worker_settled(struct worker *w, struct uuid id, int64_t fence)
+{
+    struct delivery_id key = { id, fence };
+    if (w->doomed.n)
+        free(map_remove(&w->doomed, delivery_key(&key)));
+}
+
+struct breakers *worker_breakers(struct worker *w)
+{
+    return &w->breakers;
+}
+
+void worker_stop_taking(struct worker *w)
+{
+    w->stopped = true;
+}
+
+void worker_give_up(struct worker *w)
+{
+    w->giving_up = true;
+    struct job **jobs = xcalloc(w->running.n, sizeof *jobs);
+    size_t n = 0;
+    map_each (&w->running, slot)
+        jobs[n++] = slot->value;
+    for (size_t i = 0; i < n; i++)
+        runner_abort(w->setup.runners[jobs[i]->run.task->target], &jobs[i]->run);
+    free(jobs);
+}
+
+static void dropped(struct errand *e)
+{
+    if (e->rc)
+        log_warn("ack_failed", kv_err(&e->error));
+}
+
+/* What the queue does not give us now is refused when it does: see may_start. */
+static void drop_queued(struct worker *w)
+{
+    struct courier *c = w->setup.courier;
+    assert(c->at_once && !w->taking);
+    struct errand_take all = { .errand = { .kind = ERRAND_TAKE, .done = dropped },
+                               .ask = { .max = TAKE_BATCH,
+                                        .now_ms = w->now_ms,
+                                        .visibility_ms = w->setup.visibility_ms,
+                                        .worker = w->setup.id,
+                                        .alone = true,
+                                        .cpu_milli = -1,
+                                        .memory_mb = -1,
+                                        .filter = w->setup.filter } };
+    arena_init(&all.arena, TAKE_ARENA);
+    while (c->ops->queue_depth(c)) {
+        courier_submit(c, &all.errand);
+        if (all.errand.rc || !all.ret.tasks.n)
+            break;
+        for (size_t i = 0; i < all.ret.tasks.n; i++) {
+            struct delivery_id d = { all.ret.tasks.v[i].id, all.ret.tasks.v[i].fence };
+            struct errand_ids ack = { .errand = { .kind = ERRAND_ACK, .done = dropped }, .v = &d, .n = 1 };
+            courier_submit(c, &ack.errand);
+        }
+        arena_reset(&all.arena);
+    }
+    arena_release(&all.arena);
+}
+
+void worker_disown(struct worker *w)
+{
+    struct job **jobs = xcalloc(w->running.n, sizeof *jobs);
+    size_t n = 0;
+    map_each (&w->running, slot)
+        jobs[n++] = slot->value;
+    for (size_t i = 0; i < n; i++) {
+        jobs[i]->disowned = true;
+        map_remove(&w->running, delivery_key(&jobs[i]->id));
+    }
+    w->disowned += n;
+    for (size_t i = 0; i < n; i++)
+        runner_abort(w->setup.runners[jobs[i]->run.task->target], &jobs[i]->run);
+    free(jobs);
+    forget_doomed(w);
+    drop_queued(w);
+}
+
+size_t worker_running(const struct worker *w)
+{
+    return w->running.n + w->disowned;
+}
+
+bool worker_is_idle(const struct worker *w)
+{
+    bool unheard_of = uuid_is_nil(w->told.worker.id); /* who never said that it is there need not say that it goes */
+    bool told = !w->stopped || !w->setup.fleet || w->has_left || unheard_of;
+    return told && worker_running(w) == 0 && worker_unpublished(w) == 0 && !w->taking && !w->arrived &&
+           !w->publishing && !w->acking && !w->renewing && !w->reporting;
+}

@@ -1,0 +1,88 @@
+#include "platform/ssrf_guard.h"
+
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+
+bool address_of_sockaddr(const struct sockaddr *sa, struct address *ret)
+{
+    if (sa->sa_family == AF_INET) {
+        *ret = (struct address){ .is_v6 = false };
+        memcpy(ret->b, &((const struct sockaddr_in *)(const void *)sa)->sin_addr, 4);
+        return true;
+    }
+    if (sa->sa_family == AF_INET6) {
+        *ret = (struct address){ .is_v6 = true };
+        memcpy(ret->b, &((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr, 16);
+        return true;
+    }
+    return false;
+}
+
+static void copy_allowed(struct guard *g, const struct address_range *allowed, size_t n, bool allow_loopback)
+{
+    static const struct address_range loopback[] = {
+        { { { 127 }, false }, 8 },
+        { { { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1 }, true }, 128 },
+    };
+    g->allowed = xcalloc(n + array_count(loopback), sizeof *g->allowed);
+    for (size_t i = 0; i < n; i++)
+        g->allowed[i] = allowed[i];
+    if (allow_loopback)
+        for (size_t i = 0; i < array_count(loopback); i++)
+            g->allowed[n++] = loopback[i];
+    g->policy.allowed = g->allowed;
+    g->policy.allowed_count = n;
+}
+
+/* What listens on this machine's own addresses trusts them more than it should. */
+static void collect_own(struct guard *g)
+{
+    struct ifaddrs *all = NULL;
+    if (getifaddrs(&all) == 0)
+        for (struct ifaddrs *i = all; i && g->policy.own_count < GUARD_OWN_MAX; i = i->ifa_next)
+            if (i->ifa_addr && address_of_sockaddr(i->ifa_addr, &g->own[g->policy.own_count]))
+                g->policy.own_count++;
+    if (all)
+        freeifaddrs(all);
+    g->policy.own = g->own;
+}
+
+void guard_init(struct guard *g, const struct address_range *allowed, size_t count, bool allow_loopback)
+{
+    *g = (struct guard){ 0 };
+    copy_allowed(g, allowed, count, allow_loopback);
+    collect_own(g);
+}
+
+void guard_release(struct guard *g)
+{
+    free(g->allowed);
+    *g = (struct guard){ 0 };
+}
+
+bool guard_allows(const struct guard *g, const struct sockaddr *to)
+{
+    struct address a;
+    return address_of_sockaddr(to, &a) && !address_blocked(&g->policy, a);
+}
+
+bool guard_allows_peer(const struct guard *g, int fd)
+{
+    struct sockaddr_storage peer = { 0 };
+    socklen_t n = sizeof peer;
+    return getpeername(fd, (struct sockaddr *)&peer, &n) == 0 && guard_allows(g, (const struct sockaddr *)&peer);
+}
+
+bool guard_allows_name(const struct guard *g, const char *name, bool *ret_found)
+{
+    struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *all = NULL;
+    *ret_found = getaddrinfo(name, NULL, &hints, &all) == 0 && all;
+    bool allowed = *ret_found;
+    for (const struct addrinfo *i = all; i && allowed; i = i->ai_next)
+        allowed = guard_allows(g, i->ai_addr);
+    if (all)
+        freeaddrinfo(all);
+    return allowed;
+}

@@ -1,0 +1,196 @@
+/* What is published: tasks, the bells that wake workers, and what all workers are told. */
+#include <stdio.h>
+
+#include "core/target/message.h"
+#include "platform/clock_system.h"
+#include "queue/amqp/internal.h"
+
+enum { TIME_EVERY_MS = 500 };
+
+static struct route *route_for(struct queue_hub *hub, const struct task *t)
+{
+    struct route_facts facts = route_of(hub, t, queue_tenant(hub->names, t->tenant));
+    return routes_get(&hub->pushed, hub, &facts);
+}
+
+/* Connected, and to which queue. */
+static enum err get_ready(struct queue_hub *hub, uint64_t epoch, struct pushed *ret, struct error *e)
+{
+    if (rabbit_ready_to_publish(&hub->push, e) || push_epoch_read(hub, e))
+        return e->code;
+    ret->epoch = hub->push_epoch;
+    return epoch && epoch != hub->push_epoch ? queue_is_another(e) : ERR_OK;
+}
+
+static enum err find_routes(struct queue_hub *hub, const struct task *tasks, size_t n, struct error *e)
+{
+    for (size_t i = 0; i < hub->pushed.n; i++)
+        hub->pushed.v[i]->pushed = 0;
+    for (size_t i = 0; i < n; i++)
+        if (catalogue_add(hub, route_for(hub, &tasks[i]), e))
+            return e->code == ERR_CONFLICT ? (e->code = ERR_UNAVAILABLE) : e->code;
+    return ERR_OK;
+}
+
+/* What a worker sorts by: higher classes first, and in each what was pushed first. */
+static void write_order(struct queue_hub *hub, const struct route *r, char out[RABBIT_WORD])
+{
+    int64_t now_us = clock_wall_us(clock_system());
+    hub->stamp_us = max_of(hub->stamp_us + 1, now_us);
+    snprintf(out, RABBIT_WORD, "%d.%016llx", PRIORITY_MAX - r->facts.priority_max, (unsigned long long)hub->stamp_us);
+}
+
+static enum err publish_task(struct queue_hub *hub, const struct task *t, struct error *e)
+{
+    struct jw w;
+    char order[RABBIT_WORD];
+    struct route *r = route_for(hub, t);
+    buf_reset(&hub->text);
+    jw_init(&w, &hub->text);
+    message_write_task(&w, t, queue_tenant(hub->names, t->tenant));
+    if (hub->text.full)
+        return error_set(e, ERR_LIMIT, "a task is larger than %d MiB", TASK_TEXT_MAX >> 20);
+    r->pushed++;
+    young_keep(hub, r, buf_str(&hub->text), t->delivery == DELIVER_AT_MOST_ONCE);
+    write_order(hub, r, order);
+    return rabbit_publish(&hub->push,
+                          &(struct rabbit_letter){ .key = str_from(r->name),
+                                                   .body = buf_str(&hub->text),
+                                                   .type = "task",
+                                                   .message_id = order,
+                                                   .mandatory = true },
+                          e);
+}
+
+static enum err ring(struct queue_hub *hub, const struct route *r, size_t times, struct error *e)
+{
+    const struct rabbit_letter bell = { .key = str_from(r->bell), .transient = true };
+    for (; times; times--)
+        if (rabbit_publish(&hub->push, &bell, e))
+            return e->code;
+    return ERR_OK;
+}
+
+/* How many idle workers listen to the bells of those that more than one was pushed to. */
+static enum err count_listeners(struct queue_hub *hub, struct error *e)
+{
+    size_t questions = 0;
+    rabbit_begin(&hub->push, CHANNEL_ASK);
+    for (size_t i = 0; i < hub->pushed.n; i++)
+        if (hub->pushed.v[i]->pushed > 1) {
+            if (rabbit_tell_declare_bell(&hub->push, CHANNEL_ASK, hub->pushed.v[i]->bell, true, e))
+                return e->code;
+            questions++;
+        }
+    return rabbit_await(&hub->push, CHANNEL_ASK, questions, e);
+}
+
+/* The first has rung: for the other tasks one each, if so many listen. */
+static enum err ring_others(struct queue_hub *hub, struct error *e)
+{
+    size_t question = 0;
+    for (size_t i = 0; i < hub->pushed.n; i++) {
+        const struct route *r = hub->pushed.v[i];
+        if (r->pushed < 2)
+            continue;
+        size_t listeners = hub->push.channels[CHANNEL_ASK].consumers[question++];
+        if (ring(hub, r, min_of(min_of(r->pushed, BELLS_MAX) - 1, listeners), e))
+            return e->code;
+    }
+    return ERR_OK;
+}
+
+/* When the tasks are there, so that who wakes up finds them; each wakes one worker. Nobody waits until they have rung. */
+static void ring_bells(struct queue_hub *hub)
+{
+    struct error ignored = { 0 };
+    rabbit_publish_begin(&hub->push);
+    for (size_t i = 0; i < hub->pushed.n; i++)
+        if (ring(hub, hub->pushed.v[i], hub->pushed.v[i]->pushed > 0, &ignored))
+            return;
+    if (count_listeners(hub, &ignored))
+        return;
+    rabbit_cork(&hub->push, true);
+    if (ring_others(hub, &ignored) == ERR_OK)
+        rabbit_cork(&hub->push, false);
+}
+
+static enum err publish_all(struct queue_hub *hub, const struct task *tasks, size_t n, bool *ret_unsure,
+                            struct error *e)
+{
+    enum err rc = ERR_OK;
+    rabbit_publish_begin(&hub->push);
+    rabbit_cork(&hub->push, true);
+    *ret_unsure = true;
+    for (size_t i = 0; !rc && i < n; i++)
+        rc = publish_task(hub, &tasks[i], e);
+    rabbit_cork(&hub->push, false);
+    if (rc)
+        return rc;
+    if (rabbit_publish_end(&hub->push, e)) {
+        if (e->code != ERR_NOT_FOUND)
+            return e->code;
+        /* A queue was deleted: the next push declares it anew. */
+        *ret_unsure = hub->push.confirms.returned < n;
+        rabbit_drop(&hub->push, e);
+        return e->code = ERR_UNAVAILABLE;
+    }
+    *ret_unsure = false;
+    ring_bells(hub);
+    return ERR_OK;
+}
+
+enum err queue_amqp_push(struct queue *q, const struct task *tasks, size_t n, uint64_t epoch, struct pushed *ret,
+                         struct error *e)
+{
+    struct queue_hub *hub = hub_of(q);
+    pthread_mutex_lock(&hub->push_lock);
+    enum err rc = get_ready(hub, epoch, ret, e);
+    if (!rc)
+        rc = young_settle(hub, e);
+    if (!rc)
+        rc = find_routes(hub, tasks, n, e);
+    if (!rc)
+        rc = publish_all(hub, tasks, n, &ret->unsure, e);
+    young_pushed(hub, rc == ERR_OK);
+    pthread_mutex_unlock(&hub->push_lock);
+    return rc;
+}
+
+/* To all workers: who has it heeds it, and who gets it later. */
+enum err queue_amqp_abort(struct queue *q, struct delivery_id d, struct error *e)
+{
+    struct queue_hub *hub = hub_of(q);
+    char text[UUID_TEXT + 32], task[UUID_TEXT + 1];
+    uuid_format(d.task, task);
+    snprintf(text, sizeof text, "%s %lld", task, (long long)d.fence);
+    pthread_mutex_lock(&hub->push_lock);
+    enum err rc = rabbit_ready_to_publish(&hub->push, e);
+    if (!rc) {
+        rabbit_publish_begin(&hub->push);
+        const struct rabbit_letter letter = {
+            .exchange = str_from(hub->control_name), .body = str_from(text), .type = "abort", .transient = true
+        };
+        rc = rabbit_publish(&hub->push, &letter, e) || rabbit_publish_end(&hub->push, e) ? e->code : ERR_OK;
+    }
+    pthread_mutex_unlock(&hub->push_lock);
+    return rc;
+}
+
+/* Nobody waits until it has arrived: the next one is soon. */
+void tell_time(struct queue_hub *hub)
+{
+    char text[32];
+    struct error ignored = { 0 };
+    pthread_mutex_lock(&hub->push_lock);
+    if (rabbit_now_ms() - hub->told_ms >= TIME_EVERY_MS && !rabbit_ready_to_publish(&hub->push, &ignored)) {
+        snprintf(text, sizeof text, "%lld", (long long)clock_wall_us(clock_system()));
+        const struct rabbit_letter letter = {
+            .exchange = str_from(hub->control_name), .body = str_from(text), .type = "time", .transient = true
+        };
+        rabbit_publish_begin(&hub->push);
+        if (rabbit_publish(&hub->push, &letter, &ignored) == ERR_OK)
+            hub->told_ms = rabbit_now_ms();
+    }
+    pthread_mutex_unlock(&hub->push_lock);
+}

@@ -1,0 +1,323 @@
+/* Handles, links, and what asks. Pushing is in push.c, taking in take.c, lapses are in delivery_timeout.c,
+ * the epoch in epoch.c. */
+#include <sys/eventfd.h>
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/target/message.h"
+#include "platform/clock_system.h"
+#include "queue/amqp/internal.h"
+
+enum {
+    TIMEOUT_MARGIN_MS = 60000, /* the broker's timeout is checked once a minute, and begins before the task does */
+};
+
+/* ---- links ---- */
+
+static struct queue_hub *owner(struct rabbit_link *l)
+{
+    return l->owner;
+}
+
+static struct held *hold(struct rabbit_link *l, struct rabbit_message *m)
+{
+    struct held *h = xnew(*h);
+    h->parcel = parcel_new(owner(l), m->channel, m->tag);
+    h->generation = l->generation;
+    h->redelivered = m->redelivered;
+    h->fired = m->fired;
+    memcpy(h->reason, m->reason, sizeof h->reason);
+    memcpy(h->order, m->message_id, sizeof h->order);
+    h->body = m->body;
+    m->body = (struct buf){ 0 };
+    return h;
+}
+
+static void on_news(struct queue_hub *hub, struct rabbit_message *m)
+{
+    if (strcmp(m->consumer, CONSUMER_CATALOGUE) == 0) {
+        struct error e = { 0 };
+        catalogue_heard(hub, m);
+        if (rabbit_ack(&hub->link, CHANNEL_NEWS, m->tag, false, &e))
+            return; /* a broken link is seen by who reads on */
+    } else if (strcmp(m->consumer, CONSUMER_CONTROL) == 0) {
+        control_heard(hub, m);
+    } else {
+        hub->rung = true; /* a bell */
+    }
+}
+
+/* In the order they were pushed, though channels answer side by side. */
+static void add_in_order(struct list *inbox, struct held *h)
+{
+    struct list *before = inbox;
+    while (before->prev != inbox && strcmp(container_of(before->prev, struct held, link)->order, h->order) > 0)
+        before = before->prev;
+    list_insert_before(before, &h->link);
+}
+
+static void on_message(struct rabbit_link *l, struct rabbit_message *m)
+{
+    struct queue_hub *hub = owner(l);
+    if (m->channel == CHANNEL_NEWS)
+        on_news(hub, m);
+    else if (m->channel == CHANNEL_LAPSED)
+        list_push(&hub->lapsed_inbox, &hold(l, m)->link);
+    else
+        add_in_order(&hub->inbox, hold(l, m));
+}
+
+static void forget_all(struct map *m)
+{
+    map_each (m, slot)
+        free(slot->value);
+    map_release(m);
+    map_init(m, HASH_STABLE);
+}
+
+static void on_closed(struct rabbit_link *l)
+{
+    struct queue_hub *hub = owner(l);
+    parcels_forget(hub);
+    hub->get_channels = 0;
+    forget_all(&hub->delivered);
+    forget_all(&hub->lapses);
+    held_free_all(&hub->inbox);
+    held_free_all(&hub->lapsed_inbox);
+    hub->abort_count = 0;
+    hub->epoch = 0;
+    for (size_t i = 0; i < hub->routes.n; i++)
+        hub->routes.v[i]->catalogued = hub->routes.v[i]->ringing = false;
+}
+
+/* What both links need to be there. */
+static enum err declare_all(struct queue_hub *hub, struct rabbit_link *l, struct error *e)
+{
+    return rabbit_open_channel(l, CHANNEL_ASK, false, e) ||
+                   rabbit_declare(l, CHANNEL_ASK, hub->lapsed_name, RABBIT_KEPT, NULL, e) ||
+                   rabbit_declare(l, CHANNEL_ASK, hub->dead_name, RABBIT_KEPT, NULL, e) ||
+                   rabbit_declare(l, CHANNEL_ASK, hub->routes_name, RABBIT_STREAM, NULL, e) ||
+                   rabbit_declare_fanout(l, CHANNEL_ASK, hub->control_name, e)
+               ? e->code
+               : ERR_OK;
+}
+
+static enum err on_opened(struct rabbit_link *l, struct error *e)
+{
+    struct queue_hub *hub = owner(l);
+    if (declare_all(hub, l, e) || rabbit_open_channels(l, CHANNEL_NEWS, 1, e) ||
+        rabbit_open_channels(l, CHANNEL_LAPSED, 1, e) || rabbit_qos(l, CHANNEL_NEWS, NEWS_PREFETCH, e))
+        return e->code;
+    return rabbit_consume_stream(l, CHANNEL_NEWS, hub->routes_name, CONSUMER_CATALOGUE, e);
+}
+
+static enum err on_push_opened(struct rabbit_link *l, struct error *e)
+{
+    if (declare_all(owner(l), l, e) || push_epoch_begin(owner(l), e) || rabbit_open_publisher(l, e))
+        return e->code;
+    l->channels[1].vital = true;
+    return ERR_OK;
+}
+
+static void on_push_message(struct rabbit_link *l, struct rabbit_message *m)
+{
+    push_epoch_heard(owner(l), m); /* nothing else is consumed there */
+}
+
+static const struct rabbit_hooks take_hooks = { on_opened, on_message, on_closed };
+static const struct rabbit_hooks push_hooks = { on_push_opened, on_push_message, NULL };
+
+/* ---- acknowledging ---- */
+
+static void ack_in(struct queue_hub *hub, struct map *of, const struct delivery_id *id)
+{
+    struct outstanding *d = map_remove(of, delivery_bytes(id));
+    if (d)
+        parcel_done(hub, d->parcel);
+    free(d);
+}
+
+static enum err ack(struct queue *q, const struct delivery_id *v, size_t n, struct error *e)
+{
+    struct queue_hub *hub = hub_of(q);
+    enum err rc = ERR_OK;
+    hub_lock(hub);
+    /* If it broke, what came by it is not ours any more. */
+    if (hub->link.state && rabbit_pump(&hub->link, 0, e) == ERR_OK) {
+        for (size_t i = 0; i < n; i++) {
+            ack_in(hub, &hub->delivered, &v[i]);
+            ack_in(hub, &hub->lapses, &v[i]);
+        }
+        rc = parcels_ack_done(hub, e);
+    }
+    hub_unlock(hub);
+    return rc;
+}
+
+/* A delivery is a worker's for as long as the connection is: which this keeps up. */
+static enum err renew(struct queue *q, const struct task *const *running, size_t n, const struct take *by,
+                      struct error *e)
+{
+    (void)running, (void)n, (void)by;
+    struct queue_hub *hub = hub_of(q);
+    hub_lock(hub);
+    enum err rc = rabbit_ready(&hub->link, e);
+    hub_unlock(hub);
+    return rc;
+}
+
+/* Nobody can look into a queue here: what waits, waits. */
+static enum err recall(struct queue *q, struct delivery_id d, bool *ret_recalled, struct error *e)
+{
+    (void)q, (void)d, (void)e;
+    *ret_recalled = false;
+    return ERR_OK;
+}
+
+/* ---- asking ---- */
+
+static enum err count_waiting(struct queue_hub *hub, int64_t *ret, struct error *e)
+{
+    const uint32_t *ready;
+    if (!hub->routes.n) /* something is asked in any case: who answers is who was connected to */
+        return rabbit_declare(&hub->link, CHANNEL_ASK, hub->lapsed_name, RABBIT_KEPT, NULL, e);
+    if (routes_count(hub, hub->routes.v, hub->routes.n, &ready, e))
+        return e->code;
+    *ret = 0;
+    for (size_t i = 0; i < hub->routes.n; i++)
+        *ret += ready[i];
+    return ERR_OK;
+}
+
+static enum err look(struct queue *q, struct queue_state *ret, struct error *e)
+{
+    struct queue_hub *hub = hub_of(q);
+    int64_t limit_ms = hub->url.consumer_timeout_ms, waiting = 0;
+    hub_lock(hub);
+    enum err rc =
+        rabbit_ready(&hub->link, e) || epoch_read(hub, e) || count_waiting(hub, &waiting, e) ? e->code : ERR_OK;
+    if (!rc)
+        *ret = (struct queue_state){ .waiting = waiting,
+                                     .delivered = -1,
+                                     .epoch = hub->epoch,
+                                     .timeout_max_ms =
+                                         limit_ms ? max_of(limit_ms - TIMEOUT_MARGIN_MS, limit_ms / 2) : INT64_MAX };
+    hub_unlock(hub);
+    return rc;
+}
+
+static size_t depth(struct queue *q)
+{
+    (void)q; /* what waits is at the broker: see look */
+    return 0;
+}
+
+/* ---- handles ---- */
+
+/* What came and was not handed out goes back as one that never began. */
+static void give_back_inbox(struct queue_hub *hub)
+{
+    struct error e = { 0 };
+    while (hub->link.state && !list_empty(&hub->inbox)) {
+        struct held *h = container_of(hub->inbox.next, struct held, link);
+        struct parcel *p = h->parcel;
+        list_remove(&h->link);
+        held_free(h);
+        if (parcel_reject(hub, p, false, &e))
+            return;
+    }
+}
+
+static void hub_free(struct queue_hub *hub)
+{
+    give_back_inbox(hub);
+    rabbit_link_release(&hub->link);
+    rabbit_link_release(&hub->push);
+    on_closed(&hub->link);
+    map_release(&hub->delivered);
+    map_release(&hub->lapses);
+    routes_release(&hub->routes);
+    routes_release(&hub->pushed);
+    young_release(hub);
+    rabbit_url_release(&hub->url);
+    buf_release(&hub->text);
+    free(hub->aborts);
+    close(hub->wake_fd);
+    pthread_mutex_destroy(&hub->lock);
+    pthread_mutex_destroy(&hub->push_lock);
+    free(hub);
+}
+
+static void free_queue(struct queue *q)
+{
+    struct queue_hub *hub = hub_of(q);
+    free(container_of(q, struct queue_amqp, base));
+    hub_lock(hub);
+    bool last = --hub->handles == 0;
+    hub_unlock(hub);
+    if (last)
+        hub_free(hub);
+}
+
+static struct queue *handle_of(struct queue_hub *hub)
+{
+    static const struct queue_ops ops = {
+        .push = queue_amqp_push,
+        .take = queue_amqp_take,
+        .renew = renew,
+        .ack = ack,
+        .lapsed = queue_amqp_lapsed,
+        .recall = recall,
+        .abort = queue_amqp_abort,
+        .known = queue_amqp_known,
+        .look = look,
+        .depth = depth,
+        .free = free_queue,
+    };
+    struct queue_amqp *q = xnew(*q);
+    q->base.ops = &ops;
+    q->hub = hub;
+    hub_lock(hub);
+    hub->handles++;
+    hub_unlock(hub);
+    return &q->base;
+}
+
+struct queue *queue_amqp_twin(struct queue *q)
+{
+    return handle_of(hub_of(q));
+}
+
+enum err queue_amqp_open(const struct amqp_setup *setup, struct queue **ret, struct error *e)
+{
+    struct rabbit_url url;
+    if (rabbit_url_parse(setup->url, &url, e))
+        return e->code;
+    struct queue_hub *hub = xnew(*hub);
+    hub->url = url;
+    hub->names = setup->names;
+    rabbit_name(&hub->url, hub->routes_name, "routes");
+    rabbit_name(&hub->url, hub->lapsed_name, "lapsed");
+    rabbit_name(&hub->url, hub->dead_name, "dead");
+    rabbit_name(&hub->url, hub->control_name, "control");
+    rabbit_link_init(&hub->link, &hub->url, &take_hooks, hub);
+    rabbit_link_init(&hub->push, &hub->url, &push_hooks, hub);
+    routes_init(&hub->routes);
+    routes_init(&hub->pushed);
+    parcels_init(hub);
+    young_init(hub);
+    map_init(&hub->delivered, HASH_STABLE);
+    map_init(&hub->lapses, HASH_STABLE);
+    list_init(&hub->inbox);
+    list_init(&hub->lapsed_inbox);
+    buf_init(&hub->text, TASK_TEXT_MAX);
+    pthread_mutex_init(&hub->lock, NULL);
+    pthread_mutex_init(&hub->push_lock, NULL);
+    hub->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    assert(hub->wake_fd >= 0);
+    *ret = handle_of(hub);
+    return ERR_OK;
+}

@@ -1,0 +1,385 @@
+/* A delivery is one piece of memory, found by task and fence. While it waits it is in the list of its class. Once it was delivered it is in
+ * the heap, by the end of its timeout, and from then on, until it is acknowledged, by when to report its lapse again. So it is known
+ * exactly as long as it is in one of them.
+ *
+ * A class is so many places ahead of the next one: a high task overtakes low ones, and none waits for ever. */
+#include "queue/memory/queue_memory.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/heap.h"
+#include "base/list.h"
+#include "base/map.h"
+
+enum { CLASSES = CLASS_HIGH + 1, CLASS_AHEAD = 1000, EPOCH = 1 /* it lives and dies with its process */ };
+
+struct entry {
+    struct delivery_id id;
+    enum { WAITS, DELIVERED, LAPSED } is;
+    int64_t place;    /* among those that wait, over all classes */
+    struct list link; /* among those of its class that wait; then among those to be aborted, if somebody wants that */
+    struct heap_node expiry; /* DELIVERED and LAPSED */
+    struct uuid worker;      /* who has it */
+    struct task task;        /* its texts lie behind the entry */
+};
+
+struct queue_memory {
+    struct queue base;
+    const struct queue_names *names;
+    struct map entries; /* delivery_id → struct entry */
+    struct list waiting[CLASSES];
+    size_t waiting_count;
+    int64_t pushed; /* so far: the next one's place */
+    struct heap delivered;
+    size_t lapsed_count; /* of those in the heap */
+    struct list aborting;
+};
+
+static struct queue_memory *self(struct queue *q)
+{
+    return container_of(q, struct queue_memory, base);
+}
+
+static struct str bytes_of(const struct delivery_id *d)
+{
+    _Static_assert(sizeof *d == sizeof d->task + sizeof d->fence, "no gap in what is hashed");
+    return (struct str){ (const char *)d, sizeof *d };
+}
+
+static void stop_waiting(struct queue_memory *q, struct entry *entry)
+{
+    list_remove(&entry->link);
+    q->waiting_count--;
+}
+
+static void drop(struct queue_memory *q, struct entry *entry)
+{
+    map_remove(&q->entries, bytes_of(&entry->id));
+    if (entry->is == WAITS) {
+        stop_waiting(q, entry);
+    } else {
+        q->lapsed_count -= entry->is == LAPSED;
+        heap_remove(&q->delivered, &entry->expiry);
+        list_remove(&entry->link);
+    }
+    free(entry);
+}
+
+/* A new one, in no list yet. */
+static struct entry *add(struct queue_memory *q, const struct task *t)
+{
+    struct entry *entry = xmalloc(sizeof *entry + task_text_size(t));
+    *entry = (struct entry){ .id = { t->id, t->fence }, .task = task_pack(t, (char *)(entry + 1)) };
+    list_init(&entry->link);
+    map_put(&q->entries, bytes_of(&entry->id), entry);
+    return entry;
+}
+
+static void push_one(struct queue_memory *q, const struct task *t)
+{
+    struct delivery_id id = { t->id, t->fence };
+    if (map_get(&q->entries, bytes_of(&id)))
+        return;
+    enum priority_class class_ = priority_class_of(t->priority);
+    struct entry *entry = add(q, t);
+    entry->place = q->pushed++ - (int64_t)class_ * CLASS_AHEAD;
+    list_push(&q->waiting[class_], &entry->link);
+    q->waiting_count++;
+}
+
+static enum err push(struct queue *base, const struct task *tasks, size_t n, uint64_t epoch, struct pushed *ret,
+                     struct error *e)
+{
+    ret->epoch = EPOCH;
+    if (epoch && epoch != EPOCH)
+        return queue_is_another(e);
+    for (size_t i = 0; i < n; i++)
+        push_one(self(base), &tasks[i]);
+    return ERR_OK;
+}
+
+static enum err full(struct error *e)
+{
+    return error_set(e, ERR_LIMIT, "the next delivery is larger than the memory set aside for it");
+}
+
+static size_t depth(struct queue *base)
+{
+    return self(base)->waiting_count;
+}
+
+/* ---- taking ---- */
+
+/* Where a walk over all that waits, the most urgent first, has come to in each class. */
+struct walk {
+    struct queue_memory *q;
+    struct list *next[CLASSES];
+};
+
+static struct entry *walk_next(struct walk *w)
+{
+    struct entry *first = NULL;
+    for (int i = CLASS_HIGH; i >= CLASS_LOW; i--) {
+        struct entry *entry = container_of(w->next[i], struct entry, link);
+        if (w->next[i] != &w->q->waiting[i] && (!first || entry->place < first->place))
+            first = entry;
+    }
+    if (first) {
+        struct list **next = &w->next[priority_class_of(first->task.priority)];
+        *next = (*next)->next;
+    }
+    return first;
+}
+
+static bool may_have(const struct queue_memory *q, const struct take *t, const struct take *room,
+                     const struct tasks *taken, const struct task *task)
+{
+    return (!task_is_suspect(task) || (t->alone && taken->n == 0)) && queue_has_room(room, task) &&
+           queue_lets_through(t->filter, task, queue_tenant(q->names, task->tenant));
+}
+
+static void deliver(struct queue_memory *q, struct entry *entry, const struct take *t)
+{
+    stop_waiting(q, entry);
+    entry->is = DELIVERED;
+    entry->worker = t->worker;
+    heap_push(&q->delivered, &entry->expiry, t->now_ms + t->visibility_ms);
+}
+
+static void use_room(struct take *room, const struct task *t)
+{
+    if (room->cpu_milli >= 0)
+        room->cpu_milli -= t->cpu_milli;
+    if (room->memory_mb >= 0)
+        room->memory_mb -= t->memory_mb;
+}
+
+/* false: the next one is larger than the arena, and nothing was taken before it. */
+static bool take_tasks(struct queue_memory *q, const struct take *t, struct arena *a, struct tasks *ret)
+{
+    size_t max = min_of(t->max, q->waiting_count);
+    struct tasks taken = { arena_alloc(a, max * sizeof(struct task)), 0 };
+    struct take room = *t;
+    struct walk walk = { .q = q };
+    struct entry *entry;
+    for (int i = 0; i < CLASSES; i++)
+        walk.next[i] = q->waiting[i].next;
+    while (taken.n < max && (entry = walk_next(&walk))) {
+        if (!may_have(q, t, &room, &taken, &entry->task))
+            continue;
+        if (!taken.v || !task_copy(a, &entry->task, &taken.v[taken.n])) {
+            if (taken.n == 0)
+                return false;
+            break;
+        }
+        taken.n++;
+        use_room(&room, &entry->task);
+        deliver(q, entry, t);
+        if (task_is_suspect(&entry->task))
+            break; /* alone */
+    }
+    *ret = taken;
+    return true;
+}
+
+/* What does not fit into the arena is told with the next take. */
+static void take_aborts(struct queue_memory *q, const struct take *t, struct arena *a, struct taken *ret)
+{
+    size_t n = 0;
+    list_each (&q->aborting, link)
+        n += uuid_eq(container_of(link, struct entry, link)->worker, t->worker);
+    ret->aborts = n ? arena_alloc(a, n * sizeof *ret->aborts) : NULL;
+    if (!ret->aborts)
+        return;
+    list_each (&q->aborting, link) {
+        struct entry *entry = container_of(link, struct entry, link);
+        if (!uuid_eq(entry->worker, t->worker))
+            continue;
+        ret->aborts[ret->abort_count++] = entry->id;
+        list_remove(link);
+    }
+}
+
+static enum err take_some(struct queue *base, const struct take *t, struct arena *a, struct taken *ret, struct error *e)
+{
+    struct taken taken = { 0 };
+    if (!take_tasks(self(base), t, a, &taken.tasks))
+        return full(e);
+    take_aborts(self(base), t, a, &taken);
+    *ret = taken;
+    return ERR_OK;
+}
+
+/* ---- what becomes of a delivery ---- */
+
+/* The delivery of that name, if it does not wait any more. */
+static struct entry *find_delivered(struct queue_memory *q, const struct delivery_id *d)
+{
+    struct entry *entry = map_get(&q->entries, bytes_of(d));
+    return entry && entry->is != WAITS ? entry : NULL;
+}
+
+static void renew_one(struct queue_memory *q, const struct task *t, const struct take *by)
+{
+    struct delivery_id id = { t->id, t->fence };
+    struct entry *entry = map_get(&q->entries, bytes_of(&id));
+    int64_t until_ms = by->now_ms + by->visibility_ms;
+    if (!entry) {
+        entry = add(q, t);
+        entry->is = DELIVERED;
+        entry->worker = by->worker;
+        heap_push(&q->delivered, &entry->expiry, until_ms);
+    } else if (entry->is == DELIVERED) {
+        heap_rekey(&q->delivered, &entry->expiry, until_ms);
+    }
+}
+
+static enum err renew(struct queue *base, const struct task *const *running, size_t n, const struct take *by,
+                      struct error *e)
+{
+    (void)e;
+    for (size_t i = 0; i < n; i++)
+        renew_one(self(base), running[i], by);
+    return ERR_OK;
+}
+
+static enum err ack(struct queue *base, const struct delivery_id *v, size_t n, struct error *e)
+{
+    (void)e;
+    struct queue_memory *q = self(base);
+    for (size_t i = 0; i < n; i++) {
+        struct entry *entry = find_delivered(q, &v[i]);
+        if (entry)
+            drop(q, entry);
+    }
+    return ERR_OK;
+}
+
+static struct entry *first_expired(const struct queue_memory *q, int64_t now_ms)
+{
+    struct heap_node *node = heap_peek(&q->delivered);
+    return node && node->key <= now_ms ? container_of(node, struct entry, expiry) : NULL;
+}
+
+/* Lapses are rare and few: the array grows as they are found. A suspect came alone. */
+static bool add_lapse(struct arena *a, struct lapses *to, size_t *cap, const struct task *t)
+{
+    struct lapse lapse = { .fired = true, .alone = task_is_suspect(t) };
+    if (to->n == *cap) {
+        struct lapse *bigger = arena_alloc(a, (*cap * 2 + 4) * sizeof *bigger);
+        if (!bigger)
+            return false;
+        if (to->n)
+            memcpy(bigger, to->v, to->n * sizeof *bigger);
+        to->v = bigger;
+        *cap = *cap * 2 + 4;
+    }
+    if (!task_copy(a, t, &lapse.task))
+        return false;
+    to->v[to->n++] = lapse;
+    return true;
+}
+
+static void lapse(struct queue_memory *q, struct entry *entry, int64_t now_ms)
+{
+    q->lapsed_count += entry->is != LAPSED;
+    entry->is = LAPSED;
+    list_remove(&entry->link); /* nobody is asked to end it any more */
+    heap_rekey(&q->delivered, &entry->expiry, now_ms + LAPSED_AGAIN_MS);
+}
+
+static enum err lapsed(struct queue *base, int64_t now_ms, struct arena *a, struct lapses *ret, struct error *e)
+{
+    struct queue_memory *q = self(base);
+    struct lapses found = { 0 };
+    size_t cap = 0;
+    struct entry *entry;
+    while ((entry = first_expired(q, now_ms)) && add_lapse(a, &found, &cap, &entry->task))
+        lapse(q, entry, now_ms);
+    if (entry && !found.n)
+        return full(e);
+    *ret = found;
+    return ERR_OK;
+}
+
+static enum err recall(struct queue *base, struct delivery_id d, bool *ret_recalled, struct error *e)
+{
+    (void)e;
+    struct queue_memory *q = self(base);
+    struct entry *entry = map_get(&q->entries, bytes_of(&d));
+    *ret_recalled = entry && entry->is == WAITS;
+    if (*ret_recalled)
+        drop(q, entry);
+    return ERR_OK;
+}
+
+static enum err abort_one(struct queue *base, struct delivery_id d, struct error *e)
+{
+    (void)e;
+    struct entry *entry = find_delivered(self(base), &d);
+    if (entry && entry->is == DELIVERED && !list_linked(&entry->link))
+        list_push(&self(base)->aborting, &entry->link);
+    return ERR_OK;
+}
+
+static enum err known(struct queue *base, const struct delivery_id *v, const uint64_t *epochs, size_t n, bool *ret,
+                      struct error *e)
+{
+    (void)epochs, (void)e;
+    for (size_t i = 0; i < n; i++)
+        ret[i] = map_get(&self(base)->entries, bytes_of(&v[i])) != NULL;
+    return ERR_OK;
+}
+
+static enum err look(struct queue *base, struct queue_state *ret, struct error *e)
+{
+    (void)e;
+    *ret = (struct queue_state){ .waiting = (int64_t)depth(base),
+                                 .delivered = (int64_t)(self(base)->delivered.n - self(base)->lapsed_count),
+                                 .epoch = EPOCH,
+                                 .timeout_max_ms = INT64_MAX };
+    return ERR_OK;
+}
+
+static void free_queue(struct queue *base)
+{
+    struct queue_memory *q = self(base);
+    map_each (&q->entries, slot)
+        free(slot->value);
+    map_release(&q->entries);
+    heap_release(&q->delivered);
+    free(q);
+}
+
+struct queue *queue_memory_new_named(const struct queue_names *names)
+{
+    static const struct queue_ops ops = {
+        .push = push,
+        .take = take_some,
+        .renew = renew,
+        .ack = ack,
+        .lapsed = lapsed,
+        .recall = recall,
+        .abort = abort_one,
+        .known = known,
+        .look = look,
+        .depth = depth,
+        .free = free_queue,
+        .push_again = true,
+    };
+    struct queue_memory *q = xnew(*q);
+    q->base.ops = &ops;
+    q->names = names;
+    map_init(&q->entries, HASH_STABLE);
+    for (size_t i = 0; i < CLASSES; i++)
+        list_init(&q->waiting[i]);
+    list_init(&q->aborting);
+    heap_init(&q->delivered);
+    return &q->base;
+}
+
+struct queue *queue_memory_new(void)
+{
+    return queue_memory_new_named(NULL);
+}

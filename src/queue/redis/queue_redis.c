@@ -1,0 +1,343 @@
+/* The queue on Redis: what each verb sends, in pieces that keep no other waiting for long. What happens there is in queue_redis.lua. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/target/message.h"
+#include "port/crypto.h"
+#include "queue/redis/internal.h"
+
+enum { PUSH_CALL = 256, PUSH_CALL_BYTES = 4 << 20, IDS_CALL = 1000 };
+
+/* ---- calls ---- */
+
+void verb_begin(struct queue_redis *q, const char *verb)
+{
+    uint64_t fresh;
+    crypto_random(&fresh, sizeof fresh);
+    redis_begin(&q->conn);
+    redis_text(&q->conn, verb);
+    redis_text(&q->conn, q->conn.run);
+    redis_i64(&q->conn, (int64_t)(fresh >> 1 | 1));
+}
+
+enum err verb_run(struct queue_redis *q, redisReply **ret, struct error *e)
+{
+    return redis_run(&q->conn, ":q", ret, e);
+}
+
+enum err verb_do(struct queue_redis *q, struct error *e)
+{
+    cleanup_with(redis_reply_free) redisReply *reply = NULL;
+    return verb_run(q, &reply, e);
+}
+
+void word_member(struct redis_conn *c, const struct delivery_id *d)
+{
+    char text[MEMBER_MAX];
+    uuid_format(d->task, text);
+    int n = snprintf(text + UUID_TEXT, sizeof text - UUID_TEXT, ":%lld", (long long)d->fence);
+    redis_word(c, (struct str){ text, UUID_TEXT + (size_t)n });
+}
+
+bool read_member(struct str text, struct delivery_id *ret)
+{
+    return text.n > UUID_TEXT + 1 && text.p[UUID_TEXT] == ':' && uuid_parse(str_sub(text, 0, UUID_TEXT), &ret->task) &&
+           str_to_i64(str_sub(text, UUID_TEXT + 1, text.n), 1, INT64_MAX, &ret->fence);
+}
+
+void *array_add(struct arena *a, void **v, size_t n, size_t *cap, size_t size)
+{
+    if (n == *cap) {
+        size_t more = *cap * 2 + 4;
+        void *bigger = arena_alloc(a, more * size);
+        if (!bigger)
+            return NULL;
+        if (n)
+            memcpy(bigger, *v, n * size);
+        *v = bigger;
+        *cap = more;
+    }
+    return (char *)*v + n * size;
+}
+
+/* ---- what is carried ---- */
+
+void add_escaped(struct buf *b, struct str s)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        unsigned char c = (unsigned char)s.p[i];
+        if (c <= ' ' || c == '|' || c == ',' || c == '%' || c == 0x7f)
+            buf_printf(b, "%%%02X", c);
+        else
+            buf_char(b, (char)c);
+    }
+}
+
+/* flags|priority|cpu|memory|tenant|queue|labels: all by which a worker may or may not be given it. */
+void write_channel(struct queue_redis *q, const struct task *t)
+{
+    struct buf *b = &q->channel;
+    struct str rest = t->requires, label;
+    buf_reset(b);
+    buf_printf(b, "%c%c|%d|%lld|%lld|", task_is_suspect(t) ? 's' : '-', t->delivery == DELIVER_AT_MOST_ONCE ? 'm' : '-',
+               t->priority, (long long)t->cpu_milli, (long long)t->memory_mb);
+    add_escaped(b, queue_tenant(q->names, t->tenant));
+    buf_char(b, '|');
+    add_escaped(b, t->queue);
+    buf_char(b, '|');
+    for (bool first = true; str_cut(&rest, ',', &label); first = false) {
+        if (!first)
+            buf_char(b, ',');
+        add_escaped(b, label);
+    }
+}
+
+void write_data(struct queue_redis *q, const struct task *t)
+{
+    struct jw w;
+    buf_reset(&q->data);
+    buf_add(&q->data, buf_str(&q->channel));
+    buf_char(&q->data, '\n');
+    jw_init(&w, &q->data);
+    message_write_task(&w, t, queue_tenant(q->names, t->tenant));
+}
+
+enum err read_delivery(struct arena *a, struct str data, struct task *ret, struct error *e)
+{
+    size_t line = str_find(data, '\n', 0);
+    struct arena_mark before = arena_mark(a);
+    struct str tenant;
+    if (line >= data.n)
+        return error_set(e, ERR_CORRUPT, "no channel stands before the message");
+    enum err rc = message_read_task(a, str_sub(data, line + 1, data.n), ret, &tenant, e);
+    if (rc)
+        arena_rewind(a, before);
+    return rc;
+}
+
+/* ---- pushing ---- */
+
+/* Those of a call go by channels: each is named once. */
+struct load {
+    struct buf channels; /* NUL behind each */
+    size_t channel_count;
+    uint16_t of[PUSH_CALL];
+};
+
+static uint16_t channel_number(struct load *l, struct str channel)
+{
+    struct str rest = buf_str(&l->channels), name;
+    uint16_t number = 0;
+    while (str_cut(&rest, '\0', &name)) {
+        number++;
+        if (str_eq(name, channel))
+            return number;
+    }
+    buf_add(&l->channels, channel);
+    buf_char(&l->channels, '\0');
+    return (uint16_t)++l->channel_count;
+}
+
+static void word_channels(struct redis_conn *c, const struct load *l)
+{
+    struct str rest = buf_str(&l->channels), name;
+    redis_i64(c, (int64_t)l->channel_count);
+    while (str_cut(&rest, '\0', &name))
+        redis_word(c, name);
+}
+
+static enum err too_long(const struct task *t, struct error *e)
+{
+    return error_set(e, ERR_INVALID,
+                     "the names of tenant, queue and labels of task '" STR_FMT "' are too long together",
+                     STR_ARG(t->name));
+}
+
+/* Whether it was the epoch that was asked for, and how many wait. */
+static enum err push_answered(struct queue_redis *q, const redisReply *reply, struct pushed *ret, struct error *e)
+{
+    int64_t epoch, waiting;
+    if (reply_count(reply) != 2 || !reply_i64(reply->element[0], &epoch) || !reply_i64(reply->element[1], &waiting))
+        return redis_strange(e, "push");
+    ret->epoch = (uint64_t)epoch;
+    if (waiting < 0)
+        return queue_is_another(e);
+    q->waiting = (size_t)waiting;
+    return ERR_OK;
+}
+
+/* As many as a call takes; *ret_n: how many those were. */
+static enum err push_call(struct queue_redis *q, struct load *l, const struct task *tasks, size_t n, uint64_t epoch,
+                          struct pushed *ret, size_t *ret_n, struct error *e)
+{
+    cleanup_with(redis_reply_free) redisReply *reply = NULL;
+    size_t many = min_of(n, (size_t)PUSH_CALL), i;
+    buf_reset(&l->channels);
+    l->channel_count = 0;
+    for (i = 0; i < many; i++) {
+        write_channel(q, &tasks[i]);
+        if (q->channel.n > CHANNEL_MAX)
+            return too_long(&tasks[i], e);
+        l->of[i] = channel_number(l, buf_str(&q->channel));
+    }
+    verb_begin(q, "push");
+    redis_i64(&q->conn, (int64_t)epoch);
+    word_channels(&q->conn, l);
+    for (i = 0; i < many && q->conn.words.n < PUSH_CALL_BYTES; i++) {
+        write_channel(q, &tasks[i]);
+        write_data(q, &tasks[i]);
+        redis_i64(&q->conn, l->of[i]);
+        word_member(&q->conn, &(struct delivery_id){ tasks[i].id, tasks[i].fence });
+        redis_word(&q->conn, buf_str(&q->data));
+    }
+    *ret_n = i;
+    return verb_run(q, &reply, e) ? e->code : push_answered(q, reply, ret, e);
+}
+
+static enum err push(struct queue *base, const struct task *tasks, size_t n, uint64_t epoch, struct pushed *ret,
+                     struct error *e)
+{
+    struct queue_redis *q = queue_redis_of(base);
+    struct load load = { 0 };
+    if (redis_ready(&q->conn, e))
+        return e->code;
+    buf_init(&load.channels, (size_t)PUSH_CALL * (CHANNEL_MAX + 1));
+    enum err rc = ERR_OK;
+    size_t done = 0;
+    for (size_t some = 0; done < n && rc == ERR_OK; done += rc ? 0 : some)
+        rc = push_call(q, &load, tasks + done, n - done, done ? ret->epoch : epoch, ret, &some, e);
+    buf_release(&load.channels);
+    ret->unsure = rc == ERR_CONFLICT ? done > 0 : rc != ERR_OK && q->conn.sent;
+    return rc;
+}
+
+/* ---- what becomes of deliveries ---- */
+
+static enum err ack(struct queue *base, const struct delivery_id *v, size_t n, struct error *e)
+{
+    struct queue_redis *q = queue_redis_of(base);
+    if (redis_ready(&q->conn, e))
+        return e->code;
+    for (size_t done = 0; done < n;) {
+        verb_begin(q, "ack");
+        for (size_t end = min_of(done + IDS_CALL, n); done < end; done++)
+            word_member(&q->conn, &v[done]);
+        if (verb_do(q, e))
+            return e->code;
+    }
+    return ERR_OK;
+}
+
+static enum err recall(struct queue *base, struct delivery_id d, bool *ret_recalled, struct error *e)
+{
+    struct queue_redis *q = queue_redis_of(base);
+    cleanup_with(redis_reply_free) redisReply *reply = NULL;
+    int64_t recalled;
+    if (redis_ready(&q->conn, e))
+        return e->code;
+    verb_begin(q, "recall");
+    word_member(&q->conn, &d);
+    if (verb_run(q, &reply, e))
+        return e->code;
+    if (!reply_i64(reply, &recalled))
+        return redis_strange(e, "recall");
+    *ret_recalled = recalled == 1;
+    return ERR_OK;
+}
+
+static enum err abort_one(struct queue *base, struct delivery_id d, struct error *e)
+{
+    struct queue_redis *q = queue_redis_of(base);
+    if (redis_ready(&q->conn, e))
+        return e->code;
+    verb_begin(q, "abort");
+    word_member(&q->conn, &d);
+    return verb_do(q, e);
+}
+
+static enum err known(struct queue *base, const struct delivery_id *v, const uint64_t *epochs, size_t n, bool *ret,
+                      struct error *e)
+{
+    (void)epochs;
+    struct queue_redis *q = queue_redis_of(base);
+    if (redis_ready(&q->conn, e))
+        return e->code;
+    for (size_t done = 0; done < n;) {
+        cleanup_with(redis_reply_free) redisReply *reply = NULL;
+        size_t some = min_of(n - done, (size_t)IDS_CALL);
+        verb_begin(q, "known");
+        for (size_t i = 0; i < some; i++)
+            word_member(&q->conn, &v[done + i]);
+        if (verb_run(q, &reply, e))
+            return e->code;
+        if (reply_count(reply) != some)
+            return redis_strange(e, "known");
+        for (size_t i = 0; i < some; i++)
+            ret[done + i] = reply->element[i]->integer == 1;
+        done += some;
+    }
+    return ERR_OK;
+}
+
+static enum err look(struct queue *base, struct queue_state *ret, struct error *e)
+{
+    struct queue_redis *q = queue_redis_of(base);
+    cleanup_with(redis_reply_free) redisReply *reply = NULL;
+    int64_t epoch, waiting, delivered;
+    if (redis_ready(&q->conn, e))
+        return e->code;
+    verb_begin(q, "look");
+    if (verb_run(q, &reply, e))
+        return e->code;
+    if (reply_count(reply) != 3 || !reply_i64(reply->element[0], &epoch) || !reply_i64(reply->element[1], &waiting) ||
+        !reply_i64(reply->element[2], &delivered))
+        return redis_strange(e, "look");
+    q->waiting = waiting > 0 ? (size_t)waiting : 0;
+    *ret = (struct queue_state){ waiting, delivered, (uint64_t)epoch, INT64_MAX };
+    return ERR_OK;
+}
+
+static size_t depth(struct queue *base)
+{
+    return queue_redis_of(base)->waiting;
+}
+
+static void free_queue(struct queue *base)
+{
+    struct queue_redis *q = queue_redis_of(base);
+    redis_conn_release(&q->conn);
+    buf_release(&q->data);
+    buf_release(&q->channel);
+    buf_release(&q->filter);
+    free(q);
+}
+
+enum err queue_redis_open(const struct redis_setup *setup, struct queue **ret, struct error *e)
+{
+    static const struct queue_ops ops = {
+        .push = push,
+        .take = queue_redis_take,
+        .renew = queue_redis_renew,
+        .ack = ack,
+        .lapsed = queue_redis_lapsed,
+        .recall = recall,
+        .abort = abort_one,
+        .known = known,
+        .look = look,
+        .depth = depth,
+        .free = free_queue,
+        .push_again = true,
+    };
+    struct queue_redis *q = xnew(*q);
+    q->base.ops = &ops;
+    q->names = setup->names;
+    if (redis_conn_init(&q->conn, setup, redis_script_text("queue_redis.lua"), e)) {
+        free(q);
+        return e->code;
+    }
+    buf_init(&q->data, MESSAGE_MAX);
+    buf_init(&q->channel, MESSAGE_MAX);
+    buf_init(&q->filter, MESSAGE_MAX);
+    *ret = &q->base;
+    return ERR_OK;
+}

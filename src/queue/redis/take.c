@@ -1,0 +1,414 @@
+/* The queue on Redis, as workers use it: taking, waiting, renewing; and lapses, which are read alike.
+ *
+ * Workers with the same filter are a group: what they may have is kept for all of them, and a worker that finds its group unknown, because
+ * it is the first or because all was lost, makes it known and looks which channels are its. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "queue/redis/internal.h"
+
+enum { TAKE_CALL = 256, LAPSED_CALL = 100, RENEW_CALL = 500, SCAN_AGAIN_MS = 30000, JOINS_MAX = 3, NS_IN_MS = 1000000 };
+
+/* ---- groups ---- */
+
+static void add_list(struct buf *b, const struct str *v, size_t n)
+{
+    buf_char(b, '|');
+    for (size_t i = 0; i < n; i++) {
+        buf_char(b, ',');
+        add_escaped(b, v[i]);
+    }
+    if (n)
+        buf_char(b, ',');
+}
+
+/* low|high|,queues,|,tenants,|,labels, */
+static void write_filter(struct queue_redis *q, const struct queue_filter *f)
+{
+    static const struct queue_filter everything = { .priority_max = PRIORITY_MAX };
+    struct buf *b = &q->filter;
+    f = f ? f : &everything;
+    buf_reset(b);
+    buf_printf(b, "%d|%d", f->priority_min, f->priority_max);
+    add_list(b, f->queues, f->queue_count);
+    add_list(b, f->tenants, f->tenant_count);
+    add_list(b, f->labels, f->label_count);
+    snprintf(q->group, sizeof q->group, "%016llx", (unsigned long long)hash_bytes(HASH_STABLE, buf_str(b)));
+}
+
+static void group_begin(struct queue_redis *q, const char *verb)
+{
+    verb_begin(q, verb);
+    redis_text(&q->conn, q->group);
+    redis_word(&q->conn, buf_str(&q->filter));
+}
+
+static enum err join(struct queue_redis *q, struct error *e)
+{
+    char cursor[24] = "0";
+    group_begin(q, "join");
+    if (verb_do(q, e))
+        return e->code;
+    do {
+        cleanup_with(redis_reply_free) redisReply *reply = NULL;
+        group_begin(q, "scan");
+        redis_text(&q->conn, cursor);
+        if (verb_run(q, &reply, e))
+            return e->code;
+        snprintf(cursor, sizeof cursor, STR_FMT, STR_ARG(reply_str(reply)));
+    } while (strcmp(cursor, "0") != 0 && cursor[0]);
+    q->scan_at_ms = clock_steady_ms(q->conn.clock) + SCAN_AGAIN_MS;
+    return ERR_OK;
+}
+
+/* ---- one call ---- */
+
+struct haul {
+    struct arena *arena;
+    struct take rest; /* what may still come */
+    struct taken taken;
+    size_t task_cap, abort_cap;
+    bool full;  /* the arena: no more is asked for */
+    int64_t at; /* where the next call goes on; -1: nowhere */
+};
+
+static void take_begin(struct queue_redis *q, const struct haul *h)
+{
+    char worker[UUID_TEXT + 1];
+    const struct take *t = &h->rest;
+    uuid_format(t->worker, worker);
+    verb_begin(q, "take");
+    redis_text(&q->conn, q->group);
+    redis_text(&q->conn, worker);
+    redis_i64(&q->conn, (int64_t)min_of(t->max, (size_t)TAKE_CALL));
+    redis_i64(&q->conn, t->visibility_ms);
+    redis_i64(&q->conn, t->wait_ms);
+    redis_i64(&q->conn, t->alone);
+    redis_i64(&q->conn, t->cpu_milli);
+    redis_i64(&q->conn, t->memory_mb);
+    redis_i64(&q->conn, h->at);
+}
+
+static void use_room(struct take *room, const struct task *t)
+{
+    room->max--;
+    room->alone = false;
+    if (room->cpu_milli >= 0)
+        room->cpu_milli -= t->cpu_milli;
+    if (room->memory_mb >= 0)
+        room->memory_mb -= t->memory_mb;
+}
+
+static bool keep_task(struct haul *h, struct str data, struct error *e)
+{
+    struct arena_mark before = arena_mark(h->arena);
+    void *v = h->taken.tasks.v;
+    struct task *t = array_add(h->arena, &v, h->taken.tasks.n, &h->task_cap, sizeof *t);
+    struct task read;
+    h->taken.tasks.v = v;
+    if (!t) {
+        arena_rewind(h->arena, before);
+        return error_set(e, ERR_LIMIT, "the next delivery is larger than the memory set aside for it") == ERR_OK;
+    }
+    if (read_delivery(h->arena, data, &read, e))
+        return false;
+    *t = read;
+    h->taken.tasks.n++;
+    use_room(&h->rest, t);
+    return true;
+}
+
+static bool keep_abort(struct haul *h, struct str member)
+{
+    void *v = h->taken.aborts;
+    struct delivery_id id, *at;
+    if (!read_member(member, &id) || !(at = array_add(h->arena, &v, h->taken.abort_count, &h->abort_cap, sizeof *at)))
+        return false;
+    h->taken.aborts = v;
+    h->taken.aborts[h->taken.abort_count++] = id;
+    return true;
+}
+
+/* Those from `from` on do not fit any more: they wait again where they were. What nobody can read lapses, and never was run. */
+static enum err give_back(struct queue_redis *q, const redisReply *v, size_t from, struct error *e)
+{
+    verb_begin(q, "back");
+    for (size_t i = from; i + 2 < v->elements; i += 3) {
+        redis_word(&q->conn, reply_str(v->element[i]));
+        redis_word(&q->conn, reply_str(v->element[i + 1]));
+    }
+    return verb_do(q, e);
+}
+
+static enum err spoil(struct queue_redis *q, struct str member, struct error *e)
+{
+    verb_begin(q, "spoil");
+    redis_word(&q->conn, member);
+    return verb_do(q, e);
+}
+
+static enum err keep_tasks(struct queue_redis *q, struct haul *h, const redisReply *v, struct error *e)
+{
+    for (size_t i = 0; i + 2 < reply_count(v); i += 3) {
+        struct error why, ignored;
+        if (keep_task(h, reply_str(v->element[i + 2]), &why))
+            continue;
+        if (why.code != ERR_LIMIT) {
+            if (spoil(q, reply_str(v->element[i]), e))
+                return e->code;
+            continue;
+        }
+        h->full = true;
+        if (give_back(q, v, i, &ignored) && h->taken.tasks.n == 0)
+            return *e = ignored, e->code; /* they lapse */
+        if (h->taken.tasks.n == 0)
+            return *e = why, e->code;
+        break;
+    }
+    return ERR_OK;
+}
+
+/* time, where to go on, how many wait, aborts, tasks */
+static enum err read_taken(struct queue_redis *q, struct haul *h, const redisReply *r, struct error *e)
+{
+    int64_t waiting;
+    if (reply_count(r) != 5 || !reply_i64(r->element[0], &h->taken.queue_us) || !reply_i64(r->element[1], &h->at) ||
+        !reply_i64(r->element[2], &waiting))
+        return redis_strange(e, "take");
+    q->waiting = waiting > 0 ? (size_t)waiting : 0;
+    for (size_t i = 0; i < reply_count(r->element[3]); i++)
+        if (!keep_abort(h, reply_str(r->element[3]->element[i])))
+            break;
+    return keep_tasks(q, h, r->element[4], e);
+}
+
+static bool is_join(const redisReply *r)
+{
+    return r->type == REDIS_REPLY_STRING && str_eq(reply_str(r), S("join"));
+}
+
+static enum err take_call(struct queue_redis *q, struct haul *h, struct error *e)
+{
+    for (int i = 0; i < JOINS_MAX; i++) {
+        cleanup_with(redis_reply_free) redisReply *reply = NULL;
+        take_begin(q, h);
+        if (verb_run(q, &reply, e))
+            return e->code;
+        if (!is_join(reply))
+            return read_taken(q, h, reply, e);
+        if (join(q, e))
+            return e->code;
+    }
+    return error_set(e, ERR_UNAVAILABLE, "Redis forgets at once which workers there are");
+}
+
+/* ---- taking ---- */
+
+static bool has_something(const struct haul *h)
+{
+    return h->taken.tasks.n || h->taken.abort_count;
+}
+
+/* All that it may have now. A suspect is alone. */
+static enum err take_now(struct queue_redis *q, struct haul *h, struct error *e)
+{
+    h->at = 0;
+    do {
+        enum err rc = take_call(q, h, e);
+        if (rc)
+            return has_something(h) ? ERR_OK : rc;
+    } while (h->at >= 0 && h->rest.max > 0 && !h->full);
+    return ERR_OK;
+}
+
+/* Until somebody has pushed something for it, or wants something of it, or the time is over. */
+static enum err wait_for_token(struct queue_redis *q, const struct haul *h, int64_t ms, bool *ret_woken,
+                               struct error *e)
+{
+    cleanup_with(redis_reply_free) redisReply *reply = NULL;
+    char worker[UUID_TEXT + 1], key[UUID_TEXT + 16], seconds[32];
+    uuid_format(h->rest.worker, worker);
+    snprintf(key, sizeof key, ":q:w:%s", worker);
+    snprintf(seconds, sizeof seconds, "%lld.%03lld", (long long)(ms / 1000), (long long)(ms % 1000));
+    redis_begin(&q->conn);
+    redis_text(&q->conn, "BLPOP");
+    redis_key(&q->conn, key);
+    redis_text(&q->conn, seconds);
+    redis_end(&q->conn);
+    if (redis_answer(&q->conn, ms, &reply, e))
+        return e->code;
+    *ret_woken = reply_count(reply) > 0;
+    return ERR_OK;
+}
+
+static void look_around(struct queue_redis *q)
+{
+    struct error ignored;
+    if (clock_steady_ms(q->conn.clock) >= q->scan_at_ms && join(q, &ignored))
+        q->scan_at_ms = clock_steady_ms(q->conn.clock) + SCAN_AGAIN_MS;
+}
+
+enum err queue_redis_take(struct queue *base, const struct take *t, struct arena *a, struct taken *ret, struct error *e)
+{
+    struct queue_redis *q = queue_redis_of(base);
+    struct haul h = { .arena = a, .rest = *t };
+    if (redis_ready(&q->conn, e))
+        return e->code;
+    write_filter(q, t->filter);
+    look_around(q);
+    int64_t end_ms = clock_steady_ms(q->conn.clock) + t->wait_ms;
+    bool woken = true;
+    while (woken) {
+        if (!q->conn.redis && redis_ready(&q->conn, e))
+            return e->code;
+        if (take_now(q, &h, e))
+            return e->code;
+        int64_t left = end_ms - clock_steady_ms(q->conn.clock);
+        if (has_something(&h) || left <= 0)
+            break;
+        h.rest.wait_ms = left;
+        if (wait_for_token(q, &h, left, &woken, e))
+            return e->code;
+    }
+    *ret = h.taken;
+    return ERR_OK;
+}
+
+/* ---- renewing ---- */
+
+static void by_begin(struct queue_redis *q, const char *verb, const struct take *by)
+{
+    char worker[UUID_TEXT + 1];
+    uuid_format(by->worker, worker);
+    verb_begin(q, verb);
+    redis_text(&q->conn, worker);
+    redis_i64(&q->conn, by->visibility_ms);
+}
+
+/* What the queue has lost: who runs it tells it. */
+static enum err revive(struct queue_redis *q, const struct task *const *running, size_t n, const redisReply *lost,
+                       const struct take *by, struct error *e)
+{
+    by_begin(q, "revive", by);
+    for (size_t i = 0; i < lost->elements; i++) {
+        int64_t at;
+        if (!reply_i64(lost->element[i], &at) || at < 0 || (size_t)at >= n)
+            return redis_strange(e, "renew");
+        const struct task *t = running[at];
+        write_channel(q, t);
+        write_data(q, t);
+        word_member(&q->conn, &(struct delivery_id){ t->id, t->fence });
+        redis_word(&q->conn, buf_str(&q->data));
+    }
+    return verb_do(q, e);
+}
+
+static enum err renew_call(struct queue_redis *q, const struct task *const *running, size_t n, const struct take *by,
+                           struct error *e)
+{
+    cleanup_with(redis_reply_free) redisReply *reply = NULL;
+    by_begin(q, "renew", by);
+    for (size_t i = 0; i < n; i++)
+        word_member(&q->conn, &(struct delivery_id){ running[i]->id, running[i]->fence });
+    if (verb_run(q, &reply, e))
+        return e->code;
+    return reply_count(reply) ? revive(q, running, n, reply, by, e) : ERR_OK;
+}
+
+enum err queue_redis_renew(struct queue *base, const struct task *const *running, size_t n, const struct take *by,
+                           struct error *e)
+{
+    struct queue_redis *q = queue_redis_of(base);
+    if (redis_ready(&q->conn, e))
+        return e->code;
+    for (size_t done = 0; done < n; done += RENEW_CALL)
+        if (renew_call(q, running + done, min_of(n - done, (size_t)RENEW_CALL), by, e))
+            return e->code;
+    return ERR_OK;
+}
+
+/* ---- lapses ---- */
+
+/* Of what cannot be read, or is lost, only its name is known. */
+static enum err read_lapse(struct arena *a, const redisReply *const *v, struct lapse *ret, struct error *e)
+{
+    int64_t fired;
+    struct delivery_id id;
+    struct lapse l = { .task.state = TASK_RUNNING };
+    if (!read_member(reply_str(v[0]), &id) || !reply_i64(v[1], &fired))
+        return error_set(e, ERR_CORRUPT, "what lapsed has no name");
+    enum err rc = v[2]->type == REDIS_REPLY_STRING ? read_delivery(a, reply_str(v[2]), &l.task, e) : ERR_CORRUPT;
+    if (rc == ERR_LIMIT)
+        return rc;
+    if (rc == ERR_OK) {
+        l.fired = fired == 1;
+        l.alone = l.fired && task_is_suspect(&l.task);
+    } else {
+        l.task.id = id.task;
+        l.task.fence = id.fence;
+    }
+    *ret = l;
+    return ERR_OK;
+}
+
+/* The rest is told again at once. */
+static enum err untold(struct queue_redis *q, const redisReply *r, size_t from, struct error *e)
+{
+    verb_begin(q, "untold");
+    for (size_t i = from; i + 2 < r->elements; i += 3)
+        redis_word(&q->conn, reply_str(r->element[i]));
+    return verb_do(q, e);
+}
+
+struct lapse_list {
+    struct lapses found;
+    size_t cap;
+    bool more, full;
+};
+
+static enum err lapsed_call(struct queue_redis *q, struct arena *a, struct lapse_list *l, struct error *e)
+{
+    cleanup_with(redis_reply_free) redisReply *reply = NULL;
+    verb_begin(q, "lapsed");
+    redis_i64(&q->conn, LAPSED_CALL);
+    redis_i64(&q->conn, LAPSED_AGAIN_MS);
+    if (verb_run(q, &reply, e))
+        return e->code;
+    l->more = reply_count(reply) == (size_t)LAPSED_CALL * 3;
+    for (size_t i = 0; i + 2 < reply_count(reply); i += 3) {
+        struct error ignored;
+        void *v = l->found.v;
+        struct lapse *at = array_add(a, &v, l->found.n, &l->cap, sizeof *at), read;
+        l->found.v = v;
+        enum err rc = at ? read_lapse(a, (const redisReply *const *)reply->element + i, &read, e) : ERR_LIMIT;
+        if (rc == ERR_LIMIT) {
+            l->full = true;
+            return untold(q, reply, i, l->found.n ? &ignored : e) && !l->found.n ? e->code : ERR_OK;
+        }
+        if (rc == ERR_OK) {
+            *at = read;
+            l->found.n++;
+        }
+    }
+    return ERR_OK;
+}
+
+enum err queue_redis_lapsed(struct queue *base, int64_t now_ms, struct arena *a, struct lapses *ret, struct error *e)
+{
+    (void)now_ms; /* it has a clock of its own */
+    struct queue_redis *q = queue_redis_of(base);
+    struct lapse_list l = { .more = true };
+    if (redis_ready(&q->conn, e))
+        return e->code;
+    while (l.more && !l.full) {
+        enum err rc = lapsed_call(q, a, &l, e);
+        if (rc && l.found.n == 0)
+            return rc;
+        if (rc)
+            break;
+    }
+    if (l.full && l.found.n == 0)
+        return error_set(e, ERR_LIMIT, "the next lapse is larger than the memory set aside for it");
+    *ret = l.found;
+    return ERR_OK;
+}

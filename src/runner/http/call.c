@@ -1,0 +1,442 @@
+/* One call. A handle of libcurl keeps its options from one use to the next, and so do the list of headers and the parsed
+ * URL, which libcurl reads anew each time; only what differs is set again. */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/duration.h"
+#include "runner/http/internal.h"
+
+enum {
+    RECEIVE_BUFFER = 4096, /* ten thousand of them are in flight */
+    DEFAULT_TIMEOUT_MS = 30000,
+    TRUST_S = 3600, /* how long certificates once read are kept */
+};
+
+/* ---- what libcurl asks of us ---- */
+
+static curl_socket_t open_socket(void *context, curlsocktype purpose, struct curl_sockaddr *to)
+{
+    (void)purpose;
+    struct call *c = context;
+    if (!guard_allows(&c->runner->guard, &to->addr)) {
+        c->is_blocked = true;
+        return CURL_SOCKET_BAD;
+    }
+    return poller_open(c->runner->poller, c, to);
+}
+
+/* Connected, greeted, and about to send. */
+static int on_ready(void *context, char *to_ip, char *from_ip, int to_port, int from_port)
+{
+    (void)to_ip;
+    (void)from_ip;
+    (void)to_port;
+    (void)from_port;
+    ((struct call *)context)->is_reached = true;
+    return CURL_PREREQFUNC_OK;
+}
+
+static size_t on_body(char *p, size_t size, size_t count, void *context)
+{
+    struct call *c = context;
+    size_t n = size * count, room = c->output.max - c->output.n;
+    buf_add(&c->output, (struct str){ p, min_of(n, room) });
+    c->response_bytes += n;
+    if (c->response_bytes <= c->runner->setup.response_max)
+        return n;
+    c->is_capped = true;
+    return 0;
+}
+
+static size_t on_header(char *p, size_t size, size_t count, void *context)
+{
+    static const struct str wanted = { "retry-after:", 12 };
+    struct call *c = context;
+    struct str line = { p, size * count };
+    c->header_bytes += line.n;
+    if (c->header_bytes > RESPONSE_HEADERS_MAX) {
+        c->is_head_too_long = true;
+        return 0;
+    }
+    if (line.n > wanted.n && str_eq_nocase(str_sub(line, 0, wanted.n), wanted)) {
+        struct str value = str_trim(str_sub(line, wanted.n, str_find(line, '\r', wanted.n)));
+        snprintf(c->retry_after, sizeof c->retry_after, STR_FMT, STR_ARG(value));
+    }
+    return line.n;
+}
+
+/* ---- the handle ---- */
+
+/* Without a folder of certificates beside the file, libcurl keeps what it has read of the file: else it reads, for each new
+ * connection, a hundred certificates while everybody waits. On a system that has only the folder, the folder it is. */
+static void set_trust(struct call *c)
+{
+    char *file = NULL;
+    if (c->runner->setup.ca_file)
+        curl_easy_setopt(c->easy, CURLOPT_CAINFO, c->runner->setup.ca_file);
+    else
+        curl_easy_getinfo(c->easy, CURLINFO_CAINFO, &file);
+    if (c->runner->setup.ca_file || (file && access(file, R_OK) == 0))
+        curl_easy_setopt(c->easy, CURLOPT_CAPATH, NULL);
+    curl_easy_setopt(c->easy, CURLOPT_CA_CACHE_TIMEOUT, (long)TRUST_S);
+}
+
+/* Set once for each handle. */
+static void set_lasting_options(struct call *c)
+{
+    const struct runner_http *r = c->runner;
+    CURL *h = c->easy;
+    curl_easy_setopt(h, CURLOPT_PRIVATE, c);
+    curl_easy_setopt(h, CURLOPT_CURLU, c->url);
+    curl_easy_setopt(h, CURLOPT_HTTPHEADER, c->headers);
+    curl_easy_setopt(h, CURLOPT_USERAGENT, r->user_agent);
+    curl_easy_setopt(h, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(h, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
+    curl_easy_setopt(h, CURLOPT_HTTP09_ALLOWED, 0L);
+    curl_easy_setopt(h, CURLOPT_FOLLOWLOCATION, 0L);
+    curl_easy_setopt(h, CURLOPT_PROXY, "");
+    curl_easy_setopt(h, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
+    curl_easy_setopt(h, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(h, CURLOPT_TCP_NODELAY, 1L);
+    curl_easy_setopt(h, CURLOPT_BUFFERSIZE, (long)RECEIVE_BUFFER);
+    curl_easy_setopt(h, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    set_trust(c);
+    curl_easy_setopt(h, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+    curl_easy_setopt(h, CURLOPT_OPENSOCKETDATA, c);
+    curl_easy_setopt(h, CURLOPT_PREREQFUNCTION, on_ready);
+    curl_easy_setopt(h, CURLOPT_PREREQDATA, c);
+    curl_easy_setopt(h, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(h, CURLOPT_WRITEDATA, c);
+    curl_easy_setopt(h, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(h, CURLOPT_HEADERDATA, c);
+    poller_attach(r->poller, h);
+}
+
+struct call *call_new(struct caller *caller)
+{
+    struct call *c = xnew(*c);
+    c->runner = caller->runner;
+    c->caller = caller;
+    list_init(&c->link);
+    arena_init(&c->texts, CALL_TEXT_MAX);
+    buf_init(&c->output, c->runner->setup.output_max);
+    c->easy = curl_easy_init();
+    c->url = curl_url();
+    if (!c->easy || !c->url)
+        abort(); /* out of memory, as xmalloc */
+    set_lasting_options(c);
+    return c;
+}
+
+void call_free(struct call *c)
+{
+    curl_easy_cleanup(c->easy);
+    curl_url_cleanup(c->url);
+    arena_release(&c->texts);
+    buf_release(&c->output);
+    free(c);
+}
+
+void call_reset(struct call *c)
+{
+    arena_reset(&c->texts);
+    buf_reset(&c->output);
+    c->ticket = NULL;
+    c->run = NULL;
+    c->host = NULL;
+    c->is_started = c->is_reached = c->is_blocked = c->is_capped = c->is_head_too_long = false;
+    c->response_bytes = c->header_bytes = 0;
+    c->retry_after[0] = c->trace_id[0] = '\0';
+}
+
+/* ---- reading what the task asks for ---- */
+
+static void free_curl(char **p)
+{
+    curl_free(*p);
+}
+
+static char *url_part(const struct call *c, CURLUPart part, unsigned flags)
+{
+    char *text = NULL;
+    return curl_url_get(c->url, part, &text, flags) == CURLUE_OK ? text : NULL;
+}
+
+static enum err refuse_url(struct error *e, const char *why)
+{
+    return error_field(e, "url", "%s", why);
+}
+
+static bool is_host_name(struct str s)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        char c = ascii_lower(s.p[i]);
+        if (!is_digit(c) && !(c >= 'a' && c <= 'z') && c != '-' && c != '.' && c != '_')
+            return false;
+    }
+    return s.n > 0 && s.n < 254;
+}
+
+/* libcurl turns 0x7f.1 into 127.0.0.1 and %61 into a. What it understood must be what was written, or someone who reads the
+ * URL otherwise (a log, a reviewer, a proxy) sees another host. */
+static bool is_as_written(struct str url, struct str scheme, struct str host)
+{
+    size_t at = scheme.n + 3;
+    return url.n >= at + host.n && str_eq(str_sub(url, scheme.n, at), S("://")) &&
+           str_eq_nocase(str_sub(url, at, at + host.n), host);
+}
+
+static enum err check_host(const struct call *c, struct str scheme, struct str host, struct error *e)
+{
+    cleanup_with(free_curl) char *zone = url_part(c, CURLUPART_ZONEID, 0);
+    struct address a;
+    if (zone)
+        return refuse_url(e, "must not name a zone");
+    if (host.p[0] == '[')
+        return ERR_OK; /* has one reading only */
+    if (!is_host_name(host))
+        return refuse_url(e, "has no valid host name");
+    if (!is_as_written(c->webhook.url, scheme, host))
+        return refuse_url(e, "must have its host written plainly: a name, or an address as four decimal numbers");
+    size_t last = host.n;
+    while (last > 0 && is_digit(host.p[last - 1]))
+        last--;
+    if (last < host.n && (last == 0 || host.p[last - 1] == '.') && !address_parse(host, &a))
+        return refuse_url(e, "has no valid address");
+    return ERR_OK;
+}
+
+static const char *why_no_url(CURLUcode rc)
+{
+    switch (rc) {
+    case CURLUE_USER_NOT_ALLOWED: return "must not hold a user name or password";
+    case CURLUE_BAD_SCHEME:
+    case CURLUE_UNSUPPORTED_SCHEME: return "must start with http:// or https://";
+    case CURLUE_BAD_PORT_NUMBER: return "has no valid port";
+    default: return "is not a valid URL";
+    }
+}
+
+/* Parses the URL, once: the parsed one is judged here and called later. */
+static enum err read_url(struct call *c, struct str *ret_host, struct error *e)
+{
+    CURLUcode rc = curl_url_set(c->url, CURLUPART_URL, c->webhook.url.p, CURLU_DISALLOW_USER);
+    if (rc != CURLUE_OK)
+        return refuse_url(e, why_no_url(rc));
+    cleanup_with(free_curl) char *scheme = url_part(c, CURLUPART_SCHEME, 0);
+    cleanup_with(free_curl) char *host = url_part(c, CURLUPART_HOST, 0);
+    cleanup_with(free_curl) char *port = url_part(c, CURLUPART_PORT, CURLU_DEFAULT_PORT);
+    int64_t number;
+    if (!scheme || (strcmp(scheme, "http") != 0 && strcmp(scheme, "https") != 0))
+        return refuse_url(e, "must start with http:// or https://");
+    if (!host || !host[0])
+        return refuse_url(e, "has no valid host name");
+    if (!port || !str_to_i64(str_from(port), 1, 65535, &number))
+        return refuse_url(e, "has no valid port");
+    c->is_tls = scheme[4] == 's';
+    struct str text = str_from(host);
+    if (check_host(c, str_from(scheme), text, e))
+        return e->code;
+    if (text.p[0] == '[')
+        text = str_sub(text, 1, text.n - 1);
+    c->port = (long)number;
+    return arena_str(&c->texts, text, ret_host) ? ERR_OK : error_set(e, ERR_LIMIT, "is too long");
+}
+
+enum err call_read(struct call *c, struct str *ret_host, struct error *e)
+{
+    if (webhook_read(c->run->task, &c->texts, &c->webhook, e))
+        return e->code;
+    return read_url(c, ret_host, e);
+}
+
+/* ---- the request ---- */
+
+static void set_method(struct call *c)
+{
+    const struct webhook *w = &c->webhook;
+    bool plain_get = w->method == METHOD_GET && !w->has_body, head = w->method == METHOD_HEAD;
+    curl_easy_setopt(c->easy, CURLOPT_CUSTOMREQUEST,
+                     plain_get || head || w->method == METHOD_POST ? NULL : webhook_method_name(w->method));
+    curl_easy_setopt(c->easy, CURLOPT_NOBODY, (long)head);
+    if (head)
+        return;
+    if (plain_get) {
+        curl_easy_setopt(c->easy, CURLOPT_HTTPGET, 1L);
+        return;
+    }
+    curl_easy_setopt(c->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)w->body.n);
+    curl_easy_setopt(c->easy, CURLOPT_POSTFIELDS, w->body.n ? w->body.p : "");
+}
+
+/* A name is pinned to the addresses that were judged. libcurl keeps the pin for all calls, until a later one replaces it. */
+static void pin_addresses(struct call *c)
+{
+    struct curl_slist *pin = NULL;
+    if (!c->host->is_literal) {
+        size_t size = strlen(c->host->name) + ADDRESSES_TEXT + 16;
+        char *text = arena_alloc(&c->texts, size);
+        assert(text);
+        snprintf(text, size, "+%s:%ld:%s", c->host->name, c->port, c->host->addresses);
+        c->resolve = (struct curl_slist){ .data = text };
+        pin = &c->resolve;
+    }
+    curl_easy_setopt(c->easy, CURLOPT_RESOLVE, pin);
+}
+
+void call_prepare(struct call *c)
+{
+    const struct task *t = c->run->task;
+    c->started_us = clock_wall_us(c->runner->clock);
+    c->timeout_ms = t->timeout_ms > 0 ? t->timeout_ms : DEFAULT_TIMEOUT_MS;
+    if (c->webhook.timeout_ms > 0)
+        c->timeout_ms = min_of(c->timeout_ms, c->webhook.timeout_ms);
+    c->connect_ms = min_of(c->timeout_ms, c->runner->setup.connect_timeout_ms);
+    call_headers(c, c->started_us);
+    set_method(c);
+    pin_addresses(c);
+    curl_easy_setopt(c->easy, CURLOPT_TIMEOUT_MS, (long)c->timeout_ms);
+    curl_easy_setopt(c->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)c->connect_ms);
+    /* libcurl sends again by itself when an old connection turns out to be closed; the first copy may have arrived. */
+    bool fresh = t->delivery == DELIVER_AT_MOST_ONCE;
+    if (fresh != c->wants_fresh)
+        curl_easy_setopt(c->easy, CURLOPT_FRESH_CONNECT, (long)fresh);
+    c->wants_fresh = fresh;
+    /* The first to a host finds out whether it speaks HTTP/2, and the others wait that long: they may share its connection. */
+    curl_easy_setopt(c->easy, CURLOPT_PIPEWAIT, (long)c->is_tls);
+    c->is_started = true;
+}
+
+/* ---- the outcome ---- */
+
+static struct outcome outcome_of(struct call *c, enum outcome_kind kind, bool sent)
+{
+    int64_t now_us = clock_wall_us(c->runner->clock);
+    return (struct outcome){
+        .kind = kind,
+        .sent = sent,
+        .retry_after_ms = -1,
+        .started_us = c->is_started ? c->started_us : now_us,
+        .completed_us = c->is_started ? max_of(now_us, c->started_us) : now_us,
+        .output = buf_str(&c->output),
+        .worker = c->run->worker,
+        .trace_id = str_from(c->trace_id),
+    };
+}
+
+struct outcome call_failure(struct call *c, enum failure failure, const char *why)
+{
+    struct outcome o = outcome_of(c, OUTCOME_FAILED, c->is_reached);
+    o.failure = failure;
+    o.error = str_from(why);
+    return o;
+}
+
+struct outcome call_cancelled(struct call *c)
+{
+    struct outcome o = outcome_of(c, OUTCOME_CANCELLED, c->is_reached);
+    o.error = S("cancelled");
+    return o;
+}
+
+/* An answer came: its status decides. */
+static struct outcome answered(struct call *c)
+{
+    long status = 0;
+    curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
+    bool ok = status >= 200 && status < 300;
+    struct outcome o = outcome_of(c, ok ? OUTCOME_OK : OUTCOME_FAILED, true);
+    o.http_status = (int)status;
+    if (ok)
+        return o;
+    o.failure = FAILURE_HTTP;
+    snprintf(c->error, sizeof c->error, "HTTP %ld", status);
+    o.error = str_from(c->error);
+    if (c->retry_after[0])
+        o.retry_after_ms = retry_after_ms(str_from(c->retry_after), o.completed_us / 1000);
+    return o;
+}
+
+static struct outcome timed_out(struct call *c)
+{
+    char limit[DURATION_TEXT];
+    duration_format(c->is_reached ? c->timeout_ms : c->connect_ms, limit);
+    snprintf(c->error, sizeof c->error, c->is_reached ? "timed out after %s" : "no connection after %s", limit);
+    return call_failure(c, FAILURE_TIMEOUT, c->error);
+}
+
+static struct outcome not_connected(struct call *c)
+{
+    if (c->is_blocked)
+        return call_failure(c, FAILURE_REFUSED, "address is not allowed");
+    long os_error = 0;
+    curl_easy_getinfo(c->easy, CURLINFO_OS_ERRNO, &os_error);
+    return call_failure(c, FAILURE_CONNECT, os_error == ECONNREFUSED ? "connection refused" : "could not connect");
+}
+
+/* OpenSSL's words for what is wrong with a certificate, which libcurl passes on (openssl/x509_vfy.h). It looks at the name
+ * itself, before it asks for those. */
+static struct outcome not_verified(struct call *c)
+{
+    enum { NOT_ASKED = 1, NOT_YET_VALID = 9, EXPIRED = 10, SELF_SIGNED = 18, UNKNOWN_ROOT, NO_ISSUER, NO_CHAIN };
+    long result = 0;
+    curl_easy_getinfo(c->easy, CURLINFO_SSL_VERIFYRESULT, &result);
+    const char *why = "certificate is not trusted";
+    switch (result) {
+    case NOT_ASKED: why = "certificate is for another name"; break;
+    case NOT_YET_VALID: why = "certificate is not valid yet"; break;
+    case EXPIRED: why = "certificate has expired"; break;
+    case SELF_SIGNED:
+    case UNKNOWN_ROOT:
+    case NO_ISSUER:
+    case NO_CHAIN: why = "certificate is from an issuer that is not trusted"; break;
+    default: break;
+    }
+    return call_failure(c, FAILURE_TLS, why);
+}
+
+/* What libcurl's codes mean; those missing are our own fault. Sentences tell a user what to mend, and a stranger nothing about
+ * the network we stand in. */
+static const struct {
+    CURLcode code;
+    enum failure failure;
+    const char *why;
+} meanings[] = {
+    { CURLE_COULDNT_RESOLVE_HOST, FAILURE_CONNECT, "host name not found" },
+    { CURLE_SSL_CONNECT_ERROR, FAILURE_TLS, "TLS handshake failed" },
+    { CURLE_SSL_CACERT_BADFILE, FAILURE_TLS, "list of trusted certificates not readable" },
+    { CURLE_SSL_CIPHER, FAILURE_TLS, "TLS handshake failed" },
+    { CURLE_SSL_ISSUER_ERROR, FAILURE_TLS, "certificate is not trusted" },
+    { CURLE_SSL_INVALIDCERTSTATUS, FAILURE_TLS, "certificate is not trusted" },
+    { CURLE_GOT_NOTHING, FAILURE_NETWORK, "connection closed without an answer" },
+    { CURLE_SEND_ERROR, FAILURE_NETWORK, "connection broke off" },
+    { CURLE_RECV_ERROR, FAILURE_NETWORK, "connection broke off" },
+    { CURLE_PARTIAL_FILE, FAILURE_NETWORK, "answer broke off" },
+    { CURLE_HTTP2, FAILURE_NETWORK, "connection broke off" },
+    { CURLE_HTTP2_STREAM, FAILURE_NETWORK, "connection broke off" },
+    { CURLE_WEIRD_SERVER_REPLY, FAILURE_NETWORK, "answer is not HTTP" },
+    { CURLE_UNSUPPORTED_PROTOCOL, FAILURE_NETWORK, "answer is not HTTP" },
+    { CURLE_BAD_CONTENT_ENCODING, FAILURE_NETWORK, "answer is not HTTP" },
+};
+
+struct outcome call_outcome(struct call *c, CURLcode code)
+{
+    if (c->is_head_too_long)
+        return call_failure(c, FAILURE_NETWORK, "answer's headers are too long");
+    if (code == CURLE_OK || c->is_capped)
+        return answered(c);
+    if (code == CURLE_OPERATION_TIMEDOUT)
+        return timed_out(c);
+    if (code == CURLE_COULDNT_CONNECT)
+        return not_connected(c);
+    if (code == CURLE_PEER_FAILED_VERIFICATION)
+        return not_verified(c);
+    for (size_t i = 0; i < array_count(meanings); i++)
+        if (meanings[i].code == code)
+            return call_failure(c, meanings[i].failure, meanings[i].why);
+    snprintf(c->error, sizeof c->error, "call failed: %s", curl_easy_strerror(code));
+    return call_failure(c, FAILURE_INTERNAL, c->error);
+}

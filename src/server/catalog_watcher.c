@@ -1,0 +1,197 @@
+#include "server/catalog_watcher.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "platform/clock_system.h"
+
+enum {
+    LANES_ARENA = 16 << 20,
+    PAGE_ARENA = 32 << 20,
+    PAGE_ENTRIES = 200, /* if they fit; else one by one */
+    LANES_EVERY_US = 1000000,
+    CATALOG_EVERY = 10, /* of those */
+    TRIES_MAX = 8,
+};
+
+struct watcher {
+    struct watcher_setup setup;
+    struct reader *reader;
+    pthread_t thread;
+    pthread_mutex_t lock; /* over what follows */
+    pthread_cond_t told;
+    bool lanes, catalog, stopping;
+    uint64_t heard;
+};
+
+/* ---- the catalog ---- */
+
+static void unreadable(const struct catalog_entry *entry, const struct error *e)
+{
+    log_error("catalog_unreadable", kv_str("name", entry->name), kv_i64("tenant", entry->tenant), kv_err(e));
+}
+
+struct walk {
+    struct book *book;
+    struct reader *reader;
+    struct catalog_filter filter;
+    char name[CATALOG_NAME_MAX]; /* where the page begins */
+    int tries;
+};
+
+/* Entries have up to CATALOG_DOC_MAX: where a page of them does not fit, one does. */
+static enum err read_page(struct walk *w, struct arena *a, struct catalog_page *ret, struct error *e)
+{
+    w->filter.limit = PAGE_ENTRIES;
+    enum err rc = reader_catalog_list(w->reader, &w->filter, a, ret, e);
+    if (rc != ERR_LIMIT)
+        return rc;
+    arena_reset(a);
+    w->filter.limit = 1;
+    return reader_catalog_list(w->reader, &w->filter, a, ret, e);
+}
+
+static void go_behind(struct walk *w, const struct catalog_entry *last)
+{
+    memcpy(w->name, last->name.p, last->name.n);
+    w->filter.after = (struct str){ w->name, last->name.n };
+    w->filter.after_tenant = last->tenant;
+    w->tries = 0;
+}
+
+/* One page; *ret_more: there is another, or this one is to be read again. Whoever changes the book all the time does not keep us for ever:
+ * the next walk sees to it. */
+static enum err walk_page(struct walk *w, bool *ret_more, struct error *e)
+{
+    cleanup_with(arena_release) struct arena arena;
+    arena_init(&arena, PAGE_ARENA);
+    struct catalog_page page = { 0 };
+    uint64_t generation = book_generation(w->book);
+    if (read_page(w, &arena, &page, e))
+        return e->code;
+    struct book_page p = {
+        .kind = w->filter.kind, .after_tenant = w->filter.after_tenant, .after = w->filter.after, .page = &page
+    };
+    bool followed = book_follow(w->book, &p, generation, unreadable) || ++w->tries == TRIES_MAX;
+    *ret_more = !followed || page.more;
+    if (followed && page.entries.n)
+        go_behind(w, &page.entries.v[page.entries.n - 1]);
+    return ERR_OK;
+}
+
+enum err watcher_fill(struct book *book, struct reader *r, struct error *e)
+{
+    static const enum catalog_kind kinds[] = { CATALOG_TENANT, CATALOG_QUEUE, CATALOG_CALENDAR };
+    for (size_t i = 0; i < array_count(kinds); i++) {
+        struct walk w = { .book = book, .reader = r, .filter = { .kind = kinds[i], .all_tenants = true } };
+        for (bool more = true; more;)
+            if (walk_page(&w, &more, e))
+                return e->code;
+    }
+    return ERR_OK;
+}
+
+/* ---- the thread ---- */
+
+static bool has_reader(struct watcher *w, struct error *e)
+{
+    return w->reader || store_reader(w->setup.store, &w->reader, e) == ERR_OK;
+}
+
+static void look_at_catalog(struct watcher *w, uint64_t heard)
+{
+    struct error e;
+    uint64_t before = book_generation(w->setup.book);
+    bool failed = !has_reader(w, &e) || watcher_fill(w->setup.book, w->reader, &e);
+    if (failed)
+        log_debug("catalog_not_read", kv_err(&e)); /* who writes to the store says so louder */
+    w->setup.catalog(w->setup.context, book_generation(w->setup.book) != before, failed ? 0 : heard);
+}
+
+static void look_at_lanes(struct watcher *w)
+{
+    cleanup_with(arena_release) struct arena arena;
+    arena_init(&arena, LANES_ARENA);
+    struct lane *lanes = NULL;
+    struct error e;
+    size_t n = 0;
+    if (!has_reader(w, &e) || reader_lanes(w->reader, &arena, &lanes, &n, &e))
+        log_debug("lanes_not_read", kv_err(&e));
+    else
+        w->setup.lanes(w->setup.context, lanes, n);
+}
+
+/* Until there is news, or it is time to look all the same; false then. Under the lock. */
+static bool wait_for_news(struct watcher *w)
+{
+    struct timespec until = clock_condition_end(LANES_EVERY_US);
+    while (!w->lanes && !w->catalog && !w->stopping)
+        if (pthread_cond_timedwait(&w->told, &w->lock, &until) == ETIMEDOUT)
+            return false;
+    return true;
+}
+
+static void *watch(void *context)
+{
+    struct watcher *w = context;
+    int quiet = 0;
+    pthread_mutex_lock(&w->lock);
+    while (!w->stopping) {
+        bool news = wait_for_news(w);
+        quiet += !news;
+        bool lanes = w->lanes || !news, catalog = w->catalog || quiet == CATALOG_EVERY;
+        w->lanes = w->catalog = false;
+        quiet = catalog ? 0 : quiet;
+        uint64_t heard = w->heard; /* before it is read */
+        pthread_mutex_unlock(&w->lock);
+        if (catalog)
+            look_at_catalog(w, heard);
+        if (lanes)
+            look_at_lanes(w);
+        pthread_mutex_lock(&w->lock);
+    }
+    pthread_mutex_unlock(&w->lock);
+    return NULL;
+}
+
+void watcher_heard(struct watcher *w, bool lanes, bool catalog, uint64_t heard)
+{
+    pthread_mutex_lock(&w->lock);
+    w->lanes = w->lanes || lanes;
+    w->catalog = w->catalog || catalog;
+    w->heard = max_of(w->heard, heard);
+    pthread_cond_signal(&w->told);
+    pthread_mutex_unlock(&w->lock);
+}
+
+enum err watcher_new(const struct watcher_setup *setup, struct watcher **ret, struct error *e)
+{
+    struct watcher *w = xnew(*w);
+    w->setup = *setup;
+    pthread_mutex_init(&w->lock, NULL);
+    clock_condition_init(&w->told);
+    int why = pthread_create(&w->thread, NULL, watch, w);
+    if (why) {
+        free(w);
+        return error_set(e, ERR_UNAVAILABLE, "start a thread: %s", strerror(why));
+    }
+    *ret = w;
+    return ERR_OK;
+}
+
+void watcher_free(struct watcher *w)
+{
+    if (!w)
+        return;
+    pthread_mutex_lock(&w->lock);
+    w->stopping = true;
+    pthread_cond_signal(&w->told);
+    pthread_mutex_unlock(&w->lock);
+    pthread_join(w->thread, NULL);
+    reader_free(w->reader);
+    pthread_mutex_destroy(&w->lock);
+    pthread_cond_destroy(&w->told);
+    free(w);
+}

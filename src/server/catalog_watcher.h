@@ -1,0 +1,29 @@
+#pragma once
+/* server/catalog_watcher.h - keeps up with what other nodes do to the store: lanes that are new, and the catalog.
+ *
+ * News say that there is something to read (port/store.h); the loop has no time for reading, so there is a thread with a reader of its own.
+ * Should news be lost, it looks by itself from time to time. */
+#include "node/catalog_cache.h"
+#include "port/clock.h"
+#include "port/store.h"
+
+struct watcher_setup {
+    struct store *store;
+    struct book *book;
+    /* On the watcher's thread: the lanes that there are, which are there until it returns; the catalog was read, or could not be. */
+    void (*lanes)(void *context, const struct lane *lanes, size_t n);
+    void (*catalog)(void *context, bool changed,
+                    uint64_t heard); /* heard: as far as it was read, of watcher_heard's; 0: it was not */
+    void *context;
+};
+
+struct watcher;
+
+/* Reads the catalog into the book, once; entries that it can not read are logged and left out. */
+enum err watcher_fill(struct book *book, struct reader *r, struct error *e) must_use;
+
+enum err watcher_new(const struct watcher_setup *setup, struct watcher **ret, struct error *e) must_use;
+void watcher_free(struct watcher *w); /* when it returns nothing is told any more; NULL is fine */
+
+/* From any thread. heard: what the news of the catalog came with, 0 if with nothing. */
+void watcher_heard(struct watcher *w, bool lanes, bool catalog, uint64_t heard);

@@ -1,0 +1,208 @@
+#include "server/fleet_url.h"
+
+#include <stdio.h>
+
+#include "broker/amqp/amqp.h"
+#include "broker/redis/redis.h"
+#include "events/kafka/events_kafka.h"
+#include "platform/clock_system.h"
+#include "server/secret_url.h"
+
+enum { URL_MAX = 4096 };
+
+/* What opening one takes: two handles of a queue, where both are wanted, belong together. */
+struct scheme {
+    const char *name;
+    const char *absent; /* why it can not be used here; NULL: it can */
+    enum err (*queue)(struct str url, const struct fleet_setup *setup, struct courier_ports *ret,
+                      struct error *e); /* NULL: it is none, like the next two */
+    enum err (*events)(struct str url, struct events **ret, struct error *e);
+    enum err (*lease)(struct str url, struct lease **ret, struct error *e);
+};
+
+/* ---- RabbitMQ ---- */
+
+static enum err amqp_queue(struct str url, const struct fleet_setup *setup, struct courier_ports *ret, struct error *e)
+{
+    struct amqp_setup amqp = { .url = url, .names = setup->names };
+    if ((setup->filter && queue_amqp_can_filter(url, setup->filter, e)) || queue_amqp_open(&amqp, &ret->queue, e))
+        return e->code;
+    if (setup->filter)
+        ret->take = queue_amqp_twin(ret->queue);
+    return ERR_OK;
+}
+
+static enum err amqp_events(struct str url, struct events **ret, struct error *e)
+{
+    return events_amqp_open(&(struct amqp_setup){ .url = url }, ret, e);
+}
+
+/* ---- Redis ---- */
+
+static enum err redis_queue(struct str url, const struct fleet_setup *setup, struct courier_ports *ret, struct error *e)
+{
+    struct redis_setup redis = { .url = url, .clock = clock_system(), .names = setup->names };
+    if (queue_redis_open(&redis, &ret->queue, e))
+        return e->code;
+    return setup->filter ? queue_redis_open(&redis, &ret->take, e) : ERR_OK;
+}
+
+static enum err redis_events(struct str url, struct events **ret, struct error *e)
+{
+    return events_redis_open(&(struct redis_setup){ .url = url, .clock = clock_system() }, ret, e);
+}
+
+static enum err redis_lease(struct str url, struct lease **ret, struct error *e)
+{
+    return lease_redis_open(&(struct redis_setup){ .url = url, .clock = clock_system() }, ret, e);
+}
+
+#define REDIS .queue = redis_queue, .events = redis_events, .lease = redis_lease
+
+static const struct scheme schemes[] = {
+    { .name = "redis", REDIS },
+    { .name = "redis+sentinel", REDIS },
+    { .name = "redis+unix", REDIS },
+    { .name = "rediss",
+      .absent =
+          "needs hiredis 1.0 or later, and this belfry was built with an older one: use redis:// inside a private "
+          "network, or a tunnel that does TLS" },
+    { .name = "amqp", .queue = amqp_queue, .events = amqp_events },
+    { .name = "amqps", .queue = amqp_queue, .events = amqp_events },
+    { .name = "kafka", .events = events_kafka_open },
+};
+
+/* What one can be used as. */
+static bool serves(const struct scheme *s, enum courier_place place)
+{
+    switch (place) {
+    case COURIER_QUEUE:
+    case COURIER_TAKE: return s->queue;
+    case COURIER_PUBLISH:
+    case COURIER_POLL: return s->events;
+    case COURIER_LEASE: return s->lease;
+    }
+    return false;
+}
+
+static const struct scheme *scheme_of(struct str url)
+{
+    for (size_t i = 0; i < array_count(schemes); i++) {
+        size_t n = strlen(schemes[i].name);
+        if (str_starts(url, str_from(schemes[i].name)) && str_starts(str_sub(url, n, url.n), S("://")))
+            return &schemes[i];
+    }
+    return NULL;
+}
+
+/* "redis://, amqp:// or amqps://": what may stand there. */
+static void list_schemes(enum courier_place place, char *out, size_t size)
+{
+    const char *names[array_count(schemes)];
+    size_t n = 0, at = 0;
+    for (size_t i = 0; i < array_count(schemes); i++)
+        if (serves(&schemes[i], place))
+            names[n++] = schemes[i].name;
+    for (size_t i = 0; i < n; i++)
+        at += (size_t)snprintf(out + at, size - at, "%s%s://", i == 0 ? "" : i + 1 < n ? ", " : " or ", names[i]);
+}
+
+static enum err judge(struct str url, const char *field, enum courier_place place, struct error *e)
+{
+    char list[128];
+    const struct scheme *s = scheme_of(url);
+    if (s && s->absent)
+        return error_field(e, field, "%s:// %s", s->name, s->absent);
+    if (s && serves(s, place))
+        return ERR_OK;
+    list_schemes(place, list, sizeof list);
+    return error_field(e, field, "must be a URL that begins with %s, or file:/path with one", list);
+}
+
+static enum err read_one(const struct options *o, const char *name, enum courier_place place, struct buf *ret,
+                         struct error *e)
+{
+    char field[32];
+    snprintf(field, sizeof field, "--%s", name);
+    if (secret_url_read(o, name, ret, e))
+        return e->code;
+    return ret->n ? judge(buf_str(ret), field, place, e) : ERR_OK;
+}
+
+static bool has_row(const struct options *o, const char *flag)
+{
+    for (size_t i = 0; i < o->count; i++)
+        if (o->rows[i].flag && strcmp(o->rows[i].flag, flag) == 0)
+            return true;
+    return false;
+}
+
+enum err fleet_urls_read(const struct options *o, struct fleet_urls *ret, struct error *e)
+{
+    buf_init(&ret->queue, URL_MAX);
+    buf_init(&ret->events, URL_MAX);
+    buf_init(&ret->lease, URL_MAX);
+    if (read_one(o, "queue", COURIER_QUEUE, &ret->queue, e) || read_one(o, "events", COURIER_PUBLISH, &ret->events, e))
+        return e->code;
+    return has_row(o, "lease") ? read_one(o, "lease", COURIER_LEASE, &ret->lease, e) : ERR_OK;
+}
+
+void fleet_urls_release(struct fleet_urls *u)
+{
+    buf_release(&u->queue);
+    buf_release(&u->events);
+    buf_release(&u->lease);
+}
+
+/* ---- opening ---- */
+
+static enum err open_ports(const struct fleet_setup *setup, struct courier_ports *ret, struct error *e)
+{
+    struct str queue = buf_str(&setup->urls->queue), events = buf_str(&setup->urls->events),
+               lease = buf_str(&setup->urls->lease);
+    if (queue.n && scheme_of(queue)->queue(queue, setup, ret, e))
+        return error_in(e, "--queue");
+    if (events.n && (scheme_of(events)->events(events, &ret->publish, e) ||
+                     (setup->polls && scheme_of(events)->events(events, &ret->poll, e))))
+        return error_in(e, "--events");
+    return lease.n && scheme_of(lease)->lease(lease, &ret->lease, e) ? error_in(e, "--lease") : ERR_OK;
+}
+
+enum err fleet_open(const struct fleet_setup *setup, struct fleet *ret, struct error *e)
+{
+    *ret = (struct fleet){ 0 };
+    if (open_ports(setup, &ret->ports, e)) {
+        fleet_release(ret);
+        return e->code;
+    }
+    const struct courier_ports *p = &ret->ports;
+    ret->wanted[COURIER_QUEUE] = p->queue;
+    ret->wanted[COURIER_TAKE] = p->take;
+    ret->wanted[COURIER_PUBLISH] = p->publish;
+    ret->wanted[COURIER_POLL] = p->poll;
+    ret->wanted[COURIER_LEASE] = p->lease;
+    return ERR_OK;
+}
+
+void fleet_release(struct fleet *f)
+{
+    queue_free(take(f->ports.queue));
+    queue_free(take(f->ports.take));
+    events_free(take(f->ports.publish));
+    events_free(take(f->ports.poll));
+    lease_free(take(f->ports.lease));
+}
+
+enum err fleet_hand_over(void *context, enum courier_place place, struct courier_ports *ret, struct error *e)
+{
+    struct courier_ports *mine = &((struct fleet *)context)->ports;
+    (void)e;
+    switch (place) {
+    case COURIER_QUEUE: ret->queue = take(mine->queue); break;
+    case COURIER_TAKE: ret->take = take(mine->take); break;
+    case COURIER_PUBLISH: ret->publish = take(mine->publish); break;
+    case COURIER_POLL: ret->poll = take(mine->poll); break;
+    case COURIER_LEASE: ret->lease = take(mine->lease); break;
+    }
+    return ERR_OK;
+}

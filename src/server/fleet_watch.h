@@ -1,0 +1,14 @@
+#pragma once
+/* server/fleet_watch.h - says when a server of the fleet can not be reached, and when it can again: one line each, however often it is tried. */
+#include "base/json/jsonw.h"
+#include "platform/async_io_threads.h"
+
+struct fleet_watch {
+    struct courier *courier;
+    bool down[COURIER_PLACES]; /* and it was said */
+};
+
+void fleet_watch_look(struct fleet_watch *w); /* now and then, on one thread */
+
+/* "queue", or whatever it is: since when it is down, and why; from any thread. */
+void fleet_watch_write(struct courier *c, enum courier_place place, int64_t now_ms, struct jw *w);

@@ -1,0 +1,320 @@
+/* The status is a few numbers, copied after each step. Breakers may be thousands: those that are not closed are looked for now and
+ * then, and at most BREAKERS_SHOWN are kept, so that what is made from them stays small. Nodes are copied when a beat brought news. */
+#include "server/node_view.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/json/json.h"
+#include "core/target/target_url.h"
+
+enum { BREAKERS_SHOWN = 50, BREAKERS_MS = 500, NODES_SHOWN = 2 * NODES_DEAD_SHOWN, NODE_TEXT = 96 };
+
+/* A text that is cut off where it is too long. */
+struct short_text {
+    char p[NODE_TEXT];
+    size_t n;
+};
+
+struct shown_node {
+    struct uuid id;
+    struct short_text name, version, state;
+    bool alive, leader;
+    int64_t joined_ms, dead_ms, partitions, running, slots, lag_ms, skew_us, error_us;
+};
+
+struct shown_nodes {
+    struct shown_node v[NODES_SHOWN];
+    size_t n;
+};
+
+struct shown_breaker {
+    int32_t tenant;
+    char host[TARGET_HOST_MAX];
+    size_t host_size;
+    struct breaker_status status;
+};
+
+struct shown_breakers {
+    struct shown_breaker v[BREAKERS_SHOWN];
+    size_t n;
+};
+
+struct node_view {
+    pthread_mutex_t lock; /* over the next three */
+    struct node_status status;
+    struct shown_breakers breakers;
+    struct shown_nodes *nodes;
+    int64_t looked_ms; /* the node's thread's, like those that follow */
+    struct shown_breakers found;
+    uint64_t generation; /* of the nodes */
+};
+
+struct node_view *node_view_new(void)
+{
+    struct node_view *v = xnew(*v);
+    v->nodes = xnew(*v->nodes);
+    pthread_mutex_init(&v->lock, NULL);
+    return v;
+}
+
+void node_view_free(struct node_view *v)
+{
+    if (!v)
+        return;
+    pthread_mutex_destroy(&v->lock);
+    free(v->nodes);
+    free(v);
+}
+
+static void keep_breaker(void *context, const struct breaker_view *b)
+{
+    struct shown_breakers *to = context;
+    if (to->n == BREAKERS_SHOWN)
+        return;
+    struct shown_breaker *s = &to->v[to->n++];
+    s->tenant = b->tenant;
+    s->status = b->status;
+    s->host_size = min_of(b->host.n, sizeof s->host);
+    if (s->host_size)
+        memcpy(s->host, b->host.p, s->host_size);
+}
+
+/* ---- nodes ---- */
+
+static struct short_text shorten(struct str s)
+{
+    struct short_text t = { .n = min_of(s.n, (size_t)NODE_TEXT) };
+    if (t.n)
+        memcpy(t.p, s.p, t.n);
+    return t;
+}
+
+static struct str text_of(const struct short_text *t)
+{
+    return (struct str){ t->p, t->n };
+}
+
+/* Of what another version wrote, whatever is understood. */
+static void read_doc(struct str text, struct shown_node *n)
+{
+    struct json_doc doc;
+    struct error e;
+    if (json_parse(text, &doc, &e))
+        return;
+    n->state = shorten(json_text_at(doc.root, "state"));
+    n->leader = json_is_true(json_at(doc.root, "leader"));
+    n->partitions = json_i64_at(doc.root, "partitions", 0);
+    n->running = json_i64_at(doc.root, "running", 0);
+    n->slots = json_i64_at(doc.root, "slots", 0);
+    n->lag_ms = json_i64_at(doc.root, "lag_ms", 0);
+    n->skew_us = json_i64_at(doc.root, "skew_us", 0);
+    n->error_us = json_i64_at(doc.root, "skew_error_us", 0);
+    json_doc_release(&doc);
+}
+
+static void keep_node(const struct node_row *row, struct shown_node *n)
+{
+    *n = (struct shown_node){ .id = row->id,
+                              .name = shorten(row->name),
+                              .version = shorten(row->version),
+                              .alive = !row->dead,
+                              .joined_ms = row->joined_ms,
+                              .dead_ms = row->dead_ms };
+    if (row->dead)
+        n->state = shorten(S("dead"));
+    else
+        read_doc(row->doc, n);
+}
+
+/* The few seconds between two beats of others matter to nobody, so they are read while the lock is held. */
+static void keep_nodes(struct node_view *v, const struct node *n)
+{
+    const struct node_rows *rows = node_others(n);
+    if (v->generation == node_others_generation(n))
+        return;
+    v->generation = node_others_generation(n);
+    v->nodes->n = min_of(rows->n, (size_t)NODES_SHOWN);
+    for (size_t i = 0; i < v->nodes->n; i++)
+        keep_node(&rows->v[i], &v->nodes->v[i]);
+}
+
+/* Our own numbers are at hand. */
+static void bring_up_to_date(struct shown_node *n, const struct node_status *s, int64_t now_ms)
+{
+    n->state = shorten(s->aside        ? S("serving")
+                       : s->draining   ? S("leaving")
+                       : s->recovering ? S("joining")
+                                       : S("ready"));
+    n->leader = s->leader;
+    n->partitions = (int64_t)s->partitions;
+    n->running = (int64_t)s->running;
+    n->skew_us = s->skew_us;
+    n->error_us = s->error_us;
+    int64_t oldest_ms = INT64_MAX;
+    for (size_t i = 0; i < array_count(s->scheduler.oldest_due_ms); i++)
+        oldest_ms = min_of(oldest_ms, s->scheduler.oldest_due_ms[i]);
+    n->lag_ms = oldest_ms == INT64_MAX ? 0 : max_of(now_ms - oldest_ms, (int64_t)0);
+}
+
+static void write_node(struct jw *w, const struct shown_node *n)
+{
+    jw_object(w);
+    jw_kv_uuid(w, "id", n->id);
+    jw_kv_str(w, "name", text_of(&n->name));
+    jw_kv_str(w, "version", text_of(&n->version));
+    jw_kv_bool(w, "alive", n->alive);
+    jw_kv_str(w, "state", text_of(&n->state));
+    jw_kv_time(w, "joined_at", n->joined_ms);
+    if (n->alive) {
+        jw_kv_bool(w, "leader", n->leader);
+        jw_kv_i64(w, "partitions", n->partitions);
+        jw_kv_i64(w, "running", n->running);
+        jw_kv_i64(w, "slots", n->slots);
+        jw_kv_i64(w, "lag_ms", n->lag_ms);
+        jw_key(w, "clock_offset_ms");
+        jw_f64(w, (double)n->skew_us / 1000);
+        jw_key(w, "clock_error_ms");
+        jw_f64(w, (double)n->error_us / 1000);
+    } else {
+        jw_kv_time(w, "died_at", n->dead_ms);
+    }
+    jw_object_end(w);
+}
+
+void node_view_nodes(struct node_view *v, int64_t now_ms, struct jw *w)
+{
+    struct shown_nodes *all = xnew(*all);
+    pthread_mutex_lock(&v->lock);
+    struct node_status s = v->status;
+    all->n = v->nodes->n;
+    memcpy(all->v, v->nodes->v, all->n * sizeof *all->v);
+    pthread_mutex_unlock(&v->lock);
+    jw_array(w);
+    for (size_t i = 0; i < all->n; i++) {
+        if (uuid_eq(all->v[i].id, s.id) && all->v[i].alive)
+            bring_up_to_date(&all->v[i], &s, now_ms);
+        write_node(w, &all->v[i]);
+    }
+    jw_array_end(w);
+    free(all);
+}
+
+/* ---- all of it ---- */
+
+void node_view_update(struct node_view *v, struct node *n, int64_t now_ms)
+{
+    bool look = now_ms < v->looked_ms || now_ms >= v->looked_ms + BREAKERS_MS;
+    if (look) {
+        v->looked_ms = now_ms;
+        v->found.n = 0;
+        node_each_breaker(n, now_ms, keep_breaker, &v->found);
+    }
+    pthread_mutex_lock(&v->lock);
+    v->status = node_status(n);
+    keep_nodes(v, n);
+    if (look && (v->found.n || v->breakers.n)) {
+        v->breakers.n = v->found.n;
+        memcpy(v->breakers.v, v->found.v, v->found.n * sizeof *v->found.v);
+    }
+    pthread_mutex_unlock(&v->lock);
+}
+
+struct node_status node_view_status(struct node_view *v)
+{
+    pthread_mutex_lock(&v->lock);
+    struct node_status s = v->status;
+    pthread_mutex_unlock(&v->lock);
+    return s;
+}
+
+static struct shown_breakers copy_breakers(struct node_view *v)
+{
+    pthread_mutex_lock(&v->lock);
+    struct shown_breakers b = v->breakers;
+    pthread_mutex_unlock(&v->lock);
+    return b;
+}
+
+static struct str host_of(const struct shown_breaker *b)
+{
+    return (struct str){ b->host, b->host_size };
+}
+
+void node_view_breakers(struct node_view *v, struct jw *w)
+{
+    struct shown_breakers all = copy_breakers(v);
+    jw_array(w);
+    for (size_t i = 0; i < all.n; i++) {
+        const struct shown_breaker *b = &all.v[i];
+        jw_object(w);
+        jw_kv_i64(w, "tenant", b->tenant);
+        if (b->host_size)
+            jw_kv_str(w, "host", host_of(b));
+        jw_kv_cstr(w, "state", breaker_state_name(b->status.state));
+        jw_kv_bool(w, "retry_after", b->status.held_by_retry_after);
+        jw_kv_time(w, "since", b->status.since_ms);
+        if (b->status.until_ms)
+            jw_kv_time(w, "until", b->status.until_ms);
+        jw_kv_i64(w, "failures", b->status.failures);
+        jw_kv_i64(w, "calls", b->status.total);
+        jw_kv_i64(w, "held", b->status.held);
+        jw_object_end(w);
+    }
+    jw_array_end(w);
+}
+
+static void print_waits(const struct node_status *s, int64_t now_ms, struct buf *out)
+{
+    static const char *const names[] = { [CLASS_LOW] = "low", [CLASS_NORMAL] = "normal", [CLASS_HIGH] = "high" };
+    buf_printf(
+        out, "# HELP belfry_oldest_wait_seconds How long the first of what is due in a class has waited to be started\n"
+             "# TYPE belfry_oldest_wait_seconds gauge\n");
+    for (size_t i = 0; i < array_count(names); i++) {
+        int64_t due_ms = s->scheduler.oldest_due_ms[i];
+        int64_t wait_ms = due_ms == INT64_MAX ? 0 : max_of(now_ms - due_ms, (int64_t)0);
+        buf_printf(out, "belfry_oldest_wait_seconds{class=\"%s\"} %lld.%03lld\n", names[i], (long long)(wait_ms / 1000),
+                   (long long)(wait_ms % 1000));
+    }
+}
+
+/* A host has no quote, backslash or line break in it, but nothing checks what only stands in a URL. */
+static void print_label(struct str s, struct buf *out)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        unsigned char c = (unsigned char)s.p[i];
+        buf_char(out, c < ' ' || c == '"' || c == '\\' || c > '~' ? '_' : (char)c);
+    }
+}
+
+static void print_clock(const struct node_status *s, struct buf *out)
+{
+    buf_printf(out,
+               "# HELP belfry_clock_offset_seconds By how much the store's clock is ahead of this machine's\n"
+               "# TYPE belfry_clock_offset_seconds gauge\nbelfry_clock_offset_seconds %.6f\n"
+               "# HELP belfry_clock_error_seconds How far off that may be\n"
+               "# TYPE belfry_clock_error_seconds gauge\nbelfry_clock_error_seconds %.6f\n"
+               "# HELP belfry_leader Whether this node does the duties that one does for all\n"
+               "# TYPE belfry_leader gauge\nbelfry_leader %d\n"
+               "# HELP belfry_partitions Partitions of the tasks that this node looks after, of 256\n"
+               "# TYPE belfry_partitions gauge\nbelfry_partitions %zu\n",
+               (double)s->skew_us / 1e6, (double)s->error_us / 1e6, s->leader, s->partitions);
+}
+
+void node_view_metrics(struct node_view *v, int64_t now_ms, struct buf *out)
+{
+    struct node_status s = node_view_status(v);
+    struct shown_breakers all = copy_breakers(v);
+    print_waits(&s, now_ms, out);
+    print_clock(&s, out);
+    buf_printf(
+        out,
+        "# HELP belfry_breaker_state Circuit breakers that are not closed, some of them: 1 open, 2 half-open; no host: "
+        "of the whole tenant\n# TYPE belfry_breaker_state gauge\n");
+    for (size_t i = 0; i < all.n; i++) {
+        const struct shown_breaker *b = &all.v[i];
+        buf_printf(out, "belfry_breaker_state{tenant=\"%d\",host=\"", (int)b->tenant);
+        print_label(host_of(b), out);
+        buf_printf(out, "\"} %d\n", (int)b->status.state);
+    }
+}

@@ -1,0 +1,215 @@
+#include "server/options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/duration.h"
+#include "base/failpoint.h"
+#include "base/sentence.h"
+#include "platform/file.h"
+
+enum { SECRET_MAX = 4096 };
+
+/* clang-format off */
+const struct option server_options[] = {
+    /* Of serve alone. */
+    { .key = "data_dir", .flag = "data-dir", .type = OPTION_TEXT, .value = "DIR",
+      .help = "where the store, its lock and admin.key live; default: ~/.local/share/belfry" },
+    { .key = "store", .flag = "store", .type = OPTION_TEXT, .value = "URL",
+      .help = "postgres://… that the nodes of a cluster share, or file:/path with it; default: a file in the data directory" },
+    { .key = "store.read", .flag = "store-read", .type = OPTION_TEXT, .value = "URL",
+      .help = "a replica of it, for lists and history; default: the same" },
+    { .key = "store.listen", .flag = "store-listen", .type = OPTION_TEXT, .value = "URL",
+      .help = "past a pooler to the server, for news between nodes; default: the same" },
+    { .key = "cluster.beat", .type = OPTION_DURATION, .value = "DURATION", .preset = "500ms", .min = 50, .max = 1000,
+      .help = "how often a node of a cluster shows that it lives: silent for five times as long, it is dead" },
+    { .key = "lease", .flag = "lease", .type = OPTION_TEXT, .value = "URL",
+      .help = "redis://… that says which node leads, or file:/path with it; default: the store" },
+    { .key = "roles", .flag = "roles", .type = OPTION_TEXT, .value = "LIST",
+      .help = "what this node does, of api, scheduler, worker and updater; default: all, with --queue all but worker" },
+    { .key = "queue.fallback", .type = OPTION_CHOICE, .value = "HOW", .choices = "self|wait", .preset = "self",
+      .help = "while the queue can not be reached: self runs what is due on this node, wait leaves it until then" },
+    { .key = "queue.waiting", .type = OPTION_INT, .value = "N", .preset = "0", .min = 0, .max = 1000000,
+      .help = "how many due tasks may wait in the queue beyond what workers run; 0: half of that, at least 100" },
+    { .key = "api.listen", .flag = "listen", .type = OPTION_TEXT, .value = "ADDRESS", .preset = "127.0.0.1:8080",
+      .help = "address and port of the API; port 0 takes a free one" },
+    { .key = "api.require_idempotency_key", .type = OPTION_FLAG, .preset = "false",
+      .help = "refuse state-changing requests that have no Idempotency-Key" },
+    { .key = "retention.tasks", .type = OPTION_DURATION, .value = "DURATION", .preset = "7d", .min = 1000,
+      .max = DURATION_MAX_MS, .help = "how long finished tasks stay" },
+    { .key = "retention.dlq", .type = OPTION_DURATION, .value = "DURATION", .preset = "7d", .min = 1000,
+      .max = DURATION_MAX_MS, .help = "how long failed tasks stay in the dead-letter queue; once resolved they are finished tasks" },
+    { .key = "retention.executions", .type = OPTION_DURATION, .value = "DURATION", .preset = "90d", .min = 1000,
+      .max = DURATION_MAX_MS, .help = "how long each attempt is kept, with its output; its task may be gone by then" },
+    { .key = "retention.archive_dir", .type = OPTION_TEXT, .value = "DIR",
+      .help = "of a cluster: a month of executions becomes a file here before it goes; default: none is kept" },
+    { .key = "retention.jobs", .type = OPTION_DURATION, .value = "DURATION", .preset = "7d", .min = 1000,
+      .max = DURATION_MAX_MS, .help = "how long jobs that are over stay, with the list of what failed, and workers that are gone" },
+    { .key = "retention.idempotency_keys", .type = OPTION_DURATION, .value = "DURATION", .preset = "1d", .min = 1000,
+      .max = DURATION_MAX_MS, .help = "how long the answer to an Idempotency-Key is given again" },
+    { .key = "retention.interval", .type = OPTION_DURATION, .value = "DURATION", .preset = "1m", .min = 1000,
+      .max = 86400000, .help = "how often what has stayed long enough is looked for" },
+    /* Of serve and worker. */
+    { .flag = "config", .type = OPTION_TEXT, .value = "FILE",
+      .help = "read settings from this file: key = value, [section] in front of its keys" },
+    { .key = "queue", .flag = "queue", .type = OPTION_TEXT, .value = "URL",
+      .help = "redis://… or amqp://… of a queue that workers take from, or file:/path with it; default: the node's own memory" },
+    { .key = "events", .flag = "events", .type = OPTION_TEXT, .value = "URL",
+      .help = "kafka://…, redis://… or amqp://… that workers report by, or file:/path with it; goes with --queue" },
+    { .key = "brokers.*", .flag = "broker", .type = OPTION_LIST, .value = "NAME=URL",
+      .help = "where QUEUE_MESSAGE tasks that name this broker publish: redis://…, amqp://… or kafka://…, or file:/path with it; many" },
+    { .key = "worker.concurrency", .flag = "concurrency", .type = OPTION_INT, .value = "N", .preset = "1000",
+      .min = 1, .max = 100000, .help = "how many tasks run at once" },
+    { .key = "server.drain_deadline", .flag = "drain-deadline", .type = OPTION_DURATION, .value = "DURATION",
+      .preset = "30s", .max = 3600000, .help = "how long SIGTERM waits for what is running before it is broken off" },
+    { .key = "http.allow_loopback", .flag = "allow-loopback", .type = OPTION_FLAG,
+      .help = "let tasks call addresses of this machine itself; default: only while the API listens on loopback" },
+    { .key = "http.ca_file", .flag = "ca-file", .type = OPTION_TEXT, .value = "FILE",
+      .help = "certificates (PEM) trusted when tasks call https targets; default: $SSL_CERT_FILE, else the system's" },
+    { .key = "log.level", .flag = "log-level", .type = OPTION_CHOICE, .value = "LEVEL",
+      .choices = "debug|info|warn|error", .preset = "info", .help = "the least that is logged" },
+    { .key = "log.format", .flag = "log-format", .type = OPTION_CHOICE, .value = "FORMAT",
+      .choices = "auto|logfmt|json", .preset = "auto", .help = "how it is logged; auto: logfmt on a terminal, else JSON lines" },
+    /* Of worker alone. */
+    { .key = "worker.queues", .flag = "queues", .type = OPTION_TEXT, .value = "LIST",
+      .help = "queues that this worker serves, with commas between; default: all" },
+    { .key = "worker.tenants", .flag = "tenants", .type = OPTION_TEXT, .value = "LIST",
+      .help = "tenants that it serves, by name; default: all" },
+    { .key = "worker.priorities", .flag = "priorities", .type = OPTION_TEXT, .value = "RANGE", .preset = "0-9",
+      .help = "priorities that it serves: 0-3, or 7" },
+    { .key = "worker.labels", .flag = "labels", .type = OPTION_TEXT, .value = "LIST",
+      .help = "labels that it has: it gets tasks that require no others" },
+    { .key = "worker.cpu", .flag = "cpu", .type = OPTION_TEXT, .value = "N",
+      .help = "cores for tasks that say how much they need, 2 or 0.5; default: those of the machine" },
+    { .key = "worker.memory_mb", .flag = "memory-mb", .type = OPTION_INT, .value = "N", .min = 1, .max = 1 << 30,
+      .help = "memory for tasks that say how much they need; default: that of the machine, or of its control group" },
+    { .key = "worker.listen", .flag = "listen", .type = OPTION_TEXT, .value = "ADDRESS",
+      .help = "address and port of the worker's own /health, /ready and /metrics; default: none" },
+};
+/* clang-format on */
+
+const char *environment(const char *name)
+{
+    const char *text = getenv(name);
+    return text && text[0] ? text : NULL;
+}
+
+void data_dir(const struct options *o, struct buf *out)
+{
+    const char *share = environment("XDG_DATA_HOME"), *home = environment("HOME");
+    if (option_given(o, "data-dir"))
+        buf_add(out, option_get(o, "data-dir")->text);
+    else if (share && share[0] == '/') /* the standard has relative ones ignored */
+        buf_printf(out, "%s/belfry", share);
+    else if (home)
+        buf_printf(out, "%s/.local/share/belfry", home);
+    else
+        buf_text(out, "/var/lib/belfry");
+}
+
+enum err config_read(struct options *o, const char *path, struct error *e)
+{
+    cleanup_with(buf_release) struct buf text;
+    struct error why;
+    buf_init(&text, OPTION_FILE_MAX);
+    o->beside = server_options;
+    o->beside_count = SETTING_COUNT;
+    if (file_read(path, &text, &why))
+        return error_set(e, ERR_INVALID, "%s", why.text);
+    return options_parse_file(o, path, buf_str(&text), e);
+}
+
+enum err process_begin(const struct options *given, struct options **ret, struct error *e)
+{
+    union {
+        const struct options *in;
+        struct options *out;
+    } values = { given }; /* the rows are the command's own */
+    struct options *o = *ret = values.out;
+    const char *fail = environment("BELFRY_FAILPOINT");
+    if (option_given(o, "config") && config_read(o, option_get(o, "config")->text.p, e))
+        return e->code;
+    return fail ? failpoint_arm(str_from(fail), e) : ERR_OK;
+}
+
+/* "`--listen ADDRESS`"; a bar would end the cell. */
+static void write_flag(const struct option *row, struct buf *out)
+{
+    if (!row->flag)
+        return;
+    buf_printf(out, "`--%s", row->flag);
+    if (row->type != OPTION_FLAG)
+        buf_printf(out, " %s", row->value);
+    buf_char(out, '`');
+}
+
+static void write_values(const struct option *row, struct buf *out)
+{
+    struct str rest = row->choices ? str_from(row->choices) : S(""), choice;
+    char text[RANGE_TEXT];
+    if (row->type == OPTION_FLAG)
+        buf_text(out, "`true`, `false`");
+    for (const char *before = ""; str_cut(&rest, '|', &choice); before = ", ")
+        buf_printf(out, "%s`" STR_FMT "`", before, STR_ARG(choice));
+    if (row->type == OPTION_INT || row->type == OPTION_DURATION) {
+        range_short_text((struct range){ .min = row->min,
+                                         .max = row->max,
+                                         .least = INT64_MIN,
+                                         .most = INT64_MAX,
+                                         .is_duration = row->type == OPTION_DURATION },
+                         text);
+        buf_text(out, text);
+    }
+}
+
+void config_reference(struct buf *out)
+{
+    buf_text(out,
+             "| in the file | environment | flag | default | values | what it does |\n|---|---|---|---|---|---|\n");
+    for (size_t i = 0; i < SETTING_COUNT; i++) {
+        const struct option *row = &server_options[i];
+        char name[OPTION_ENV_TEXT] = "";
+        if (row->key && !strchr(row->key, '*'))
+            option_env_name(row->key, name);
+        const char *tick = row->key ? "`" : "";
+        buf_printf(out, "| %s%s%s | %s%s%s | ", tick, row->key ? row->key : "", tick, tick, name, tick);
+        write_flag(row, out);
+        buf_printf(out, " | %s%s%s | ", row->preset ? "`" : "", row->preset ? row->preset : "", row->preset ? "`" : "");
+        write_values(row, out);
+        buf_printf(out, " | %s |\n", row->help);
+    }
+}
+
+static struct str trim_lines(struct str s)
+{
+    while (s.n && (s.p[s.n - 1] == '\n' || s.p[s.n - 1] == '\r'))
+        s.n--;
+    return str_trim(s);
+}
+
+enum err secret_read_file(const char *path, struct buf *out, struct error *e)
+{
+    cleanup_with(buf_release) struct buf text;
+    buf_init(&text, SECRET_MAX);
+    enum err rc = file_read(path, &text, e);
+    if (rc && rc != ERR_LIMIT)
+        return rc;
+    struct str secret = trim_lines(buf_str(&text));
+    if (rc || secret.n == 0)
+        return error_set(e, ERR_INVALID, "%s %s", path, rc ? "is too long to be a secret" : "is empty");
+    buf_add(out, secret);
+    return ERR_OK;
+}
+
+enum err secret_read(struct str given, const char *field, struct buf *out, struct error *e)
+{
+    if (!str_starts(given, S("file:"))) {
+        buf_add(out, given);
+        return ERR_OK;
+    }
+    struct error why;
+    if (secret_read_file(given.p + 5, out, &why)) /* a NUL stands behind what options hold */
+        return error_field(e, field, "cannot be read: %s", why.text);
+    return ERR_OK;
+}

@@ -1,0 +1,69 @@
+#include "server/process.h"
+
+#include <limits.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "runner/http/runner_http.h"
+#include "runner/noop/runner_noop.h"
+
+enum {
+    QUEUE_TIMEOUT_MS =
+        86400000, /* a call waits for its host as long as it takes: our limit is not the task's failure */
+};
+
+/* Thousands of calls at once are thousands of descriptors. */
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+/* Batches come and go in pieces of a megabyte. Left to itself malloc maps and unmaps each, and the kernel clears every page
+ * anew: a tenth of the time of a create. */
+static void keep_freed_memory(void)
+{
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_TRIM_THRESHOLD, 64 << 20);
+}
+
+void process_prepare(void)
+{
+    raise_descriptor_limit();
+    keep_freed_memory();
+}
+
+void process_name(char out[PROCESS_NAME_TEXT])
+{
+    char host[HOST_NAME_MAX + 1] = "";
+    gethostname(host, sizeof host - 1);
+    snprintf(out, PROCESS_NAME_TEXT, "%.64s:%d", host, (int)getpid());
+}
+
+enum err runners_open(const struct runners_setup *setup, struct runners *ret, struct error *e)
+{
+    struct runner_http_setup http = RUNNER_HTTP_SETUP;
+    http.in_flight_max = setup->slots;
+    http.queue_timeout_ms = QUEUE_TIMEOUT_MS;
+    http.allow_loopback = setup->allow_loopback;
+    http.ca_file = setup->ca_file;
+    ret->v[TARGET_NOOP] = runner_noop_new(setup->clock);
+    struct runner_message_setup message = { .brokers = setup->brokers ? setup->brokers->v : NULL,
+                                            .broker_count = setup->brokers ? setup->brokers->n : 0,
+                                            .allow_loopback = setup->allow_loopback };
+    ret->v[TARGET_MESSAGE] = runner_message_new(setup->loop, setup->clock, &message);
+    ret->v[TARGET_HTTP] = runner_http_new(setup->loop, setup->clock, &http, e);
+    return ret->v[TARGET_HTTP] ? ERR_OK : e->code;
+}
+
+void runners_free(struct runners *r)
+{
+    for (size_t i = 0; i < RUNNER_KINDS; i++)
+        runner_free(r->v[i]);
+    *r = (struct runners){ 0 };
+}

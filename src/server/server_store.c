@@ -1,0 +1,123 @@
+/* Where tasks are: in the data directory, or in a database that other nodes share. And what goes with it: the pepper that API keys are hashed
+ * with, which nodes of one database have in common, and the first key. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "api/server/auth.h"
+#include "platform/directory.h"
+#include "port/crypto.h"
+#include "server/server_internal.h"
+#include "store/postgres/store_postgres.h"
+#include "store/sqlite/store_sqlite.h"
+
+static enum err write_secret(const char *path, const void *data, size_t n, struct error *e)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    bool ok = fd >= 0 && write(fd, data, n) == (ssize_t)n && fsync(fd) == 0;
+    int why = errno;
+    if (fd >= 0)
+        close(fd);
+    return ok ? ERR_OK : error_set(e, ERR_UNAVAILABLE, "write '%s': %s", path, strerror(why));
+}
+
+/* The pepper is made once; without it no key opens anything, so a damaged one stops the start. */
+static enum err load_pepper(struct assembly *a, struct error *e)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/pepper", a->setup.data_dir);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT) {
+        crypto_random(a->pepper, sizeof a->pepper);
+        return write_secret(path, a->pepper, sizeof a->pepper, e);
+    }
+    ssize_t n = fd < 0 ? -1 : read(fd, a->pepper, sizeof a->pepper);
+    if (fd >= 0)
+        close(fd);
+    if (n != (ssize_t)sizeof a->pepper)
+        return error_set(e, ERR_CORRUPT,
+                         "'%s' is not what Belfry wrote there: restore it from a backup; without it no API key works",
+                         path);
+    return ERR_OK;
+}
+
+static struct str pepper_of(struct assembly *a)
+{
+    return (struct str){ (const char *)a->pepper, sizeof a->pepper };
+}
+
+/* The one start that makes it leaves it in this data directory, and on no other node. */
+static enum err first_key(struct assembly *a, char ret_key[ASSEMBLY_KEY_TEXT], struct error *e)
+{
+    char text[AUTH_KEY_TEXT + 1] = "", line[AUTH_KEY_TEXT + 2], path[PATH_MAX];
+    if (auth_bootstrap(a->store, pepper_of(a), clock_wall_ms(a->setup.clock), text, e))
+        return e->code;
+    snprintf(ret_key, ASSEMBLY_KEY_TEXT, "%s", text);
+    if (!text[0])
+        return ERR_OK;
+    snprintf(path, sizeof path, "%s/admin.key", a->setup.data_dir);
+    int n = snprintf(line, sizeof line, "%s\n", text);
+    return write_secret(path, line, (size_t)n, e);
+}
+
+/* ---- the store ---- */
+
+static enum err open_sqlite(struct assembly *a, struct error *e)
+{
+    if (store_sqlite_open_at(a->setup.data_dir, clock_wall_ms(a->setup.clock), &a->ways[WRITER_ALL], e))
+        return e->code;
+    a->store = a->ways[WRITER_ALL];
+    return load_pepper(a, e);
+}
+
+/* After an outage all nodes are to beat again before one of them has been silent for too long to another that came back earlier. */
+static enum err open_way(const struct assembly_setup *setup, enum writer_way way, struct store *beside,
+                         struct store **ret, struct error *e)
+{
+    struct store_postgres_setup store = { .url = setup->store_url,
+                                          .read_url = setup->store_read_url,
+                                          .listen_url = setup->store_listen_url,
+                                          .clock = setup->clock,
+                                          .retry_ms = way == WRITER_URGENT ? setup->beat_ms : 0,
+                                          .migrate = !beside,
+                                          .beside = beside,
+                                          .archive_dir = setup->archive_dir };
+    return store_postgres_open(&store, ret, e);
+}
+
+static enum err open_postgres(struct assembly *a, struct error *e)
+{
+    const struct assembly_setup *setup = &a->setup;
+    crypto_random(a->pepper, sizeof a->pepper); /* if it is the first */
+    if (!directory_make(setup->data_dir))
+        return error_set(e, ERR_UNAVAILABLE, "make data directory '%s': %s", setup->data_dir, strerror(errno));
+    for (int way = 0; way < WRITER_WAYS; way++)
+        if (open_way(setup, (enum writer_way)way, a->ways[WRITER_ALL], &a->ways[way], e))
+            return e->code;
+    a->store = a->ways[WRITER_ALL];
+    return store_postgres_join(setup->store_url, setup->clock, a->pepper, sizeof a->pepper, e);
+}
+
+enum err assembly_open_store(struct assembly *a, char ret_key[ASSEMBLY_KEY_TEXT], struct error *e)
+{
+    enum err rc = a->setup.store_url ? open_postgres(a, e) : open_sqlite(a, e);
+    return rc ? rc : first_key(a, ret_key, e);
+}
+
+struct writer *assembly_open_writer(struct assembly *a)
+{
+    struct writer *ways[WRITER_WAYS];
+    for (int way = 0; way < WRITER_WAYS && a->ways[way]; way++) {
+        a->batchers[way] = batcher_new(a->ways[way], a->metrics, a->setup.clock);
+        ways[way] = batcher_writer(a->batchers[way]);
+    }
+    batcher_watch(a->batchers[WRITER_ALL], assembly_woke, a);
+    return a->batchers[WRITER_CLAIMS] ? writer_split_init(&a->split, ways) : ways[WRITER_ALL];
+}
+
+void assembly_close_store(struct assembly *a)
+{
+    for (int way = WRITER_WAYS; way-- > 0;) /* the first is the last to go: others stand beside it */
+        store_free(a->ways[way]);
+}

@@ -1,0 +1,388 @@
+/* Rows and structs by table. */
+#include "store/common/columns.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+#include "base/json/json.h"
+#include "base/json/jsonw.h"
+
+/* ---- the tables ---- */
+
+#define ROW(column, kind, member, max) { #column, kind, offsetof(ROW_TYPE, member), max },
+#define ROW_TYPE                       struct task
+static const struct column task_columns[] = { TASK_COLUMNS(ROW) };
+#undef ROW_TYPE
+#define ROW_TYPE struct execution
+static const struct column execution_columns[] = { EXECUTION_COLUMNS(ROW) };
+#undef ROW_TYPE
+#define ROW_TYPE struct idempotency
+static const struct column idempotency_columns[] = { IDEMPOTENCY_COLUMNS(ROW) };
+#undef ROW_TYPE
+#define ROW_TYPE struct api_key
+static const struct column api_key_columns[] = { API_KEY_COLUMNS(ROW) };
+#undef ROW_TYPE
+#define ROW_TYPE struct catalog_entry
+static const struct column catalog_columns[] = { CATALOG_COLUMNS(ROW) };
+#undef ROW_TYPE
+#define ROW_TYPE struct node_row
+static const struct column node_columns[] = { NODE_COLUMNS(ROW) };
+#undef ROW_TYPE
+#define ROW_TYPE struct task_lease
+static const struct column task_lease_columns[] = { TASK_LEASE_COLUMNS(ROW) };
+#undef ROW_TYPE
+#define ROW_TYPE struct worker_row
+static const struct column worker_columns[] = { WORKER_COLUMNS(ROW) };
+
+const struct table table_due = { "task", task_columns, AT_needs };
+const struct table table_tasks = { "task", task_columns, array_count(task_columns) };
+const struct table table_executions = { "execution", execution_columns, array_count(execution_columns) };
+const struct table table_idempotency = { "idempotency record", idempotency_columns, array_count(idempotency_columns) };
+const struct table table_api_keys = { "API key", api_key_columns, array_count(api_key_columns) };
+const struct table table_catalog = { "catalog entry", catalog_columns, array_count(catalog_columns) };
+const struct table table_nodes = { "node", node_columns, array_count(node_columns) };
+const struct table table_task_leases = { "lease", task_lease_columns, array_count(task_lease_columns) };
+const struct table table_workers = { "worker", worker_columns, array_count(worker_columns) };
+
+/* ---- JSON columns ---- */
+
+/* As it is written: numbers for enums, so that a table can read it. */
+struct retry_json {
+    int64_t max_attempts, backoff, base_delay_ms, max_delay_ms, jitter;
+    struct str rules;
+};
+
+static const struct json_field retry_fields[] = {
+    { .name = "max_attempts", .kind = JSON_KIND_I64, .offset = offsetof(struct retry_json, max_attempts) },
+    { .name = "backoff", .kind = JSON_KIND_I64, .offset = offsetof(struct retry_json, backoff) },
+    { .name = "base_delay_ms", .kind = JSON_KIND_I64, .offset = offsetof(struct retry_json, base_delay_ms) },
+    { .name = "max_delay_ms", .kind = JSON_KIND_I64, .offset = offsetof(struct retry_json, max_delay_ms) },
+    { .name = "jitter", .kind = JSON_KIND_I64, .offset = offsetof(struct retry_json, jitter) },
+    { .name = "rules", .kind = JSON_KIND_STR, .offset = offsetof(struct retry_json, rules) },
+};
+
+struct schedule_json {
+    struct str cron, time_zone;
+    int64_t interval_ms, calendar_policy, gap, repeat, start_ms, end_ms, max_runs, spread_ms, catch_up,
+        catch_up_window_ms, overlap;
+};
+
+#define SCHEDULE_TEXTS(X) X(cron) X(time_zone) /* the calendar has a column of its own: it is looked for */
+#define SCHEDULE_NUMBERS(X)                                                                                            \
+    X(interval_ms)                                                                                                     \
+    X(calendar_policy)                                                                                                 \
+    X(gap) X(repeat) X(start_ms) X(end_ms) X(max_runs) X(spread_ms) X(catch_up) X(catch_up_window_ms) X(overlap)
+
+static const struct json_field schedule_fields[] = {
+#define X(member) { .name = #member, .kind = JSON_KIND_STR, .offset = offsetof(struct schedule_json, member) },
+    SCHEDULE_TEXTS(X)
+#undef X
+#define X(member) { .name = #member, .kind = JSON_KIND_I64, .offset = offsetof(struct schedule_json, member) },
+        SCHEDULE_NUMBERS(X)
+#undef X
+};
+
+static bool is_default_retry(const struct retry_policy *p)
+{
+    const struct retry_policy d = RETRY_DEFAULT;
+    return p->max_attempts == d.max_attempts && p->backoff == d.backoff && p->base_delay_ms == d.base_delay_ms &&
+           p->max_delay_ms == d.max_delay_ms && p->jitter == d.jitter && p->rules.n == 0;
+}
+
+static void write_retry(struct buf *b, const struct retry_policy *p)
+{
+    struct jw w;
+    jw_init(&w, b);
+    jw_object(&w);
+    jw_kv_i64(&w, "max_attempts", p->max_attempts);
+    jw_kv_i64(&w, "backoff", p->backoff);
+    jw_kv_i64(&w, "base_delay_ms", p->base_delay_ms);
+    jw_kv_i64(&w, "max_delay_ms", p->max_delay_ms);
+    jw_kv_i64(&w, "jitter", p->jitter);
+    if (p->rules.n)
+        jw_kv_str(&w, "rules", p->rules);
+    jw_object_end(&w);
+}
+
+static enum err read_retry(struct str text, struct arena *a, struct retry_policy *ret, struct error *e)
+{
+    struct retry_json r = { 0 };
+    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    if (json_parse(text, &doc, e) || json_read(doc.root, retry_fields, array_count(retry_fields), &r, a, e))
+        return e->code;
+    *ret = (struct retry_policy){ .max_attempts = (int)r.max_attempts,
+                                  .backoff = (enum backoff)r.backoff,
+                                  .base_delay_ms = r.base_delay_ms,
+                                  .max_delay_ms = r.max_delay_ms,
+                                  .jitter = (enum jitter)r.jitter,
+                                  .rules = r.rules };
+    return ERR_OK;
+}
+
+static bool is_empty_schedule(const struct schedule *s)
+{
+#define X(member) || s->member.n
+    bool texts = false SCHEDULE_TEXTS(X);
+#undef X
+#define X(member) || s->member
+    bool numbers = false SCHEDULE_NUMBERS(X);
+#undef X
+    return !texts && !numbers;
+}
+
+static void write_schedule(struct buf *b, const struct schedule *s)
+{
+    struct jw w;
+    jw_init(&w, b);
+    jw_object(&w);
+#define X(member)                                                                                                      \
+    if (s->member.n)                                                                                                   \
+        jw_kv_str(&w, #member, s->member);
+    SCHEDULE_TEXTS(X)
+#undef X
+#define X(member)                                                                                                      \
+    if (s->member)                                                                                                     \
+        jw_kv_i64(&w, #member, (int64_t)s->member);
+    SCHEDULE_NUMBERS(X)
+#undef X
+    jw_object_end(&w);
+}
+
+static enum err read_schedule(struct str text, struct arena *a, struct schedule *ret, struct error *e)
+{
+    struct schedule_json r = { 0 };
+    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    if (json_parse(text, &doc, e) || json_read(doc.root, schedule_fields, array_count(schedule_fields), &r, a, e))
+        return e->code;
+#define X(member) .member = r.member,
+#define Y(member) .member = (typeof(ret->member))r.member,
+    *ret = (struct schedule){ SCHEDULE_TEXTS(X) SCHEDULE_NUMBERS(Y) };
+#undef X
+#undef Y
+    return ERR_OK;
+}
+
+struct gates_json {
+    struct str concurrency_key, dedupe_key;
+    int64_t concurrency_limit, overlap, dedupe_window_ms, dedupe;
+};
+
+static const struct json_field gates_fields[] = {
+#define X(member, kind_) { .name = #member, .kind = kind_, .offset = offsetof(struct gates_json, member) },
+    X(concurrency_key, JSON_KIND_STR) X(dedupe_key, JSON_KIND_STR) X(concurrency_limit, JSON_KIND_I64)
+        X(overlap, JSON_KIND_I64) X(dedupe_window_ms, JSON_KIND_I64) X(dedupe, JSON_KIND_I64)
+#undef X
+};
+
+/* Only an OCCURRENCE has one; ALLOW holds nothing back. */
+static enum overlap no_overlap(const struct task *t)
+{
+    return t->kind == TASK_OCCURRENCE ? OVERLAP_ALLOW : OVERLAP_SKIP;
+}
+
+static bool has_gates(const struct task *t)
+{
+    return t->concurrency_key.n || t->concurrency_limit || t->overlap != no_overlap(t) || t->dedupe_key.n ||
+           t->dedupe_window_ms || t->dedupe;
+}
+
+static void write_gates(struct buf *b, const struct task *t)
+{
+    struct jw w;
+    jw_init(&w, b);
+    jw_object(&w);
+    if (t->concurrency_key.n)
+        jw_kv_str(&w, "concurrency_key", t->concurrency_key);
+    if (t->concurrency_limit)
+        jw_kv_i64(&w, "concurrency_limit", t->concurrency_limit);
+    if (t->overlap != no_overlap(t))
+        jw_kv_i64(&w, "overlap", t->overlap);
+    if (t->dedupe_key.n)
+        jw_kv_str(&w, "dedupe_key", t->dedupe_key);
+    if (t->dedupe_window_ms)
+        jw_kv_i64(&w, "dedupe_window_ms", t->dedupe_window_ms);
+    if (t->dedupe)
+        jw_kv_i64(&w, "dedupe", t->dedupe);
+    jw_object_end(&w);
+}
+
+static enum err read_gates(struct str text, struct arena *a, struct task *ret, struct error *e)
+{
+    struct gates_json r = { .overlap = no_overlap(ret) };
+    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    if (json_parse(text, &doc, e) || json_read(doc.root, gates_fields, array_count(gates_fields), &r, a, e))
+        return e->code;
+    ret->concurrency_key = r.concurrency_key;
+    ret->concurrency_limit = (int)r.concurrency_limit;
+    ret->overlap = (enum overlap)r.overlap;
+    ret->dedupe_key = r.dedupe_key;
+    ret->dedupe_window_ms = r.dedupe_window_ms;
+    ret->dedupe = (enum dedupe)r.dedupe;
+    return ERR_OK;
+}
+
+struct needs_json {
+    struct str requires;
+    int64_t cpu_milli, memory_mb;
+};
+
+static const struct json_field needs_fields[] = {
+    { .name = "requires", .kind = JSON_KIND_STR, .offset = offsetof(struct needs_json, requires) },
+    { .name = "cpu_milli", .kind = JSON_KIND_I64, .offset = offsetof(struct needs_json, cpu_milli) },
+    { .name = "memory_mb", .kind = JSON_KIND_I64, .offset = offsetof(struct needs_json, memory_mb) },
+};
+
+static bool has_needs(const struct task *t)
+{
+    return t->requires.n || t->cpu_milli || t->memory_mb;
+}
+
+static void write_needs(struct buf *b, const struct task *t)
+{
+    struct jw w;
+    jw_init(&w, b);
+    jw_object(&w);
+    if (t->requires.n)
+        jw_kv_str(&w, "requires", t->requires);
+    if (t->cpu_milli)
+        jw_kv_i64(&w, "cpu_milli", t->cpu_milli);
+    if (t->memory_mb)
+        jw_kv_i64(&w, "memory_mb", t->memory_mb);
+    jw_object_end(&w);
+}
+
+static enum err read_needs(struct str text, struct arena *a, struct task *ret, struct error *e)
+{
+    struct needs_json r = { 0 };
+    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    if (json_parse(text, &doc, e) || json_read(doc.root, needs_fields, array_count(needs_fields), &r, a, e))
+        return e->code;
+    ret->requires = r.requires;
+    ret->cpu_milli = r.cpu_milli;
+    ret->memory_mb = r.memory_mb;
+    return ERR_OK;
+}
+
+/* ---- a row's columns ---- */
+
+static bool is_failed(const struct task *t)
+{
+    return t->state == TASK_FAILED;
+}
+
+bool column_number(const struct column *c, const void *row, int64_t *ret)
+{
+    const void *member = (const char *)row + c->offset;
+    switch (c->kind) {
+    case COL_INT: *ret = *(const int *)member; return true;
+    case COL_BOOL: *ret = *(const bool *)member; return true;
+    case COL_DEAD_I64: *ret = is_failed(row) ? *(const int64_t *)member : 0; return true;
+    case COL_FAILED: *ret = *(const int64_t *)member; return is_failed(row);
+    default: *ret = *(const int64_t *)member; return true;
+    }
+}
+
+struct str column_text(const struct column *c, const void *row, struct buf *b)
+{
+    const void *member = (const char *)row + c->offset;
+    const struct task *t = row;
+    if (c->kind == COL_DEAD_TEXT) /* what is in b stays: it may be another column's */
+        return is_failed(t) ? *(const struct str *)member : (struct str){ 0 };
+    if (c->kind == COL_TEXT)
+        return *(const struct str *)member;
+    buf_reset(b);
+    switch (c->kind) {
+    case COL_RETRY:
+        if (!is_default_retry(member))
+            write_retry(b, member);
+        break;
+    case COL_SCHEDULE:
+        if (!is_empty_schedule(member))
+            write_schedule(b, member);
+        break;
+    case COL_GATES:
+        if (has_gates(t))
+            write_gates(b, t);
+        break;
+    case COL_NEEDS:
+        if (has_needs(t))
+            write_needs(b, t);
+        break;
+    default: break; /* there is no other */
+    }
+    assert(!b->full); /* what a user may write is limited far below */
+    return buf_str(b);
+}
+
+enum err column_wrong(const struct table *t, const struct column *c, int64_t number, struct error *e)
+{
+    return error_set(e, ERR_CORRUPT, "%s with the impossible %s %lld", t->what, c->name, (long long)number);
+}
+
+enum err column_read_number(const struct table *t, const struct column *c, int64_t number, void *row, struct error *e)
+{
+    void *member = (char *)row + c->offset;
+    switch (c->kind) {
+    case COL_INT:
+        if (number < 0 || number > c->max)
+            return column_wrong(t, c, number, e);
+        *(int *)member = (int)number;
+        break;
+    case COL_BOOL: *(bool *)member = number != 0; break;
+    case COL_FAILED: break;
+    default: *(int64_t *)member = number;
+    }
+    return ERR_OK;
+}
+
+static enum err copy_text(struct str text, struct arena *a, struct str *ret, struct error *e)
+{
+    return text.n == 0 || arena_str(a, text, ret) ? ERR_OK
+                                                  : error_set(e, ERR_LIMIT, "does not fit in the memory allowed");
+}
+
+static enum err read_any(const struct column *c, struct str text, struct arena *a, void *row, struct error *e)
+{
+    void *member = (char *)row + c->offset;
+    struct task *t = row;
+    switch (c->kind) {
+    case COL_RETRY:
+        *(struct retry_policy *)member = RETRY_DEFAULT;
+        return text.n ? read_retry(text, a, member, e) : ERR_OK;
+    case COL_GATES: t->overlap = no_overlap(t); return text.n ? read_gates(text, a, t, e) : ERR_OK;
+    case COL_NEEDS: return text.n ? read_needs(text, a, t, e) : ERR_OK;
+    case COL_SCHEDULE: return text.n ? read_schedule(text, a, member, e) : ERR_OK;
+    default: return copy_text(text, a, member, e);
+    }
+}
+
+enum err column_read_text(const struct table *t, const struct column *c, struct str text, struct arena *a, void *row,
+                          struct error *e)
+{
+    if (read_any(c, text, a, row, e) == ERR_OK)
+        return ERR_OK;
+    if (e->code != ERR_INVALID)
+        return e->code;
+    e->code = ERR_CORRUPT; /* JSON of our own that does not parse is no mistake of the caller's */
+    return error_wrap(e, "%s with an impossible %s", t->what, c->name);
+}
+
+/* ---- text ---- */
+
+bool text_is_clean(struct str text)
+{
+    return text.n == 0 || (!memchr(text.p, '\0', text.n) && str_is_utf8(text));
+}
+
+void text_add_clean(struct buf *out, struct str text)
+{
+    if (text_is_clean(text)) {
+        buf_add(out, text);
+        return;
+    }
+    for (size_t i = 0; i < text.n;) {
+        size_t n = text.p[i] ? str_utf8_at(text, i) : 0;
+        buf_add(out, n ? str_sub(text, i, i + n) : S("\xEF\xBF\xBD"));
+        i += max_of(n, (size_t)1);
+    }
+}

@@ -1,0 +1,211 @@
+#pragma once
+/* store/common/columns.h - what a row has: the columns of each table, for every store that speaks SQL.
+ *
+ * A column is a row here, and the only place that says where its member stands and how it is written. What is long and rare (a retry
+ * policy of one's own, a schedule, gates) is JSON text, which a person can read, and a database's json functions too. */
+#include "base/buf.h"
+#include "port/store.h"
+
+enum column_kind {
+    COL_UUID, /* nil is NULL */
+    COL_BYTES32,
+    COL_I64,
+    COL_INT, /* int and enums: 0 to max */
+    COL_BOOL,
+    COL_TEXT,      /* empty is NULL */
+    COL_LANE,      /* a number; read back as the queue's name */
+    COL_RETRY,     /* JSON, NULL for RETRY_DEFAULT */
+    COL_SCHEDULE,  /* JSON, NULL for an empty one */
+    COL_DEAD_TEXT, /* empty and NULL unless the task is FAILED */
+    COL_DEAD_I64,  /* 0 unless it is */
+    COL_FAILED,    /* since when it is; else NULL. Written only */
+    COL_GATES,     /* JSON of concurrency, overlap and dedupe, NULL where nothing can hold the task back */
+    COL_NEEDS,     /* JSON of what it needs of a worker, NULL: nothing in particular */
+};
+
+/* X(column, kind, member, max), in the order of the statements. */
+#define TASK_COLUMNS_SHORT(X)                                                                                          \
+    X(id, COL_UUID, id, 0)                                                                                             \
+    X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
+    X(state, COL_INT, state, TASK_EXPIRED)                                                                             \
+    X(fence, COL_I64, fence, 0)                                                                                        \
+    X(deleted, COL_BOOL, deleted, 0)                                                                                   \
+    X(claim_id, COL_UUID, claim, 0)                                                                                    \
+    X(kind, COL_INT, kind, TASK_OCCURRENCE)                                                                            \
+    X(lane, COL_LANE, queue, 0)                                                                                        \
+    X(due_ms, COL_I64, due_ms, 0)                                                                                      \
+    X(delivery, COL_INT, delivery, DELIVER_AT_MOST_ONCE)                                                               \
+    X(version, COL_I64, version, 0)                                                                                    \
+    X(attempts, COL_INT, attempts, INT32_MAX)                                                                          \
+    X(losses, COL_INT, losses, INT32_MAX)                                                                              \
+    X(completed_ms, COL_I64, completed_ms, 0)                                                                          \
+    X(scheduled_ms, COL_I64, scheduled_ms, 0)                                                                          \
+    X(started_ms, COL_I64, started_ms, 0)                                                                              \
+    X(updated_ms, COL_I64, updated_ms, 0)                                                                              \
+    X(created_ms, COL_I64, created_ms, 0)                                                                              \
+    X(parent_id, COL_UUID, parent, 0)                                                                                  \
+    X(cursor_ms, COL_I64, cursor_ms, 0)                                                                                \
+    X(last_run_ms, COL_I64, last_run_ms, 0)                                                                            \
+    X(runs_count, COL_I64, runs_count, 0)                                                                              \
+    X(skipped_count, COL_I64, skipped_count, 0)                                                                        \
+    X(priority, COL_INT, priority, PRIORITY_MAX)                                                                       \
+    X(target, COL_INT, target, TARGET_NOOP)                                                                            \
+    X(timeout_ms, COL_I64, timeout_ms, 0)                                                                              \
+    X(expires_after_ms, COL_I64, expires_after_ms, 0)                                                                  \
+    X(name, COL_TEXT, name, 0)                                                                                         \
+    X(task_type, COL_TEXT, task_type, 0)                                                                               \
+    X(retry, COL_RETRY, retry, 0)                                                                                      \
+    X(schedule, COL_SCHEDULE, schedule, 0)                                                                             \
+    X(last_error, COL_TEXT, last_error, 0)
+
+#define TASK_COLUMNS_DUE(X)                                                                                            \
+    TASK_COLUMNS_SHORT(X)                                                                                              \
+    X(target_config, COL_TEXT, target_config, 0)                                                                       \
+    X(extra, COL_TEXT, extra, 0)                                                                                       \
+    X(payload, COL_TEXT, payload, 0)                                                                                   \
+    X(needs, COL_NEEDS, requires, 0)
+
+/* What a task that is SCHEDULED and not RECURRING has none of, but for the first. */
+#define TASK_COLUMNS_REST(X)                                                                                           \
+    X(gates, COL_GATES, concurrency_key, 0)                                                                            \
+    X(waits_for, COL_TEXT, waits_for, 0)                                                                               \
+    X(cause, COL_DEAD_TEXT, cause, 0)                                                                                  \
+    X(resolved_ms, COL_DEAD_I64, resolved_ms, 0)                                                                       \
+    X(resolution, COL_DEAD_TEXT, resolution, 0)                                                                        \
+    X(failed_ms, COL_FAILED, completed_ms, 0)                                                                          \
+    X(calendar, COL_TEXT, schedule.calendar, 0)
+
+#define TASK_COLUMNS(X) TASK_COLUMNS_DUE(X) TASK_COLUMNS_REST(X)
+
+#define EXECUTION_COLUMNS(X)                                                                                           \
+    X(id, COL_UUID, id, 0)                                                                                             \
+    X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
+    X(task_id, COL_UUID, task, 0)                                                                                      \
+    X(occurrence_id, COL_UUID, occurrence, 0)                                                                          \
+    X(status, COL_INT, status, EXECUTION_LOST)                                                                         \
+    X(attempt, COL_INT, attempt, INT32_MAX)                                                                            \
+    X(fence, COL_I64, fence, 0)                                                                                        \
+    X(scheduled_ms, COL_I64, scheduled_ms, 0)                                                                          \
+    X(due_ms, COL_I64, due_ms, 0)                                                                                      \
+    X(started_us, COL_I64, started_us, 0)                                                                              \
+    X(completed_us, COL_I64, completed_us, 0)                                                                          \
+    X(http_status, COL_INT, http_status, INT32_MAX)                                                                    \
+    X(worker, COL_TEXT, worker, 0)                                                                                     \
+    X(error, COL_TEXT, error, 0)                                                                                       \
+    X(output, COL_TEXT, output, 0)                                                                                     \
+    X(trace_id, COL_TEXT, trace_id, 0)
+
+#define IDEMPOTENCY_COLUMNS(X)                                                                                         \
+    X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
+    X(key, COL_BYTES32, key, 0)                                                                                        \
+    X(payload, COL_BYTES32, payload, 0)                                                                                \
+    X(status, COL_INT, status, INT32_MAX)                                                                              \
+    X(answer, COL_TEXT, answer, 0)                                                                                     \
+    X(created_ms, COL_I64, created_ms, 0)
+
+#define API_KEY_COLUMNS(X)                                                                                             \
+    X(id, COL_TEXT, id, 0)                                                                                             \
+    X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
+    X(hash, COL_BYTES32, hash, 0)                                                                                      \
+    X(name, COL_TEXT, name, 0)                                                                                         \
+    X(scopes, COL_TEXT, scopes, 0)                                                                                     \
+    X(created_ms, COL_I64, created_ms, 0)                                                                              \
+    X(expires_ms, COL_I64, expires_ms, 0)
+
+#define CATALOG_COLUMNS(X)                                                                                             \
+    X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
+    X(kind, COL_INT, kind, CATALOG_JOB)                                                                                \
+    X(name, COL_TEXT, name, 0)                                                                                         \
+    X(version, COL_I64, version, 0)                                                                                    \
+    X(created_ms, COL_I64, created_ms, 0)                                                                              \
+    X(updated_ms, COL_I64, updated_ms, 0)                                                                              \
+    X(doc, COL_TEXT, doc, 0)
+
+#define NODE_COLUMNS(X)                                                                                                \
+    X(id, COL_UUID, id, 0)                                                                                             \
+    X(name, COL_TEXT, name, 0)                                                                                         \
+    X(version, COL_TEXT, version, 0)                                                                                   \
+    X(beats, COL_I64, beats, 0)                                                                                        \
+    X(joined_ms, COL_I64, joined_ms, 0)                                                                                \
+    X(dead, COL_BOOL, dead, 0)                                                                                         \
+    X(dead_ms, COL_I64, dead_ms, 0)                                                                                    \
+    X(doc, COL_TEXT, doc, 0)
+
+/* Of a task that somebody outside has. */
+struct task_lease {
+    int32_t tenant;
+    struct uuid task;
+    struct str queue; /* from which it was taken */
+    struct lease_row row;
+};
+
+#define TASK_LEASE_COLUMNS(X)                                                                                          \
+    X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
+    X(task_id, COL_UUID, task, 0)                                                                                      \
+    X(queue, COL_TEXT, queue, 0)                                                                                       \
+    X(fence, COL_I64, row.fence, 0)                                                                                    \
+    X(until_ms, COL_I64, row.until_ms, 0)                                                                              \
+    X(worker, COL_TEXT, row.worker, 0)                                                                                 \
+    X(progress, COL_TEXT, row.progress, 0)
+
+#define WORKER_COLUMNS(X)                                                                                              \
+    X(id, COL_UUID, id, 0)                                                                                             \
+    X(name, COL_TEXT, name, 0)                                                                                         \
+    X(version, COL_TEXT, version, 0)                                                                                   \
+    X(slots, COL_I64, slots, 0)                                                                                        \
+    X(running, COL_I64, running, 0)                                                                                    \
+    X(joined_ms, COL_I64, joined_ms, 0)                                                                                \
+    X(seen_ms, COL_I64, seen_ms, 0)                                                                                    \
+    X(left_ms, COL_I64, left_ms, 0)                                                                                    \
+    X(doc, COL_TEXT, doc, 0)
+
+/* In a statement's text: the columns. A leading column keeps the commas right. */
+#define SQL_NAME(column, kind, member, max) ", " #column
+
+/* What OP_HANDED tells of target_config; `of` is "" or the table's name and a dot. */
+#define HANDED_CONFIG(of) "CASE WHEN " of "delivery = 1 THEN " of "target_config END"
+
+/* What OP_RETAKE may take of what runs, whatever its size (retake_may). */
+#define RETAKE_MAY(of) of "delivery = 0 AND " of "target <> 3 AND NOT " of "deleted"
+
+/* Where a column of tasks stands in "SELECT rid" TASK_COLUMNS(SQL_NAME), and as a parameter behind the first one, rid. */
+enum task_column {
+    AT_rid,
+#define X(column, kind, member, max) AT_##column,
+    TASK_COLUMNS(X)
+#undef X
+};
+
+struct column {
+    const char *name;
+    enum column_kind kind;
+    size_t offset;
+    int64_t max;
+};
+
+struct table {
+    const char *what; /* "task": in sentences */
+    const struct column *columns;
+    int count;
+};
+extern const struct table table_due; /* TASK_COLUMNS_DUE */
+extern const struct table table_tasks, table_executions, table_idempotency, table_api_keys, table_catalog, table_nodes;
+extern const struct table table_task_leases, table_workers;
+
+/* What a column says of a row: numbers (COL_I64, COL_INT, COL_BOOL, COL_DEAD_I64, COL_FAILED; false: NULL) and texts (COL_TEXT,
+ * COL_DEAD_TEXT, and the JSON of COL_RETRY, COL_SCHEDULE, COL_GATES and COL_NEEDS, which is made in b; empty: NULL). */
+bool column_number(const struct column *c, const void *row, int64_t *ret);
+struct str column_text(const struct column *c, const void *row, struct buf *b);
+
+/* And back, into a zeroed row whose columns before this one were read. Texts are copied into the arena: ERR_LIMIT, it is full;
+ * ERR_CORRUPT: not what we wrote. */
+enum err column_read_number(const struct table *t, const struct column *c, int64_t number, void *row,
+                            struct error *e) must_use;
+enum err column_read_text(const struct table *t, const struct column *c, struct str text, struct arena *a, void *row,
+                          struct error *e) must_use;
+enum err column_wrong(const struct table *t, const struct column *c, int64_t number, struct error *e);
+
+/* Some databases take text for what it says it is. What came from elsewhere (an answer that a target gave) may be anything: bytes that
+ * are no UTF-8, and NUL, become U+FFFD, as they would in the API's JSON. */
+bool text_is_clean(struct str text);
+void text_add_clean(struct buf *out, struct str text);

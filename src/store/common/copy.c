@@ -1,0 +1,283 @@
+/* A copy in its order: look at what is there, mark, copy, read back, compare, unmark. Whatever fails leaves the mark: a server that fired
+ * half of an installation would be worse than one that does not start. */
+#include "store/common/copy.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "store/common/claim_hold.h"
+#include "store/common/copy_internal.h"
+
+/* ---- what is copied ---- */
+
+#define CLAIM_COLUMNS(X)                                                                                               \
+    X(id, COL_UUID, id, 0) X(node, COL_UUID, node, 0) X(hold, COL_INT, hold, CLAIM_LEASED) X(epoch, COL_I64, epoch, 0)
+#define DEDUPE_COLUMNS(X)                                                                                              \
+    X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
+    X(key, COL_TEXT, key, 0) X(task_id, COL_UUID, task, 0) X(until_ms, COL_I64, until_ms, 0)
+#define SLOT_COLUMNS(X) X(tenant_id, COL_INT, tenant, INT32_MAX) X(key, COL_TEXT, key, 0) X(task_id, COL_UUID, task, 0)
+
+#define ROW(column, kind, member, max) { #column, kind, offsetof(ROW_TYPE, member), max },
+#define ROW_TYPE                       struct copied_claim
+static const struct column claim_columns[] = { CLAIM_COLUMNS(ROW) };
+#undef ROW_TYPE
+#define ROW_TYPE struct copied_dedupe
+static const struct column dedupe_columns[] = { DEDUPE_COLUMNS(ROW) };
+#undef ROW_TYPE
+#define ROW_TYPE struct copied_slot
+static const struct column slot_columns[] = { SLOT_COLUMNS(ROW) };
+
+static const struct table table_claims = { "claim", claim_columns, array_count(claim_columns) };
+static const struct table table_dedupe = { "dedupe key", dedupe_columns, array_count(dedupe_columns) };
+static const struct table table_slots = { "slot", slot_columns, array_count(slot_columns) };
+
+/* Claims come before the tasks that they hold. Keys are the columns' places in columns.h, and above. */
+const struct copy_kind copy_kinds[] = {
+    [COPY_claims] = { "claims", &table_claims, sizeof(struct copied_claim), { 0 }, 1 },
+    [COPY_tasks] = { "tasks", &table_tasks, sizeof(struct task), { AT_id - 1 }, 1 },
+    [COPY_executions] = { "executions", &table_executions, sizeof(struct execution), { 2, 0 }, 2 },
+    [COPY_idempotency] = { "idempotency", &table_idempotency, sizeof(struct idempotency), { 1, 0 }, 2 },
+    [COPY_api_keys] = { "api_keys", &table_api_keys, sizeof(struct api_key), { 0 }, 1 },
+    [COPY_catalog] = { "catalog", &table_catalog, sizeof(struct catalog_entry), { 1, 0, 2 }, 3 },
+    [COPY_dedupe] = { "dedupe", &table_dedupe, sizeof(struct copied_dedupe), { 0, 1 }, 2 },
+    [COPY_slots] = { "slots", &table_slots, sizeof(struct copied_slot), { 1, 2 }, 2 },
+    [COPY_task_leases] = { "task_leases", &table_task_leases, sizeof(struct task_lease), { 1 }, 1 },
+};
+
+/* ---- sums ---- */
+
+static void add_raw(struct buf *b, const void *bytes, size_t n)
+{
+    buf_add(b, (struct str){ bytes, n });
+}
+
+static void add_column(struct buf *b, const struct column *c, const void *row, struct buf *json)
+{
+    const void *member = (const char *)row + c->offset;
+    int64_t number = 0;
+    switch (c->kind) {
+    case COL_UUID: add_raw(b, member, sizeof(struct uuid)); return;
+    case COL_BYTES32: add_raw(b, member, 32); return;
+    case COL_INT:
+    case COL_BOOL:
+    case COL_I64:
+    case COL_DEAD_I64:
+    case COL_FAILED:
+        buf_char(b, (char)column_number(c, row, &number));
+        add_raw(b, &number, sizeof number);
+        return;
+    default:
+        text_add_clean(b, column_text(c, row, json)); /* as it will be read back */
+        buf_char(b, '\0');
+    }
+}
+
+enum { JSON_MAX = 1 << 20 };
+
+struct copy_sum copy_sum_of(const struct copy_kind *k, const void *row, struct buf *scratch)
+{
+    static const struct hash_key keys[] = { { 1, 2 }, { 3, 4 } };
+    cleanup_with(buf_release) struct buf json;
+    buf_init(&json, JSON_MAX);
+    buf_reset(scratch);
+    for (int i = 0; i < k->table->count; i++)
+        add_column(scratch, &k->table->columns[i], row, &json);
+    return (struct copy_sum){ 1, { hash_bytes(keys[0], buf_str(scratch)), hash_bytes(keys[1], buf_str(scratch)) } };
+}
+
+void copy_sum_add(struct copy_sum *s, struct copy_sum of)
+{
+    s->rows += of.rows;
+    s->v[0] += of.v[0];
+    s->v[1] += of.v[1];
+}
+
+bool copy_sum_eq(struct copy_sum a, struct copy_sum b)
+{
+    return a.rows == b.rows && a.v[0] == b.v[0] && a.v[1] == b.v[1];
+}
+
+/* ---- a copy ---- */
+
+enum { BATCH_ROWS = 500, BATCH_BYTES = 8 << 20, ARENA_MAX = 256 << 20, TELL_EVERY = 5000 };
+
+struct copying {
+    const struct copy_request *request;
+    struct copy_source *source;
+    struct copy_target *target;
+    struct arena arena;
+    struct buf scratch;
+    union copy_row rows[BATCH_ROWS];
+    struct copy_sum sums[COPY_TABLES];
+    int64_t added[COPY_TABLES];
+};
+
+static void tell(struct copying *c, enum copy_step step, enum copy_table t, int64_t done, int64_t total)
+{
+    const struct copy_progress *p = c->request->progress;
+    if (p)
+        p->tell(p->context, step, copy_kinds[t].name, done, total);
+}
+
+/* ---- looking ---- */
+
+static enum err has_others(const struct copy_kind *k, struct error *e)
+{
+    return error_set(e, ERR_CONFLICT,
+                     "the database has rows in '%s' that are not those of the source: copy needs an empty database, or "
+                     "one that an earlier copy of the same source has begun to fill",
+                     k->name);
+}
+
+static enum err look_up(struct copying *c, enum copy_table t, struct error *e)
+{
+    const struct copy_kind *k = &copy_kinds[t];
+    bool found;
+    c->rows[1] = (union copy_row){ 0 };
+    if (copy_source_find(c->source, t, &c->rows[0], &c->arena, &c->rows[1], &found, e))
+        return e->code;
+    bool same =
+        found && copy_sum_eq(copy_sum_of(k, &c->rows[0], &c->scratch), copy_sum_of(k, &c->rows[1], &c->scratch));
+    return same ? ERR_OK : has_others(k, e);
+}
+
+/* Whatever the target has is the source's. */
+static enum err look(struct copying *c, enum copy_table t, struct error *e)
+{
+    int64_t total, done = 0;
+    if (copy_target_count(c->target, t, &total, e))
+        return e->code;
+    if (total == 0)
+        return ERR_OK;
+    if (copy_target_begin(c->target, t, e))
+        return e->code;
+    for (bool found;; done++) {
+        if (done % TELL_EVERY == 0)
+            tell(c, COPY_LOOKING, t, done, total);
+        arena_reset(&c->arena);
+        c->rows[0] = (union copy_row){ 0 };
+        if (copy_target_next(c->target, &c->arena, &c->rows[0], &found, e) || (found && look_up(c, t, e)))
+            return e->code;
+        if (!found)
+            return ERR_OK;
+    }
+}
+
+/* ---- copying ---- */
+
+/* The next rows of the source, a batch of them; *ret_n is 0 at the end. */
+static enum err gather(struct copying *c, enum copy_table t, size_t *ret_n, struct error *e)
+{
+    size_t n = 0;
+    bool found = true;
+    arena_reset(&c->arena);
+    while (n < BATCH_ROWS && c->arena.total < BATCH_BYTES) {
+        c->rows[n] = (union copy_row){ 0 };
+        if (copy_source_next(c->source, &c->arena, &c->rows[n], &found, e))
+            return e->code;
+        if (!found)
+            break;
+        copy_sum_add(&c->sums[t], copy_sum_of(&copy_kinds[t], &c->rows[n], &c->scratch));
+        n++;
+    }
+    *ret_n = n;
+    return ERR_OK;
+}
+
+static enum err copy_table(struct copying *c, enum copy_table t, struct error *e)
+{
+    const void *rows[BATCH_ROWS];
+    int64_t total, done = 0;
+    for (size_t i = 0; i < BATCH_ROWS; i++)
+        rows[i] = &c->rows[i];
+    if (copy_source_count(c->source, t, &total, e) || copy_source_begin(c->source, t, e))
+        return e->code;
+    for (size_t n = 1; n; done += (int64_t)n) {
+        int64_t added = 0;
+        if (gather(c, t, &n, e) || (n && copy_target_put(c->target, t, rows, n, &added, e)))
+            return e->code;
+        c->added[t] += added;
+        if (total)
+            tell(c, COPY_COPYING, t, done + (int64_t)n, total);
+    }
+    return ERR_OK;
+}
+
+/* ---- verifying ---- */
+
+static enum err verify(struct copying *c, enum copy_table t, struct error *e)
+{
+    const struct copy_kind *k = &copy_kinds[t];
+    struct copy_sum sum = { 0 };
+    if (copy_target_begin(c->target, t, e))
+        return e->code;
+    for (bool found = true; found;) {
+        arena_reset(&c->arena);
+        c->rows[0] = (union copy_row){ 0 };
+        if (copy_target_next(c->target, &c->arena, &c->rows[0], &found, e))
+            return e->code;
+        if (found)
+            copy_sum_add(&sum, copy_sum_of(k, &c->rows[0], &c->scratch));
+        if (sum.rows % TELL_EVERY == 0)
+            tell(c, COPY_VERIFYING, t, sum.rows, c->sums[t].rows);
+    }
+    if (copy_sum_eq(sum, c->sums[t]))
+        return ERR_OK;
+    return error_set(
+        e, ERR_CORRUPT,
+        "what was read back of '%s' is not what was copied (%lld rows, %lld were copied): did somebody write "
+        "to the database meanwhile? Empty it and copy again",
+        k->name, (long long)sum.rows, (long long)c->sums[t].rows);
+}
+
+/* ---- all of it ---- */
+
+static enum err each(struct copying *c, enum err (*fn)(struct copying *, enum copy_table, struct error *),
+                     struct error *e)
+{
+    for (int t = 0; t < COPY_TABLES; t++)
+        if (fn(c, (enum copy_table)t, e))
+            return e->code;
+    return ERR_OK;
+}
+
+static enum err mark(struct copying *c, struct error *e)
+{
+    uint8_t pepper[PEPPER_SIZE];
+    bool found;
+    if (copy_source_pepper(c->source, pepper, &found, e))
+        return e->code;
+    enum err rc = copy_target_mark(c->target, found ? pepper : NULL, e);
+    explicit_bzero(pepper, sizeof pepper);
+    return rc;
+}
+
+static enum err run(struct copying *c, struct error *e)
+{
+    const struct copy_request *r = c->request;
+    if (copy_source_open(r->directory, clock_wall_ms(r->clock), &c->source, e) ||
+        copy_target_open(r->url, r->clock, &c->target, e))
+        return e->code;
+    if (copy_target_is_idle(c->target, e) || each(c, look, e) || mark(c, e) || each(c, copy_table, e) ||
+        each(c, verify, e) || copy_target_is_idle(c->target, e))
+        return e->code;
+    return copy_target_done(c->target, e);
+}
+
+enum err store_copy(const struct copy_request *r, struct copied ret[COPY_TABLES], struct error *e)
+{
+    struct copying *c = xnew(*c);
+    c->request = r;
+    arena_init(&c->arena, ARENA_MAX);
+    buf_init(&c->scratch, ARENA_MAX);
+    enum err rc = run(c, e);
+    for (int t = 0; rc == ERR_OK && t < COPY_TABLES; t++)
+        ret[t] =
+            (struct copied){ copy_kinds[t].name, c->sums[t].rows, c->added[t], { c->sums[t].v[0], c->sums[t].v[1] } };
+    copy_target_free(c->target);
+    copy_source_free(c->source);
+    buf_release(&c->scratch);
+    arena_release(&c->arena);
+    free(c);
+    return rc;
+}

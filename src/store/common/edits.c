@@ -1,0 +1,67 @@
+#include "store/common/edits.h"
+
+/* ---- OP_PUT ---- */
+
+void put_begin(struct op_put *op)
+{
+    op->ret_cursor_ms = op->task->cursor_ms;
+    op->ret_withdrawn = 0;
+    op->ret_woke = 0;
+}
+
+enum err put_check(const struct op_put *op, const struct put_guard *g, struct error *e)
+{
+    if (!g->found || g->deleted || g->tenant != op->task->tenant)
+        return error_set(e, ERR_NOT_FOUND, "there is no such task");
+    bool moved = g->kind == TASK_RECURRING && g->cursor_ms != op->cursor_ms;
+    if (g->version == op->version && g->fence == op->fence && g->state == op->state && !moved)
+        return ERR_OK;
+    (void)error_set(e, ERR_CONFLICT, "the task has changed since");
+    return error_in(e, g->version != op->version ? "version" : "state");
+}
+
+bool put_withdraws(const struct op_put *op)
+{
+    return op->withdraw && op->task->kind == TASK_RECURRING;
+}
+
+void put_withdraw(struct op_put *op, int64_t scheduled_ms, int64_t runs_count, int64_t *runs)
+{
+    int64_t at_ms = scheduled_ms + schedule_spread(&op->task->schedule, op->task->id);
+    *runs += runs_count;
+    if (at_ms >= op->withdraw_from_ms && runs_count)
+        op->ret_cursor_ms = min_of(op->ret_cursor_ms, at_ms);
+    op->ret_withdrawn++;
+}
+
+struct task put_next(const struct op_put *op, const struct put_guard *g, int64_t runs)
+{
+    struct task next = *op->task;
+    next.cursor_ms = op->ret_cursor_ms;
+    next.last_run_ms = max_of(next.last_run_ms, g->last_run_ms);
+    next.runs_count = max_of(next.runs_count - runs, (int64_t)0);
+    return next;
+}
+
+/* ---- OP_MISSED ---- */
+
+enum missed_fate missed_look(struct missed *m, const struct task *occurrence, bool holds_slot)
+{
+    enum spawned how = spawned_how(occurrence, holds_slot);
+    if (how != SPAWNED_AHEAD)
+        return how == SPAWNED_FOR_GOOD ? MISSED_END : MISSED_PASSED;
+    m->ahead++;
+    if (spawned_was_missed(occurrence, &m->schedule, m->before_ms)) {
+        m->n = m->ahead;
+        m->first_ms = occurrence->scheduled_ms;
+    }
+    if (m->schedule.catch_up != CATCH_UP_ALL || m->ahead <= MISSED_ALL_MAX)
+        return MISSED_AHEAD;
+    m->n = 0;
+    return MISSED_END;
+}
+
+int64_t missed_cursor(const struct missed *m)
+{
+    return m->first_ms + schedule_spread(&m->schedule, m->id);
+}

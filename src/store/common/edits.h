@@ -1,0 +1,46 @@
+#pragma once
+/* store/common/edits.h - what OP_PUT and OP_MISSED decide, once for every store that speaks SQL: rows are read and written elsewhere. */
+#include "port/store.h"
+
+/* ---- OP_PUT ---- */
+
+/* The row as it is. */
+struct put_guard {
+    bool found, deleted;
+    int32_t tenant;
+    enum task_kind kind;
+    enum task_state state;
+    int64_t version, fence, cursor_ms, last_run_ms;
+};
+
+/* Nothing is withdrawn yet; whether it may be done at all. */
+void put_begin(struct op_put *op);
+enum err put_check(const struct op_put *op, const struct put_guard *g, struct error *e) must_use;
+
+bool put_withdraws(const struct op_put *op);
+/* One occurrence more that is withdrawn; *runs is what all of them have counted for. */
+void put_withdraw(struct op_put *op, int64_t scheduled_ms, int64_t runs_count, int64_t *runs);
+
+/* What the row becomes, but for slots. */
+struct task put_next(const struct op_put *op, const struct put_guard *g, int64_t runs);
+
+/* ---- OP_MISSED ---- */
+
+/* A recurring task whose occurrences are looked at, from the latest back. */
+struct missed {
+    struct uuid id;
+    int32_t tenant;
+    struct schedule schedule; /* what there is about catching up in it */
+    int64_t before_ms;
+    size_t ahead;     /* how many were found that may be taken back */
+    size_t n;         /* so many of them are to be, the first that were found */
+    int64_t first_ms; /* the earliest of these was for */
+};
+
+enum missed_fate {
+    MISSED_PASSED, /* goes on; it was made by hand */
+    MISSED_AHEAD,  /* goes on; it is the newest of those that may be taken back */
+    MISSED_END     /* there is nothing to be found behind it */
+};
+enum missed_fate missed_look(struct missed *m, const struct task *occurrence, bool holds_slot);
+int64_t missed_cursor(const struct missed *m); /* no later than that */

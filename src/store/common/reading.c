@@ -1,0 +1,35 @@
+#include "store/common/reading.h"
+
+bool name_is_prefix(struct str name)
+{
+    return name.n && name.p[name.n - 1] == '*';
+}
+
+enum list_walk list_walk_of(const struct task_filter *f)
+{
+    if (!uuid_is_nil(f->parent))
+        return WALK_PARENT;
+    if (f->calendar.n && f->states && f->states < 1u << TASK_RUNNING)
+        return WALK_CALENDAR;
+    if (f->name.n && !name_is_prefix(f->name))
+        return WALK_NAME;
+    if (f->waits_for.n)
+        return WALK_WAITING;
+    if (f->cause.n && f->by_resolved && !f->resolved)
+        return WALK_CAUSE;
+    if (f->states == 1u << TASK_FAILED || f->cause.n || f->by_resolved)
+        return WALK_FAILED;
+    if (f->task_type.n)
+        return WALK_TYPE;
+    return f->by_kind && f->recurring ? WALK_RECURRING : WALK_ALL;
+}
+
+enum err reader_not_found(const char *what, struct error *e)
+{
+    return error_set(e, ERR_NOT_FOUND, "there is no such %s", what);
+}
+
+enum err reader_no_room(struct error *e)
+{
+    return error_set(e, ERR_LIMIT, "the answer is larger than the memory set aside for it");
+}

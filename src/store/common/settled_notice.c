@@ -1,0 +1,117 @@
+#include "store/common/settled_notice.h"
+
+#include <stdlib.h>
+
+enum { ONE_MAX = 16 + 10 }; /* bytes of one */
+
+static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+void settled_add(struct settled_list *l, const struct delivery_name *v, size_t n)
+{
+    if (n == 0)
+        return;
+    if (l->n + n > l->cap) {
+        l->cap = (l->n + n) * 2;
+        l->v = xrealloc(l->v, l->cap * sizeof *l->v);
+    }
+    memcpy(l->v + l->n, v, n * sizeof *v);
+    l->n += n;
+}
+
+size_t settled_take(struct settled_list *l, struct delivery_name *ret, size_t max)
+{
+    size_t n = min_of(l->n, max);
+    if (n == 0)
+        return 0;
+    memcpy(ret, l->v, n * sizeof *ret);
+    memmove(l->v, l->v + n, (l->n - n) * sizeof *l->v);
+    l->n -= n;
+    return n;
+}
+
+/* ---- bytes ---- */
+
+static size_t write_one(const struct delivery_name *d, uint8_t out[ONE_MAX])
+{
+    size_t n = sizeof d->id.b;
+    uint64_t fence = (uint64_t)d->fence;
+    memcpy(out, d->id.b, n);
+    for (; fence > 0x7f; fence >>= 7)
+        out[n++] = (uint8_t)(fence | 0x80);
+    out[n++] = (uint8_t)fence;
+    return n;
+}
+
+/* How many bytes it took; 0: there is no whole one. */
+static size_t read_one(const uint8_t *p, size_t n, struct delivery_name *ret)
+{
+    size_t at = sizeof ret->id.b;
+    uint64_t fence = 0;
+    if (n <= at)
+        return 0;
+    memcpy(ret->id.b, p, at);
+    for (int shift = 0; at < n && shift < 63; shift += 7) {
+        fence |= (uint64_t)(p[at] & 0x7f) << shift;
+        if (p[at++] & 0x80)
+            continue;
+        ret->fence = (int64_t)fence;
+        return ret->fence > 0 ? at : 0;
+    }
+    return 0;
+}
+
+/* ---- letters, six bits each ---- */
+
+static void write_letters(struct buf *line, const uint8_t *p, size_t n)
+{
+    uint32_t bits = 0;
+    int count = 0;
+    for (size_t i = 0; i < n; i++) {
+        bits = bits << 8 | p[i];
+        for (count += 8; count >= 6; count -= 6)
+            buf_char(line, letters[bits >> (count - 6) & 63]);
+    }
+    if (count)
+        buf_char(line, letters[bits << (6 - count) & 63]);
+}
+
+/* What is no letter ends the text. */
+static size_t read_letters(struct str text, uint8_t *ret)
+{
+    uint32_t bits = 0;
+    int count = 0;
+    size_t n = 0;
+    for (size_t i = 0; i < text.n; i++) {
+        const char *letter = text.p[i] ? strchr(letters, text.p[i]) : NULL;
+        if (!letter)
+            break;
+        bits = bits << 6 | (uint32_t)(letter - letters);
+        count += 6;
+        if (count < 8)
+            continue;
+        count -= 8;
+        ret[n++] = (uint8_t)(bits >> count);
+    }
+    return n;
+}
+
+/* ---- lines ---- */
+
+size_t settled_write(struct buf *line, const struct delivery_name *v, size_t n)
+{
+    uint8_t bytes[SETTLED_LINE_MAX];
+    size_t room = (line->max - line->n) / 4 * 3, used = 0, count = 0;
+    while (count < n && used + ONE_MAX <= min_of(room, sizeof bytes))
+        used += write_one(&v[count++], bytes + used);
+    write_letters(line, bytes, used);
+    return count;
+}
+
+void settled_read(struct settled_list *l, struct str text)
+{
+    uint8_t bytes[SETTLED_LINE_MAX];
+    size_t n = read_letters(str_sub(text, 0, min_of(text.n, (size_t)SETTLED_LINE_MAX)), bytes), one;
+    struct delivery_name d;
+    for (size_t at = 0; (one = read_one(bytes + at, n - at, &d)); at += one)
+        settled_add(l, &d, 1);
+}

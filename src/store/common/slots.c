@@ -1,0 +1,277 @@
+/* In every line the first does not fit in: whatever changes who holds a key, or who is first in its line, ends with handing over. */
+#include "store/common/slots.h"
+
+#include <stdlib.h>
+
+bool slots_have(const struct held_slots *h, struct str key)
+{
+    for (size_t i = 0; i < h->n; i++)
+        if (str_eq(h->key[i], key))
+            return true;
+    return false;
+}
+
+bool held_slots_add(struct held_slots *h, struct str key)
+{
+    if (h->n == SLOTS_MAX || key.n > SLOT_KEY_MAX)
+        return false;
+    memcpy(h->text[h->n], key.p, key.n);
+    h->key[h->n] = (struct str){ h->text[h->n], key.n };
+    h->n++;
+    return true;
+}
+
+/* ---- lines ---- */
+
+static bool stands_before(const struct slot_row *a, const struct slot_row *b)
+{
+    return a->due_ms != b->due_ms ? a->due_ms < b->due_ms : uuid_cmp(a->id, b->id) < 0;
+}
+
+/* Whether the slot is free for this task, which does not hold it. */
+static enum err is_free(struct slots *s, const struct slot_row *r, const struct slot_need *need, bool *ret,
+                        struct error *e)
+{
+    struct slot_row first;
+    int64_t count;
+    bool found;
+    *ret = false;
+    if (s->ops->count(s, need->key, &count, e))
+        return e->code;
+    if (count >= need->limit)
+        return ERR_OK;
+    if (s->ops->first(s, need->key, &first, &found, e))
+        return e->code;
+    *ret = !found || !stands_before(&first, r);
+    return ERR_OK;
+}
+
+/* Gives the first of the line its slot, if it fits in. *ret is the bit of its lane; 0: it did not. */
+static enum err hand_to_first(struct slots *s, struct str key, uint64_t *ret, struct error *e)
+{
+    struct slot_row first;
+    int64_t count;
+    bool found;
+    *ret = 0;
+    if (s->ops->first(s, key, &first, &found, e))
+        return e->code;
+    if (!found)
+        return ERR_OK;
+    if (s->ops->count(s, key, &count, e))
+        return e->code;
+    return count < first.limit ? s->ops->hand(s, &first, key, ret, e) : ERR_OK;
+}
+
+enum err slots_hand_over(struct slots *s, const struct slot_keys *keys, uint64_t *woke, struct error *e)
+{
+    size_t at = 0;
+    for (struct str key; slot_keys_next(keys, &at, &key);) {
+        uint64_t bit;
+        do {
+            if (hand_to_first(s, key, &bit, e))
+                return e->code;
+            *woke |= bit;
+        } while (bit);
+    }
+    return ERR_OK;
+}
+
+/* ---- letting go ---- */
+
+enum err slots_let_go(struct slots *s, const struct uuid *task, const struct task *next, struct slot_keys *keys,
+                      struct error *e)
+{
+    struct held_slots held;
+    if (s->ops->held(s, task, &held, e))
+        return e->code;
+    for (size_t i = 0; i < held.n; i++) {
+        if (next && slot_is_kept(next, held.key[i]))
+            continue;
+        slot_keys_add(keys, held.key[i]);
+        if (s->ops->drop(s, task, held.key[i], e))
+            return e->code;
+    }
+    return ERR_OK;
+}
+
+enum err slots_settle(struct slots *s, const struct uuid *task, enum task_state next, uint64_t *woke, struct error *e)
+{
+    struct held_slots held;
+    if (s->ops->held(s, task, &held, e))
+        return e->code;
+    cleanup_with(slot_keys_release) struct slot_keys keys;
+    slot_keys_init(&keys);
+    for (size_t i = 0; i < held.n; i++) {
+        if (slot_outlives(slot_kind_of(held.key[i]), next))
+            continue;
+        slot_keys_add(&keys, held.key[i]);
+        if (s->ops->drop(s, task, held.key[i], e))
+            return e->code;
+    }
+    return slots_hand_over(s, &keys, woke, e);
+}
+
+/* ---- claims ---- */
+
+void gate_release(struct gate *g)
+{
+    free(g->gated);
+    free(g->replaced);
+}
+
+enum err gate_look(struct gate *g, struct candidate *k, struct error *e)
+{
+    struct slots *s = g->slots;
+    k->n = slot_needs(&k->task, k->needs);
+    if (s->ops->held(s, &k->row.id, &k->held, e))
+        return e->code;
+    for (k->missing = 0; k->missing < k->n; k->missing++) {
+        const struct slot_need *need = &k->needs[k->missing];
+        bool has = slots_have(&k->held, need->key);
+        if (!has && is_free(s, &k->row, need, &has, e))
+            return e->code;
+        if (!has)
+            return ERR_OK;
+    }
+    return ERR_OK;
+}
+
+enum err gate_take(struct gate *g, const struct candidate *k, size_t n, struct error *e)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!slots_have(&k->held, k->needs[i].key) &&
+            g->slots->ops->hold(g->slots, k->row.tenant, &k->row.id, k->needs[i].key, e))
+            return e->code;
+    return ERR_OK;
+}
+
+/* ---- those that find no slot ---- */
+
+static void add_gated(struct gate *g, const struct slot_row *r)
+{
+    for (size_t i = 0; i < g->gated_count; i++)
+        if (uuid_eq(g->gated[i].id, r->id))
+            return;
+    if (g->gated_count == g->gated_cap) {
+        g->gated_cap = g->gated_cap * 2 + 16;
+        g->gated = xrealloc(g->gated, g->gated_cap * sizeof *g->gated);
+    }
+    g->gated[g->gated_count++] = (struct gated){ r->rid, r->id };
+}
+
+static void add_replaced(struct gate *g, struct uuid id, int64_t fence, int64_t by_scheduled_ms)
+{
+    if (g->replaced_count == g->replaced_cap) {
+        g->replaced_cap = g->replaced_cap * 2 + 16;
+        g->replaced = xrealloc(g->replaced, g->replaced_cap * sizeof *g->replaced);
+    }
+    g->replaced[g->replaced_count++] = (struct replaced){ id, fence, by_scheduled_ms };
+}
+
+static enum err skip_task(struct gate *g, const struct candidate *k, struct slot_keys *keys, struct error *e)
+{
+    struct slots *s = g->slots;
+    char text[SLOT_REASON_MAX];
+    int64_t since_ms;
+    if (s->ops->since(s, k->needs[k->missing].key, &since_ms, e) ||
+        s->ops->give_up(s, &k->row, TASK_SKIPPED, slot_skip_reason(since_ms, text), g->now_ms, e) ||
+        s->ops->uncount(s, &k->row, &k->task.parent, e))
+        return e->code;
+    return slots_let_go(s, &k->row.id, NULL, keys, e);
+}
+
+static enum err block_task(struct gate *g, const struct candidate *k, struct slot_keys *keys, struct error *e)
+{
+    struct slots *s = g->slots;
+    if (s->ops->block(s, &k->row, &k->needs[k->missing], g->now_ms, e) || gate_take(g, k, k->missing, e))
+        return e->code;
+    for (size_t i = k->missing + 1; i < k->n; i++) {
+        if (!slots_have(&k->held, k->needs[i].key))
+            continue;
+        slot_keys_add(keys, k->needs[i].key);
+        if (s->ops->drop(s, &k->row.id, k->needs[i].key, e))
+            return e->code;
+    }
+    return ERR_OK;
+}
+
+static enum err cancel_task(struct gate *g, const struct slot_row *r, struct str why, struct slot_keys *keys,
+                            struct error *e)
+{
+    struct slots *s = g->slots;
+    char text[SLOT_KEY_MAX];
+    struct str line = { 0 }; /* it may hold one slot and wait for another */
+    if (s->ops->waits_for(s, r, text, &line, e))
+        return e->code;
+    if (line.n)
+        slot_keys_add(keys, line);
+    add_gated(g, r);
+    if (s->ops->give_up(s, r, TASK_CANCELLED, why, g->now_ms, e))
+        return e->code;
+    return slots_let_go(s, &r->id, NULL, keys, e);
+}
+
+static enum err cancel_waiting(struct gate *g, const struct candidate *by, struct str why, struct slot_keys *keys,
+                               struct error *e)
+{
+    struct slots *s = g->slots;
+    for (;;) {
+        struct slot_row other;
+        bool found;
+        if (s->ops->other(s, by->needs[by->missing].key, &by->row, &other, &found, e))
+            return e->code;
+        if (!found)
+            return ERR_OK;
+        if (cancel_task(g, &other, why, keys, e))
+            return e->code;
+    }
+}
+
+/* Those that run are told of, the others let go. */
+static enum err remove_holders(struct gate *g, const struct candidate *by, struct str why, struct slot_keys *keys,
+                               struct error *e)
+{
+    struct slot_row *v;
+    size_t n;
+    if (g->slots->ops->holders(g->slots, by->needs[by->missing].key, &v, &n, e))
+        return e->code;
+    enum err rc = ERR_OK;
+    for (size_t i = 0; !rc && i < n; i++) {
+        bool picked = g->is_picked(g, &v[i]);
+        if (picked || v[i].state == TASK_RUNNING)
+            add_replaced(g, v[i].id, v[i].fence + picked, by->task.scheduled_ms);
+        else
+            rc = cancel_task(g, &v[i], why, keys, e);
+    }
+    free(v);
+    return rc;
+}
+
+/* `by` waits already: what is let go of here goes to it. */
+static enum err replace_others(struct gate *g, const struct candidate *by, struct slot_keys *keys, struct error *e)
+{
+    char text[SLOT_REASON_MAX];
+    struct str why = slot_replace_reason(by->task.scheduled_ms, text);
+    if (cancel_waiting(g, by, why, keys, e))
+        return e->code;
+    return remove_holders(g, by, why, keys, e);
+}
+
+enum err gate_deal_with(struct gate *g, const struct candidate *k, struct error *e)
+{
+    const struct slot_need *need = &k->needs[k->missing];
+    struct slot_row first;
+    bool awaited;
+    cleanup_with(slot_keys_release) struct slot_keys keys;
+    slot_keys_init(&keys);
+    if (g->slots->ops->first(g->slots, need->key, &first, &awaited, e))
+        return e->code;
+    enum slot_answer answer = slot_decide(need, awaited);
+    add_gated(g, &k->row);
+    if (answer == SLOT_SKIP ? skip_task(g, k, &keys, e) : block_task(g, k, &keys, e))
+        return e->code;
+    if (answer == SLOT_REPLACE && replace_others(g, k, &keys, e))
+        return e->code;
+    g->dealt_with++;
+    return slots_hand_over(g->slots, &keys, &g->woke, e);
+}

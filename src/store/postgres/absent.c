@@ -1,0 +1,56 @@
+/* Stands in for the PostgreSQL store in a binary that was built without libpq. */
+#include "store/common/copy.h"
+#include "store/postgres/store_postgres.h"
+
+static enum err absent(struct error *e)
+{
+    return error_set(e, ERR_INVALID,
+                     "needs PostgreSQL, which this belfry was built without: build it where libpq is installed");
+}
+
+enum err store_postgres_open(const struct store_postgres_setup *setup, struct store **ret, struct error *e)
+{
+    (void)setup;
+    (void)ret;
+    return absent(e);
+}
+
+bool is_postgres_url(struct str url)
+{
+    return str_starts(url, S("postgres://")) || str_starts(url, S("postgresql://"));
+}
+
+enum err store_postgres_migrations(const char *url, struct clock *clock, struct arena *a, struct store_migration **ret,
+                                   size_t *ret_count, struct error *e)
+{
+    (void)url;
+    (void)clock;
+    (void)a;
+    (void)ret;
+    (void)ret_count;
+    return absent(e);
+}
+
+enum err store_postgres_migrate(const char *url, struct clock *clock, int to_version, struct error *e)
+{
+    (void)url;
+    (void)clock;
+    (void)to_version;
+    return absent(e);
+}
+
+enum err store_postgres_join(const char *url, struct clock *clock, void *pepper, size_t n, struct error *e)
+{
+    (void)url;
+    (void)clock;
+    (void)pepper;
+    (void)n;
+    return absent(e);
+}
+
+enum err store_copy(const struct copy_request *r, struct copied ret[COPY_TABLES], struct error *e)
+{
+    (void)r;
+    (void)ret;
+    return absent(e);
+}

@@ -1,0 +1,260 @@
+/* OP_MISSED: from one recurring task that has something waiting to the next, and from its latest occurrence back. What most tasks have
+ * waiting was not missed: that is seen at one look at all of them, without a lock. Only what is to be taken back is locked, the task
+ * before its occurrences, and looked at again: it may have been claimed meanwhile. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "store/common/edits.h"
+#include "store/postgres/slots.h"
+
+enum { LOOK_AHEAD = 16, STEP = 256 };
+
+static const struct pg_statement waiting_parents = {
+    "missed_parents",
+    "SELECT DISTINCT parent_id FROM tasks WHERE parent_id > coalesce($1, "
+    "'00000000-0000-0000-0000-000000000000') AND state < 3 ORDER BY parent_id LIMIT $2",
+};
+
+#define CATCH_UP                                                                                                       \
+    "id, tenant_id, (schedule::json->>'catch_up')::int, (schedule::json->>'spread_ms')::bigint, "                      \
+    "(schedule::json->>'catch_up_window_ms')::bigint FROM tasks WHERE kind = 1 AND state = 0 AND "
+
+static const struct pg_statement catch_up = {
+    "missed_catch_up",
+    "SELECT " CATCH_UP "id = ANY ($1) ORDER BY id",
+};
+static const struct pg_statement lock_catch_up = {
+    "missed_lock",
+    "SELECT " CATCH_UP "id = $1 FOR UPDATE",
+};
+
+/* Whether it holds a slot is asked only where that makes a difference: of what was never claimed. */
+#define AHEAD                                                                                                          \
+    "id, state, due_ms, scheduled_ms, version, attempts, losses, started_ms, runs_count, fence, "                      \
+    "(gates::json->>'overlap')::int AS overlap, gates IS NOT NULL AND fence = 0 AND "                                  \
+    "EXISTS (SELECT 1 FROM slots WHERE task_id = tasks.id) AS holds FROM tasks WHERE kind = 2 AND parent_id = "
+
+/* The latest of each. */
+static const struct pg_statement look_ahead = {
+    "missed_look",
+    "SELECT p.id AS parent, o.* FROM unnest($1) AS p(id) CROSS JOIN LATERAL (SELECT " AHEAD
+    "p.id ORDER BY tasks.id DESC LIMIT $2) AS o ORDER BY p.id, o.id DESC",
+};
+/* The same of one, behind an id. */
+static const struct pg_statement lock_ahead = {
+    "missed_lock_ahead",
+    "SELECT parent_id, " AHEAD "$1 AND id < $2 ORDER BY id DESC LIMIT $3 FOR UPDATE",
+};
+enum {
+    A_PARENT,
+    A_ID,
+    A_STATE,
+    A_DUE_MS,
+    A_SCHEDULED_MS,
+    A_VERSION,
+    A_ATTEMPTS,
+    A_LOSSES,
+    A_STARTED_MS,
+    A_RUNS,
+    A_FENCE,
+    A_OVERLAP,
+    A_HOLDS
+};
+
+static const struct pg_statement take_back = {
+    "missed_take_back",
+    "UPDATE tasks SET cursor_ms = least(cursor_ms, $2), runs_count = greatest(runs_count - $3, 0) WHERE id = $1",
+};
+
+static struct task spawned_row(const struct pg_result *r, int row)
+{
+    bool has_overlap = !pg_is_null(r, row, A_OVERLAP);
+    return (struct task){
+        .kind = TASK_OCCURRENCE,
+        .parent = pg_uuid(r, row, A_PARENT),
+        .id = pg_uuid(r, row, A_ID),
+        .state = (enum task_state)pg_i64(r, row, A_STATE),
+        .due_ms = pg_i64(r, row, A_DUE_MS),
+        .scheduled_ms = pg_i64(r, row, A_SCHEDULED_MS),
+        .version = pg_i64(r, row, A_VERSION),
+        .attempts = (int)pg_i64(r, row, A_ATTEMPTS),
+        .losses = (int)pg_i64(r, row, A_LOSSES),
+        .started_ms = pg_i64(r, row, A_STARTED_MS),
+        .runs_count = pg_i64(r, row, A_RUNS),
+        .fence = pg_i64(r, row, A_FENCE),
+        .overlap = has_overlap ? (enum overlap)pg_i64(r, row, A_OVERLAP) : OVERLAP_ALLOW,
+    };
+}
+
+static struct missed missed_row(const struct pg_result *r, int row, int64_t before_ms)
+{
+    return (struct missed){ .id = pg_uuid(r, row, 0),
+                            .tenant = (int32_t)pg_i64(r, row, 1),
+                            .schedule = { .catch_up = (enum catch_up)pg_i64(r, row, 2),
+                                          .spread_ms = pg_i64(r, row, 3),
+                                          .catch_up_window_ms = pg_i64(r, row, 4) },
+                            .before_ms = before_ms };
+}
+
+/* ---- what is to be taken back of one task ---- */
+
+/* Those that may be, the latest first. */
+struct ahead {
+    struct uuid *ids;
+    bool *gated; /* it may hold slots */
+    size_t n, cap;
+};
+
+static void ahead_release(struct ahead *a)
+{
+    free(a->ids);
+    free(a->gated);
+}
+
+static void ahead_add(struct ahead *a, const struct task *t)
+{
+    if (a->n == a->cap) {
+        a->cap = a->cap * 2 + STEP;
+        a->ids = xrealloc(a->ids, a->cap * sizeof *a->ids);
+        a->gated = xrealloc(a->gated, a->cap * sizeof *a->gated);
+    }
+    a->ids[a->n] = t->id;
+    a->gated[a->n++] = t->fence > 0; /* one that was never claimed holds none, or is not taken back */
+}
+
+/* *after: behind which, then the last that was looked at. */
+static enum err look_at_step(struct store_postgres *s, struct missed *m, struct uuid *after, struct ahead *a,
+                             bool *ret_more, struct error *e)
+{
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    enum missed_fate fate = MISSED_PASSED;
+    pg_params_reset(&s->params);
+    pg_add_uuid(&s->params, m->id);
+    pg_add_uuid(&s->params, *after);
+    pg_add_i64(&s->params, STEP);
+    if (pg_run(&s->conn, &lock_ahead, &s->params, &r, e))
+        return e->code;
+    for (int i = 0; i < r.rows && fate != MISSED_END; i++) {
+        struct task t = spawned_row(&r, i);
+        *after = t.id;
+        fate = missed_look(m, &t, pg_bool(&r, i, A_HOLDS));
+        if (fate == MISSED_AHEAD)
+            ahead_add(a, &t);
+    }
+    *ret_more = r.rows == STEP && fate != MISSED_END;
+    return ERR_OK;
+}
+
+static enum err free_slots(struct store_postgres *s, const struct ahead *a, size_t n, struct slot_keys *keys,
+                           struct error *e)
+{
+    for (size_t i = 0; i < n; i++)
+        if (a->gated[i] && pg_slots_let_go(s, &a->ids[i], NULL, keys, e))
+            return e->code;
+    return ERR_OK;
+}
+
+static enum err write_taken_back(struct store_postgres *s, const struct missed *m, const struct ahead *a,
+                                 struct slot_keys *keys, struct error *e)
+{
+    if (pg_delete_rows(s, a->ids, m->n, e) || free_slots(s, a, m->n, keys, e))
+        return e->code;
+    pg_tally_new(s, m->tenant, false, TASK_SCHEDULED, -(int64_t)m->n);
+    pg_params_reset(&s->params);
+    pg_add_uuid(&s->params, m->id);
+    pg_add_i64(&s->params, missed_cursor(m));
+    pg_add_i64(&s->params, (int64_t)m->n);
+    pg_note_due(s, missed_cursor(m));
+    return pg_queue(&s->conn, &take_back, &s->params, e);
+}
+
+/* Under locks now. */
+static enum err take_back_missed(struct store_postgres *s, struct uuid id, struct op_missed *op, struct slot_keys *keys,
+                                 struct error *e)
+{
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    cleanup_with(ahead_release) struct ahead a = { 0 };
+    pg_params_reset(&s->params);
+    pg_add_uuid(&s->params, id);
+    if (pg_run(&s->conn, &lock_catch_up, &s->params, &r, e))
+        return e->code;
+    if (r.rows == 0)
+        return ERR_OK;
+    struct missed m = missed_row(&r, 0, op->before_ms);
+    struct uuid after;
+    memset(after.b, 255, sizeof after.b);
+    for (bool more = true; more;)
+        if (look_at_step(s, &m, &after, &a, &more, e))
+            return e->code;
+    if (m.n == 0)
+        return ERR_OK;
+    assert(m.n <= a.n);
+    op->ret_withdrawn += m.n;
+    return write_taken_back(s, &m, &a, keys, e);
+}
+
+/* ---- many tasks ---- */
+
+static void add_parents(struct pg_params *p, const struct pg_result *parents, int n)
+{
+    pg_params_reset(p);
+    pg_array(p, PG_UUID);
+    for (int i = 0; i < n; i++)
+        pg_element_uuid(p, pg_uuid(parents, i, 0));
+    pg_array_end(p);
+}
+
+/* Whether something of the task was missed, or may have been: its latest occurrences are those from *row on. */
+static bool may_have_missed(struct missed *m, const struct pg_result *r, int *row)
+{
+    enum missed_fate fate = MISSED_PASSED;
+    int looked_at = 0;
+    while (*row < r->rows && uuid_cmp(pg_uuid(r, *row, A_PARENT), m->id) < 0)
+        ++*row;
+    for (; *row < r->rows && uuid_eq(pg_uuid(r, *row, A_PARENT), m->id); ++*row, looked_at++) {
+        struct task t = spawned_row(r, *row);
+        if (fate != MISSED_END)
+            fate = missed_look(m, &t, pg_bool(r, *row, A_HOLDS));
+    }
+    return m->n || (looked_at == LOOK_AHEAD && fate != MISSED_END);
+}
+
+static enum err look_at_all(struct store_postgres *s, struct op_missed *op, const struct pg_result *parents, int n,
+                            struct slot_keys *keys, struct error *e)
+{
+    cleanup_with(pg_result_release) struct pg_result tasks = { 0 };
+    cleanup_with(pg_result_release) struct pg_result ahead = { 0 };
+    add_parents(&s->params, parents, n);
+    if (pg_send(&s->conn, &catch_up, &s->params, e))
+        return e->code;
+    pg_add_i64(&s->params, LOOK_AHEAD);
+    if (pg_send(&s->conn, &look_ahead, &s->params, e) || pg_get(&s->conn, &tasks, e) || pg_get(&s->conn, &ahead, e))
+        return e->code;
+    for (int i = 0, row = 0; i < tasks.rows; i++) {
+        struct missed m = missed_row(&tasks, i, op->before_ms);
+        if (may_have_missed(&m, &ahead, &row) && take_back_missed(s, m.id, op, keys, e))
+            return e->code;
+    }
+    return ERR_OK;
+}
+
+enum err postgres_missed(struct store_postgres *s, struct op *base)
+{
+    struct op_missed *op = (struct op_missed *)base;
+    struct error *e = &base->error;
+    cleanup_with(pg_result_release) struct pg_result parents = { 0 };
+    uint64_t woke = 0; /* whoever asked looks at all lanes anew */
+    cleanup_with(slot_keys_release) struct slot_keys keys;
+    slot_keys_init(&keys);
+    op->ret_withdrawn = 0;
+    pg_params_reset(&s->params);
+    pg_add_uuid(&s->params, op->after);
+    pg_add_i64(&s->params, (int64_t)op->max + 1);
+    if (pg_run(&s->conn, &waiting_parents, &s->params, &parents, e))
+        return e->code;
+    int n = min_of(parents.rows, (int)op->max);
+    if (n && (look_at_all(s, op, &parents, n, &keys, e) || pg_slots_hand_over(s, &keys, &woke, e)))
+        return e->code;
+    op->ret_after = n < parents.rows ? pg_uuid(&parents, n - 1, 0) : (struct uuid){ 0 };
+    return ERR_OK;
+}

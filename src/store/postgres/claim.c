@@ -1,0 +1,357 @@
+/* OP_CLAIM, OP_CLAIMED, OP_HELD. Most claims see no task with gates and are two round trips: a walk, and what marks all that it brought
+ * and tells what is left.
+ *
+ * Whoever claims holds its node's row (KEY SHARE) until it commits, and OP_BURY takes that row alone: a node that is marked dead has
+ * claimed nothing that OP_HELD does not find. A claim that finds nothing locks nothing and writes nothing. */
+#include <stdlib.h>
+
+#include "store/postgres/claim.h"
+
+enum { CONFLICTS_MAX = 1000 }; /* counted a lane */
+
+static const struct pg_statement check = {
+    "claim_check",
+    "SELECT EXISTS (SELECT FROM claims WHERE id = $1), coalesce((SELECT dead FROM nodes WHERE id = $2), false), "
+    "(SELECT max(lane) FROM lanes)",
+};
+enum { CHECK_EXISTS, CHECK_DEAD, CHECK_LANES };
+
+static const struct pg_statement lock_node = { "claim_node", "SELECT dead FROM nodes WHERE id = $1 FOR KEY SHARE" };
+
+static const struct pg_statement take_tasks = {
+    "claim_take",
+    "UPDATE tasks SET state = 3, fence = fence + 1, claim_id = $1 FROM unnest($2) WITH ORDINALITY AS p(task, place) "
+    "WHERE id = p.task RETURNING part" TASK_COLUMNS(SQL_NAME) ", p.place",
+};
+enum { TAKEN_PLACE = AT_calendar + 1 }; /* behind the columns, "part" in the place of a rid */
+
+const struct pg_statement pg_insert_claim = {
+    "claim_insert",
+    "INSERT INTO claims (id, node, held, tasks, hold) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (id) DO NOTHING",
+};
+
+/* Of each lane: the first of ours behind what was walked, or before it and AT_MOST_ONCE; the first of others' that was left to them; and
+ * how many we would have taken that are still there: others are about to take them. */
+static const struct pg_statement look_ahead = {
+    "claim_left",
+    "SELECT CASE WHEN $5 THEN (SELECT due_ms FROM tasks WHERE " IN_LANE
+    " AND (due_ms, id) > (q.ours_ms, q.ours_id) AND " IS_OURS
+    " AND ((due_ms, id) > (q.seen_ms, q.seen_id) OR (delivery = 1 AND due_ms > $2)) ORDER BY due_ms, id LIMIT 1) END, "
+    "CASE WHEN $6 THEN (SELECT due_ms FROM tasks WHERE " IN_LANE
+    " AND (due_ms, id) > (q.theirs_ms, q.theirs_id) AND get_bit($3, part) = 0 ORDER BY due_ms, id LIMIT 1) END, "
+    "(SELECT count(*) FROM (SELECT FROM tasks WHERE " IN_LANE
+    " AND due_ms >= q.from_ms AND (due_ms, id) <= (q.seen_ms, q.seen_id) AND " MAY_TAKE
+    " AND (gates IS NULL OR due_ms <= $2) ORDER BY due_ms, id LIMIT $7) AS x) "
+    "FROM unnest($8, $9, $10, $11, $12, $13, $14, $15) WITH ORDINALITY "
+    "AS q(lane, from_ms, seen_ms, seen_id, ours_ms, ours_id, theirs_ms, theirs_id, place) ORDER BY q.place",
+};
+enum { LEFT_OURS, LEFT_THEIRS, LEFT_CONFLICTS };
+
+static const struct pg_statement read_gated = {
+    "claim_gated",
+    "SELECT part" TASK_COLUMNS(SQL_NAME) " FROM tasks WHERE id = ANY ($1) AND state <> 0",
+};
+
+/* The list may name tasks that have left, and one twice; what a task's own row says is true. */
+static const struct pg_statement read_claimed = {
+    "claimed",
+    "SELECT part" TASK_COLUMNS(SQL_NAME) " FROM (SELECT DISTINCT unnest(tasks) AS task FROM claims WHERE id = $1) AS c "
+                                         "JOIN tasks ON id = c.task WHERE state = 3 AND claim_id = $1",
+};
+static const struct pg_statement read_held = {
+    "held",
+    "SELECT part" TASK_COLUMNS(
+        SQL_NAME) " FROM (SELECT DISTINCT id AS claim, unnest(tasks) AS task FROM claims WHERE "
+                  "hold = 0 AND node IS DISTINCT FROM $1 AND NOT EXISTS (SELECT FROM nodes WHERE nodes.id = claims.node AND NOT nodes.dead)) AS c "
+                  "JOIN tasks ON id = c.task WHERE state = 3 AND claim_id = c.claim LIMIT $2",
+};
+
+/* ---- what is left ---- */
+
+/* Up to where a walk has looked; a task that was woken may stand anywhere. */
+static struct place seen_up_to(const struct claiming *c, const struct lane_walk *w)
+{
+    if (c->gate.woke)
+        return THE_START;
+    return w->is_seen ? (struct place){ c->op->until_ms, LAST_ID } : w->place;
+}
+
+static struct place earlier(struct place place, int64_t ms)
+{
+    return place.due_ms <= ms ? place : (struct place){ ms, LAST_ID };
+}
+
+static enum err ask_what_is_left(struct store_postgres *s, const struct claiming *c, struct error *e)
+{
+    struct pg_params *p = &s->params;
+    const struct op_claim *op = c->op;
+    size_t n = c->lane_count + c->suspect_count, own = op->own ? partitions_count(op->own) : PARTITIONS;
+    struct place *seen = xcalloc(3 * n, sizeof *seen), *ours = seen + n, *theirs = ours + n;
+    for (size_t i = 0; i < n; i++) {
+        seen[i] = seen_up_to(c, &c->lanes[i]);
+        ours[i] = earlier(seen[i], op->now_ms);
+        theirs[i] = earlier(seen[i], op->now_ms - op->help_after_ms);
+    }
+    pg_params_reset(p);
+    claim_add_rules(p, op);
+    pg_add_bool(p, own > 0);
+    pg_add_bool(p, own < PARTITIONS);
+    pg_add_i64(p, CONFLICTS_MAX);
+    claim_add_lanes(p, c->lanes, n);
+    pg_array(p, PG_I64);
+    for (size_t i = 0; i < n; i++)
+        pg_element_i64(p, c->lanes[i].look.from_ms);
+    pg_array_end(p);
+    claim_add_places(p, seen, n);
+    claim_add_places(p, ours, n);
+    claim_add_places(p, theirs, n);
+    free(seen);
+    return pg_send(&s->conn, &look_ahead, p, e);
+}
+
+static int64_t left_at(const struct pg_result *r, int row, int column)
+{
+    return pg_is_null(r, row, column) ? INT64_MAX : pg_i64(r, row, column);
+}
+
+/* What is left to others counts from when it may be helped with. */
+static int64_t next_of(const struct claiming *c, const struct pg_result *r, int row)
+{
+    int64_t ours_ms = left_at(r, row, LEFT_OURS), theirs_ms = left_at(r, row, LEFT_THEIRS);
+    int64_t next_ms = min_of(c->lanes[row].passed_ms, ours_ms);
+    if (theirs_ms != INT64_MAX)
+        next_ms = min_of(next_ms, theirs_ms + c->op->help_after_ms);
+    return pg_i64(r, row, LEFT_CONFLICTS) ? min_of(next_ms, c->op->now_ms + LOOK_AGAIN_MS) : next_ms;
+}
+
+static void tell_what_is_left(const struct claiming *c, const struct pg_result *r)
+{
+    struct op_claim *op = c->op;
+    op->ret_next_due_ms = INT64_MAX;
+    op->ret_next_suspect_ms = c->suspects.passed_ms;
+    op->ret_conflicts = c->busy;
+    for (int i = 0; i < r->rows; i++) {
+        struct lane_quota *q = c->lanes[i].quota;
+        int64_t next_ms = next_of(c, r, i), *all = q ? &op->ret_next_due_ms : &op->ret_next_suspect_ms;
+        *all = min_of(*all, next_ms);
+        if (q)
+            q->ret_next_due_ms = next_ms;
+        op->ret_conflicts += (size_t)pg_i64(r, i, LEFT_CONFLICTS);
+    }
+}
+
+/* What others have locked may come back, and what was woken may stand anywhere: then the floors stay. */
+static void note_floors(struct store_postgres *s, struct claiming *c, const struct pg_result *r)
+{
+    if (c->gate.woke || c->busy)
+        return;
+    for (size_t i = 0; i < c->lane_count; i++) {
+        struct lane_walk *w = &c->lanes[i];
+        int row = (int)i;
+        w->look.ended_ns = clock_steady_ns(s->setup.clock);
+        if (pg_i64(r, row, LEFT_CONFLICTS) == 0)
+            pg_floor_note(&s->floors, w->number, &w->look,
+                          min_of(left_at(r, row, LEFT_OURS), left_at(r, row, LEFT_THEIRS)), c->op->now_ms);
+    }
+}
+
+/* ---- the answer ---- */
+
+static enum err send_check(struct store_postgres *s, const struct op_claim *op, struct error *e)
+{
+    pg_params_reset(&s->params);
+    pg_add_uuid(&s->params, op->claim);
+    pg_add_uuid(&s->params, op->node);
+    return pg_send(&s->conn, &check, &s->params, e);
+}
+
+void pg_add_claim(struct pg_params *p, struct uuid claim, struct uuid node, const struct uuid *tasks, size_t n,
+                  enum claim_hold hold)
+{
+    pg_params_reset(p);
+    pg_add_uuid(p, claim);
+    pg_add_uuid(p, node);
+    pg_add_i64(p, (int64_t)n);
+    pg_add_ids(p, tasks, n);
+    pg_add_i32(p, hold);
+}
+
+static enum err send_taken(struct store_postgres *s, const struct claiming *c, struct error *e)
+{
+    struct pg_params *p = &s->params;
+    pg_params_reset(p);
+    pg_add_uuid(p, c->op->node);
+    if (pg_send(&s->conn, &lock_node, p, e))
+        return e->code;
+    pg_params_reset(p);
+    pg_add_uuid(p, c->op->claim);
+    pg_add_ids(p, c->picked, c->n);
+    if (pg_send(&s->conn, &take_tasks, p, e))
+        return e->code;
+    pg_add_claim(p, c->op->claim, c->op->node, c->picked, c->n, c->op->lease ? CLAIM_LEASED : CLAIM_OWN);
+    if (pg_send(&s->conn, &pg_insert_claim, p, e))
+        return e->code;
+    return c->op->lease ? pg_send_terms(s, c->picked, c->n, c->op->lease, e) : ERR_OK;
+}
+
+static enum err send_gated(struct store_postgres *s, const struct claiming *c, struct error *e)
+{
+    struct pg_params *p = &s->params;
+    pg_params_reset(p);
+    pg_add_members(p, c->gate.gated, c->gate.gated_count, id);
+    return pg_send(&s->conn, &read_gated, p, e);
+}
+
+struct answers {
+    struct pg_result check, node, taken, claim, gated, left;
+};
+
+static void answers_release(struct answers *a)
+{
+    pg_result_release(&a->check);
+    pg_result_release(&a->node);
+    pg_result_release(&a->taken);
+    pg_result_release(&a->claim);
+    pg_result_release(&a->gated);
+    pg_result_release(&a->left);
+}
+
+/* All of it in one round trip; nothing is in flight afterwards. */
+static enum err ask(struct store_postgres *s, const struct claiming *c, struct answers *ret, struct error *e)
+{
+    struct pg_conn *conn = &s->conn;
+    bool gated = c->gate.gated_count > 0;
+    if (send_check(s, c->op, e) || (c->n && send_taken(s, c, e)) || (gated && send_gated(s, c, e)) ||
+        ask_what_is_left(s, c, e))
+        return e->code;
+    if (pg_get(conn, &ret->check, e))
+        return e->code;
+    if (c->n && (pg_get(conn, &ret->node, e) || pg_get(conn, &ret->taken, e) || pg_get(conn, &ret->claim, e)))
+        return e->code;
+    if (gated && pg_get(conn, &ret->gated, e))
+        return e->code;
+    return pg_get(conn, &ret->left, e);
+}
+
+static enum err made_before(struct error *e)
+{
+    return error_set(e, ERR_CONFLICT, "this claim was made before");
+}
+
+static enum err is_dead(struct error *e)
+{
+    (void)error_set(e, ERR_CONFLICT, "this node is marked dead");
+    return error_in(e, "node");
+}
+
+/* The rows come back in no order. */
+static enum err read_taken(struct store_postgres *s, const struct claiming *c, const struct pg_result *r,
+                           struct tasks *ret, struct error *e)
+{
+    if ((size_t)r->rows != c->n)
+        return pg_corrupt(&s->conn, "tasks that were locked and are gone", e);
+    int *row_of = xcalloc(c->n + 1, sizeof *row_of);
+    for (int i = 0; i < r->rows; i++)
+        row_of[pg_i64(r, i, TAKEN_PLACE) - 1] = i;
+    enum err rc = ERR_OK;
+    for (size_t i = 0; !rc && i < c->n; i++)
+        rc = pg_scratch_read(s, r, row_of[i], i, c->arena, e);
+    free(row_of);
+    if (rc || pg_scratch_take(s, c->n, c->arena, ret, e))
+        return e->code;
+    for (size_t i = 0; i < ret->n; i++)
+        pg_tally_move(s, ret->v[i].tenant, ret->v[i].deleted, TASK_SCHEDULED, TASK_RUNNING);
+    return ERR_OK;
+}
+
+static enum err read_rows(struct store_postgres *s, const struct pg_result *r, struct arena *a, struct tasks *ret,
+                          struct error *e)
+{
+    return pg_read_tasks(s, r, (size_t)r->rows, a, ret, e);
+}
+
+/* Other nodes make lanes too, and one of suspects may be among the new ones. */
+static enum err learn_lanes(struct store_postgres *s, struct op_claim *op, int64_t highest, struct error *e)
+{
+    if (highest <= (int64_t)s->lanes.top)
+        return ERR_OK;
+    op->ret_next_suspect_ms = min_of(op->ret_next_suspect_ms, op->now_ms);
+    return pg_lanes_load(&s->conn, &s->lanes, e);
+}
+
+static enum err answer(struct store_postgres *s, struct claiming *c, struct error *e)
+{
+    cleanup_with(answers_release) struct answers a = { 0 };
+    struct op_claim *op = c->op;
+    struct tasks taken, gated;
+    if (ask(s, c, &a, e))
+        return e->code;
+    if (pg_bool(&a.check, 0, CHECK_EXISTS) || (c->n && a.claim.affected == 0))
+        return made_before(e);
+    if (pg_bool(&a.check, 0, CHECK_DEAD) || (a.node.rows && pg_bool(&a.node, 0, 0)))
+        return is_dead(e);
+    if (read_taken(s, c, &a.taken, &taken, e) || read_rows(s, &a.gated, c->arena, &gated, e))
+        return e->code;
+    size_t size = c->gate.replaced_count * sizeof *c->gate.replaced;
+    struct replaced *replaced = arena_alloc(c->arena, size);
+    if (!replaced)
+        return error_set(e, ERR_LIMIT, "the answer is larger than the memory set aside for it");
+    if (size)
+        memcpy(replaced, c->gate.replaced, size);
+    op->ret = taken;
+    op->ret_gated = gated;
+    op->ret_replaced = replaced;
+    op->ret_replaced_count = c->gate.replaced_count;
+    op->ret_woke = c->gate.woke;
+    tell_what_is_left(c, &a.left);
+    note_floors(s, c, &a.left);
+    return learn_lanes(s, op, pg_i64(&a.check, 0, CHECK_LANES), e);
+}
+
+/* A lane that is not known here may have been made by another node. */
+static enum err know_lanes(struct store_postgres *s, const struct op_claim *op, struct error *e)
+{
+    for (size_t i = 0; i < op->lane_count; i++)
+        if (op->lanes[i].max > 0 && !store_lanes_find(&s->lanes, op->lanes[i].lane, claim_pool(op, false)))
+            return pg_lanes_load(&s->conn, &s->lanes, e);
+    return ERR_OK;
+}
+
+enum err postgres_claim(struct store_postgres *s, struct op *base)
+{
+    struct op_claim *op = (struct op_claim *)base;
+    struct error *e = &base->error;
+    struct claiming c;
+    if (know_lanes(s, op, e))
+        return e->code;
+    claim_init(&c, s, op);
+    enum err rc = claim_walk(s, &c, e);
+    rc = rc ? rc : answer(s, &c, e);
+    claim_release(&c);
+    return rc;
+}
+
+/* ---- what is held ---- */
+
+enum err postgres_claimed(struct store_postgres *s, struct op *base)
+{
+    struct op_claimed *op = (struct op_claimed *)base;
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    pg_params_reset(&s->params);
+    pg_add_uuid(&s->params, op->claim);
+    if (pg_run(&s->conn, &read_claimed, &s->params, &r, &base->error))
+        return base->error.code;
+    return read_rows(s, &r, &base->arena, &op->ret, &base->error);
+}
+
+enum err postgres_held(struct store_postgres *s, struct op *base)
+{
+    struct op_held *op = (struct op_held *)base;
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    pg_params_reset(&s->params);
+    pg_add_uuid(&s->params, op->not_node);
+    pg_add_i64(&s->params, (int64_t)op->max);
+    if (pg_run(&s->conn, &read_held, &s->params, &r, &base->error))
+        return base->error.code;
+    return read_rows(s, &r, &base->arena, &op->ret, &base->error);
+}

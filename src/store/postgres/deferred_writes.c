@@ -1,0 +1,179 @@
+/* What operations note, written once at the end of their transaction: counts, which tasks have become final, which claims they have left
+ * or handed.
+ *
+ * The rows of claims come last because others wait for them: updaters on several nodes settle tasks of the same claim, and whoever has
+ * changed its row keeps the others from it until the commit. They are locked all at once and in the order of their ids, so that no two
+ * transactions wait for each other. */
+#include <stdlib.h>
+
+#include "store/postgres/internal.h"
+
+enum { NOTE_MAX = 256 /* tasks of one row of `ended` */ };
+
+/* In the order of the key: two processes may share a shard. */
+static const struct pg_statement add_counts = {
+    "add_counts",
+    "INSERT INTO counts (tenant_id, state, shard, n) SELECT tenant, state, $1, n FROM unnest($2, $3, $4) "
+    "AS x(tenant, state, n) ON CONFLICT (tenant_id, state, shard) DO UPDATE SET n = counts.n + excluded.n",
+};
+static const struct pg_statement add_ended = {
+    "add_ended",
+    "INSERT INTO ended (completed_ms, tasks) SELECT at, array_agg(id) FROM unnest($1, $2) WITH ORDINALITY "
+    "AS x(at, id, place) GROUP BY at, (place - 1) / $3",
+};
+/* Two statements: in one, a row that somebody else has just changed would be judged by what it was. */
+static const struct pg_statement change_claims = {
+    "change_claims",
+    "WITH mine AS (SELECT id FROM claims WHERE id = ANY ($1) ORDER BY id FOR UPDATE) UPDATE claims SET held = held - x.n, "
+    "hold = CASE WHEN hold = 0 AND x.handed > 0 THEN 1 ELSE hold END, "
+    "epoch = CASE WHEN hold = 0 AND x.handed > 0 THEN x.epoch ELSE claims.epoch END "
+    "FROM mine JOIN unnest($1, $2, $3, $4) AS x(id, n, handed, epoch) USING (id) WHERE claims.id = mine.id",
+};
+static const struct pg_statement delete_claims = { "delete_claims",
+                                                   "DELETE FROM claims WHERE id = ANY ($1) AND held <= 0" };
+
+void pg_tally_move(struct store_postgres *s, int32_t tenant, bool deleted, enum task_state from, enum task_state to)
+{
+    tally_move(&s->of_op, tenant, deleted, from, to);
+}
+
+void pg_tally_new(struct store_postgres *s, int32_t tenant, bool deleted, enum task_state state, int64_t n)
+{
+    if (!deleted)
+        tally_add(&s->of_op, tenant, state, n);
+}
+
+void pg_note_ended(struct store_postgres *s, struct uuid id, enum task_state state, int64_t completed_ms)
+{
+    struct ended *n = &s->ended;
+    if (!task_is_final(state) || state == TASK_FAILED || completed_ms <= 0)
+        return;
+    if (n->n == n->cap) {
+        n->cap = n->cap * 2 + NOTE_MAX;
+        n->v = xrealloc(n->v, n->cap * sizeof *n->v);
+    }
+    n->v[n->n++] = (struct ended_task){ completed_ms, id };
+}
+
+void pg_note_due(struct store_postgres *s, int64_t due_ms)
+{
+    s->news.due_ms = s->news.due ? min_of(s->news.due_ms, due_ms) : due_ms;
+    s->news.due = true;
+}
+
+static int by_tenant(const void *a, const void *b)
+{
+    int32_t x = ((const struct tally *)a)->tenant, y = ((const struct tally *)b)->tenant;
+    return (x > y) - (x < y);
+}
+
+/* One of the three arrays of add_counts. */
+enum part { OF_TENANT, OF_STATE, OF_COUNT };
+
+static void add_tallies(struct pg_params *p, const struct tallies *t, enum part which)
+{
+    static const enum pg_type types[] = { PG_I32, PG_I16, PG_I64 };
+    pg_array(p, types[which]);
+    for (size_t i = 0; i < t->n; i++)
+        for (int state = 0; state <= TASK_EXPIRED; state++)
+            if (t->v[i].n[state])
+                pg_element_i64(p, which == OF_TENANT ? t->v[i].tenant : which == OF_STATE ? state : t->v[i].n[state]);
+    pg_array_end(p);
+}
+
+enum err pg_send_tallies(struct store_postgres *s, struct error *e)
+{
+    struct tallies *t = &s->of_transaction;
+    struct pg_params *p = &s->params;
+    bool any = false;
+    for (size_t i = 0; i < t->n && !any; i++)
+        for (int state = 0; state <= TASK_EXPIRED; state++)
+            any = any || t->v[i].n[state];
+    if (!any)
+        return ERR_OK;
+    qsort(t->v, t->n, sizeof *t->v, by_tenant);
+    pg_params_reset(p);
+    pg_add_i32(p, s->shard);
+    add_tallies(p, t, OF_TENANT);
+    add_tallies(p, t, OF_STATE);
+    add_tallies(p, t, OF_COUNT);
+    return pg_queue(&s->conn, &add_counts, p, e);
+}
+
+enum err pg_send_ended(struct store_postgres *s, struct error *e)
+{
+    struct ended *all = &s->ended;
+    struct pg_params *p = &s->params;
+    size_t n = all->kept;
+    all->n = all->kept = 0;
+    if (n == 0)
+        return ERR_OK;
+    pg_params_reset(p);
+    pg_add_members(p, all->v, n, completed_ms);
+    pg_add_members(p, all->v, n, id);
+    pg_add_i64(p, NOTE_MAX);
+    return pg_queue(&s->conn, &add_ended, p, e);
+}
+
+static void note_claim(struct store_postgres *s, struct claim_note note)
+{
+    struct claim_notes *c = &s->claims;
+    if (c->n == c->cap) {
+        c->cap = c->cap * 2 + NOTE_MAX;
+        c->v = xrealloc(c->v, c->cap * sizeof *c->v);
+    }
+    c->v[c->n++] = note;
+}
+
+void pg_note_left(struct store_postgres *s, struct uuid claim)
+{
+    note_claim(s, (struct claim_note){ .id = claim, .left = 1 });
+}
+
+void pg_note_handed(struct store_postgres *s, struct uuid claim, uint64_t epoch)
+{
+    note_claim(s, (struct claim_note){ .id = claim, .handed = 1, .epoch = (int64_t)epoch });
+}
+
+static int by_claim(const void *a, const void *b)
+{
+    return uuid_cmp(((const struct claim_note *)a)->id, ((const struct claim_note *)b)->id);
+}
+
+/* Each claim once; how many there are. */
+static size_t sum_up(struct claim_note *v, size_t n)
+{
+    size_t kept = 0;
+    qsort(v, n, sizeof *v, by_claim);
+    for (size_t i = 0; i < n; i++) {
+        if (kept && uuid_eq(v[kept - 1].id, v[i].id)) {
+            v[kept - 1].epoch = v[kept - 1].handed ? v[kept - 1].epoch : v[i].epoch;
+            v[kept - 1].left += v[i].left;
+            v[kept - 1].handed += v[i].handed;
+        } else {
+            v[kept++] = v[i];
+        }
+    }
+    return kept;
+}
+
+enum err pg_send_claims(struct store_postgres *s, struct error *e)
+{
+    struct claim_notes *c = &s->claims;
+    struct pg_params *p = &s->params;
+    size_t n = c->kept;
+    c->n = c->kept = 0;
+    if (n == 0)
+        return ERR_OK;
+    n = sum_up(c->v, n);
+    pg_params_reset(p);
+    pg_add_members(p, c->v, n, id);
+    pg_add_members(p, c->v, n, left);
+    pg_add_members(p, c->v, n, handed);
+    pg_add_members(p, c->v, n, epoch);
+    if (pg_queue(&s->conn, &change_claims, p, e))
+        return e->code;
+    pg_params_reset(p);
+    pg_add_members(p, c->v, n, id);
+    return pg_queue(&s->conn, &delete_claims, p, e);
+}

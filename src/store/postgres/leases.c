@@ -1,0 +1,145 @@
+/* Tasks that somebody outside has: their terms, OP_KEEP, OP_LEASES_OVER.
+ *
+ * A row of terms is made in the transaction that makes its task RUNNING, and goes with the one that settles it, which has the task's row:
+ * so who keeps a lease locks its row alone, and finds it gone if somebody was faster. A row that was left (a user's change took the task
+ * away) says nothing: its task is not RUNNING under its fence, and never will be again. */
+#include "store/postgres/reader.h"
+
+#define RUNS "t.id = l.task_id AND t.state = 3 AND t.fence = l.fence"
+
+static const struct pg_statement put_terms = {
+    "terms_put",
+    "INSERT INTO task_leases (tenant_id, task_id, queue, fence, until_ms, worker) "
+    "SELECT t.tenant_id, t.id, n.queue, t.fence, $2, nullif($3, '') FROM tasks AS t JOIN lanes AS n ON n.lane = t.lane "
+    "WHERE t.id = ANY ($1) ORDER BY t.id ON CONFLICT (task_id) DO UPDATE SET queue = excluded.queue, "
+    "fence = excluded.fence, until_ms = excluded.until_ms, worker = excluded.worker, progress = NULL",
+};
+static const struct pg_statement drop_terms = { "terms_drop", "DELETE FROM task_leases WHERE task_id = ANY ($1)" };
+static const struct pg_statement keep_terms = {
+    "terms_keep",
+    "WITH k AS (SELECT x.* FROM unnest($2, $3, $4, $5) WITH ORDINALITY "
+    "AS x(task, fence, until_ms, progress, place) JOIN task_leases AS l ON l.task_id = x.task AND l.fence = x.fence "
+    "AND l.tenant_id = $1 ORDER BY l.task_id FOR UPDATE OF l) "
+    "UPDATE task_leases AS l SET until_ms = k.until_ms, progress = coalesce(k.progress, l.progress) FROM k "
+    "WHERE l.task_id = k.task AND l.fence = k.fence AND EXISTS (SELECT 1 FROM tasks AS t WHERE " RUNS ") "
+    "RETURNING k.place, EXISTS (SELECT 1 FROM wishes AS w WHERE w.task_id = l.task_id AND w.fence = l.fence AND w.abort)",
+};
+/* By their fences, which rise: what is compared again is the latest. */
+static const struct pg_statement tidy_terms = {
+    "terms_tidy",
+    "DELETE FROM task_leases AS l USING (SELECT l.task_id, l.fence FROM task_leases AS l WHERE l.until_ms <= $1 "
+    "AND NOT EXISTS (SELECT 1 FROM tasks AS t WHERE " RUNS ") LIMIT 1000) AS over "
+    "WHERE l.task_id = over.task_id AND l.fence = over.fence",
+};
+/* From lease to task, whatever the planner takes the tasks for: it plans once, perhaps while there were none, and the other way round all of
+ * them would be looked at each second. */
+#define OF_LEASES "FROM task_leases AS l CROSS JOIN LATERAL (SELECT * FROM tasks AS t WHERE " RUNS " OFFSET 0) AS t "
+static const struct pg_statement terms_over = {
+    "terms_over",
+    "SELECT " TASK_OF_T ", l.until_ms " OF_LEASES "WHERE l.until_ms <= $1 "
+    "ORDER BY l.until_ms, l.task_id LIMIT $2",
+};
+enum { OVER_UNTIL = AT_calendar + 1 };
+static const struct pg_statement terms_next = {
+    "terms_next",
+    "SELECT l.until_ms " OF_LEASES "WHERE l.until_ms > $1 "
+    "ORDER BY l.until_ms LIMIT 1",
+};
+
+/* ---- made and dropped with others ---- */
+
+enum err pg_send_terms(struct store_postgres *s, const struct uuid *tasks, size_t n, const struct lease_terms *terms,
+                       struct error *e)
+{
+    struct pg_params *p = &s->params;
+    pg_params_reset(p);
+    pg_add_ids(p, tasks, n);
+    pg_add_i64(p, terms->until_ms);
+    pg_add_text(p, terms->worker);
+    return pg_queue(&s->conn, &put_terms, p, e);
+}
+
+enum err pg_drop_terms(struct store_postgres *s, const struct uuid *tasks, size_t n, struct error *e)
+{
+    if (n == 0)
+        return ERR_OK;
+    pg_params_reset(&s->params);
+    pg_add_ids(&s->params, tasks, n);
+    return pg_queue(&s->conn, &drop_terms, &s->params, e);
+}
+
+/* ---- OP_KEEP ---- */
+
+static void add_keeps(struct pg_params *p, const struct op_keep *op)
+{
+    pg_params_reset(p);
+    pg_add_i32(p, op->tenant);
+    pg_add_members(p, op->v, op->n, id);
+    pg_add_members(p, op->v, op->n, fence);
+    pg_add_members(p, op->v, op->n, until_ms);
+    pg_array(p, PG_TEXT);
+    for (size_t i = 0; i < op->n; i++)
+        pg_element_text_or_null(p, op->v[i].progress);
+    pg_array_end(p);
+}
+
+enum err postgres_keep(struct store_postgres *s, struct op *base)
+{
+    struct op_keep *op = (struct op_keep *)base;
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    add_keeps(&s->params, op);
+    if (pg_run(&s->conn, &keep_terms, &s->params, &r, &base->error))
+        return base->error.code;
+    for (size_t i = 0; i < op->n; i++)
+        op->v[i].ret_kept = op->v[i].ret_ended = false;
+    for (int i = 0; i < r.rows; i++) {
+        struct lease_keep *k = &op->v[pg_i64(&r, i, 0) - 1];
+        k->ret_kept = true;
+        k->ret_ended = pg_bool(&r, i, 1);
+    }
+    return ERR_OK;
+}
+
+/* ---- OP_LEASES_OVER ---- */
+
+enum err postgres_leases_over(struct store_postgres *s, struct op *base)
+{
+    struct op_leases_over *op = (struct op_leases_over *)base;
+    struct error *e = &base->error;
+    struct pg_params *p = &s->params;
+    cleanup_with(pg_result_release) struct pg_result over = { 0 };
+    cleanup_with(pg_result_release) struct pg_result next = { 0 };
+    pg_params_reset(p);
+    pg_add_i64(p, op->now_ms);
+    if (pg_queue(&s->conn, &tidy_terms, p, e) || pg_send(&s->conn, &terms_next, p, e))
+        return e->code;
+    pg_add_i64(p, (int64_t)op->max + 1);
+    if (pg_send(&s->conn, &terms_over, p, e) || pg_get(&s->conn, &next, e) || pg_get(&s->conn, &over, e))
+        return e->code;
+    size_t n = min_of((size_t)over.rows, op->max);
+    if (pg_read_tasks(s, &over, n, &base->arena, &op->ret, e))
+        return e->code;
+    bool more = (size_t)over.rows > n;
+    op->ret_next_ms = more ? pg_i64(&over, (int)n, OVER_UNTIL) : next.rows ? pg_i64(&next, 0, 0) : INT64_MAX;
+    return ERR_OK;
+}
+
+/* ---- reading ---- */
+
+enum err reader_postgres_lease(struct reader *base, int32_t tenant, struct uuid task, struct arena *a,
+                               struct lease_row *ret, struct error *e)
+{
+    static const struct pg_statement of_task = {
+        "read_lease", "SELECT 0, l.tenant_id, l.task_id, l.queue, l.fence, l.until_ms, l.worker, l.progress "
+                      "FROM task_leases AS l JOIN tasks AS t ON " RUNS " WHERE l.task_id = $1 AND l.tenant_id = $2"
+    };
+    struct reader_postgres *r = reader_self(base);
+    struct task_lease lease = { 0 };
+    e = reader_error(base, e);
+    pg_add_uuid(reader_params(r), task);
+    pg_add_i32(&r->params, tenant);
+    if (reader_run_one(r, &of_task, &table_task_leases, a, &lease, e))
+        return e->code;
+    *ret = lease.row;
+    return ERR_OK;
+}

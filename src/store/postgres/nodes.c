@@ -1,0 +1,298 @@
+/* OP_BEAT, OP_BURY, OP_WISH and OP_WISHES.
+ *
+ * Locks on a node's row say who may go on together. Whoever claims or takes shares for a node holds FOR KEY SHARE on it until the commit,
+ * and a beat, which changes no key, gets along with that. A burial takes FOR UPDATE, which does not: so what a node had claimed is
+ * there to be found once it is dead, and what it claims next finds itself dead. A burial never waits: a row that is held is of a node that
+ * was just heard of, or of one that stopped in the midst of a transaction, which the server ends before long.
+ *
+ * A wish says under which fence it was made; that it is over is seen when it is read, so that who settles need not look. What is deleted
+ * is compared by its fence again: it may have been wished anew meanwhile. */
+#include "store/postgres/internal.h"
+
+#define LIVES(id) "EXISTS (SELECT 1 FROM nodes AS n WHERE n.id = " id " AND NOT n.dead)"
+/* OFFSET 0 keeps the planner from going through the tasks, of which it may believe that there are few. */
+#define RUNS(wish)                                                                                                     \
+    "EXISTS (SELECT 1 FROM tasks AS t WHERE t.id = " wish ".task_id AND t.state = 3 AND t.fence = " wish               \
+    ".fence OFFSET 0)"
+
+/* Who has to give back what is leased: its worker is told (OP_KEEP). */
+#define NOBODY "'00000000-0000-0000-0000-000000000000'"
+
+/* $1 id, $2 name, $3 version, $4 doc, $5 now_ms. Of a dead one no row comes back. */
+static const struct pg_statement beat = {
+    "node_beat",
+    "INSERT INTO nodes (id, name, version, beats, joined_ms, dead, dead_ms, doc) "
+    "VALUES ($1, nullif($2, ''), nullif($3, ''), 1, $5, false, 0, nullif($4, '')) ON CONFLICT (id) DO UPDATE "
+    "SET name = excluded.name, version = excluded.version, doc = excluded.doc, beats = nodes.beats + 1 "
+    "WHERE NOT nodes.dead RETURNING beats"
+};
+static const struct pg_statement leave = { "node_leave", "DELETE FROM nodes WHERE id = $1 AND NOT dead" };
+static const struct pg_statement bury_others = {
+    "node_bury_others",
+    "WITH gone AS (SELECT id FROM nodes WHERE id <> $1 AND NOT dead "
+    "AND NOT EXISTS (SELECT 1 FROM nodes AS me WHERE me.id = $1 AND me.dead) ORDER BY id FOR UPDATE) "
+    "UPDATE nodes SET dead = true, dead_ms = $2 WHERE id IN (SELECT id FROM gone)"
+};
+static const struct pg_statement bury = {
+    "node_bury", "WITH gone AS (SELECT id FROM nodes WHERE id = $1 AND beats = $2 AND NOT dead FOR UPDATE SKIP LOCKED) "
+                 "UPDATE nodes SET dead = true, dead_ms = $3 WHERE id IN (SELECT id FROM gone)"
+};
+/* Of those that do not live, but for what they have handed (limit_take.c). Behind the statement that buries, so that it sees
+ * what was handed until then. */
+static const struct pg_statement drop_places = {
+    "node_places", "DELETE FROM places AS p WHERE NOT " LIVES("p.node") " AND NOT EXISTS (SELECT 1 FROM claims AS c "
+                                                                        "WHERE c.hold = 1 AND c.node = p.node)"
+};
+static const struct pg_statement list = {
+    "node_list",
+    "SELECT 0" NODE_COLUMNS(SQL_NAME) " FROM nodes WHERE NOT dead "
+                                      "OR id IN (SELECT id FROM nodes WHERE dead ORDER BY joined_ms DESC, id LIMIT $1) "
+                                      "ORDER BY dead, CASE WHEN dead THEN -joined_ms END, id"
+};
+static const struct pg_statement look_around = {
+    "node_look_around",
+    "SELECT EXISTS (SELECT 1 FROM nodes WHERE id = $1 AND dead), "
+    "EXISTS (SELECT 1 FROM wishes AS w WHERE w.node = $1 AND " RUNS(
+        "w") "), "
+             "EXISTS (SELECT 1 FROM claims AS c WHERE c.hold = 0 AND c.node <> $1 AND NOT " LIVES(
+                 "c.node") "), " CLOCK_US
+                           ", (SELECT coalesce(sum(slots), 0)::bigint FROM workers WHERE left_ms = 0 AND seen_ms >= $2)"
+};
+static const struct pg_statement make_wish = {
+    "wish", "INSERT INTO wishes (task_id, node, fence, abort, by_scheduled_ms, created_ms) "
+            "SELECT t.id, CASE WHEN c.hold = 2 THEN " NOBODY " ELSE c.node END, t.fence, $3, $5, $4 "
+            "FROM tasks AS t JOIN claims AS c ON c.id = t.claim_id "
+            "WHERE t.id = $1 AND t.state = 3 AND t.fence = $2 ON CONFLICT (task_id) DO UPDATE "
+            "SET node = excluded.node, fence = excluded.fence, created_ms = excluded.created_ms, "
+            "by_scheduled_ms = CASE WHEN excluded.by_scheduled_ms = 0 AND wishes.fence = excluded.fence "
+            "THEN wishes.by_scheduled_ms ELSE excluded.by_scheduled_ms END, "
+            "abort = excluded.abort OR (wishes.fence = excluded.fence AND wishes.abort) "
+            "RETURNING (SELECT c.node FROM tasks AS t JOIN claims AS c ON c.id = t.claim_id WHERE t.id = $1)"
+};
+static const struct pg_statement drop_wishes = {
+    "wishes_drop",
+    "DELETE FROM wishes AS w USING wishes AS over WHERE w.task_id = over.task_id AND w.fence = over.fence "
+    "AND over.node = $1 AND NOT " RUNS("over")
+};
+static const struct pg_statement list_wishes = { "wishes", "SELECT task_id, fence, abort, by_scheduled_ms FROM wishes "
+                                                           "WHERE node = $1 LIMIT $2" };
+/* $1 before when, $2 at most, $3 now_ms. */
+static const struct pg_statement forget_wishes = {
+    "forget_wishes", "DELETE FROM wishes AS w USING (SELECT task_id, fence FROM wishes WHERE NOT " RUNS(
+                         "wishes") " LIMIT $1) AS over WHERE w.task_id = over.task_id AND w.fence = over.fence"
+};
+static const struct pg_statement forget_shares = {
+    "forget_shares", "DELETE FROM shares WHERE key IN (SELECT key FROM shares WHERE seen_ms < $2 "
+                     "AND (rate = 0 OR level + ($3 - since_ms) * rate / 1000 - taken >= burst) "
+                     "AND NOT EXISTS (SELECT 1 FROM places WHERE places.key = shares.key) "
+                     "LIMIT $1 FOR UPDATE SKIP LOCKED)"
+};
+static const struct pg_statement forget_nodes = {
+    "forget_nodes", "DELETE FROM nodes WHERE id IN (SELECT id FROM nodes WHERE dead AND dead_ms < $2 "
+                    "AND NOT EXISTS (SELECT 1 FROM claims WHERE claims.node = nodes.id) LIMIT $1)"
+};
+
+static const struct pg_statement forget_workers = {
+    "forget_workers", "DELETE FROM workers WHERE id IN (SELECT id FROM workers WHERE seen_ms < $2 LIMIT $1)"
+};
+static const struct pg_statement forget_leases = {
+    "forget_leases",
+    "DELETE FROM leases WHERE name IN (SELECT name FROM leases WHERE name LIKE 'job:%' AND until_ms < $2 "
+    "LIMIT $1 FOR UPDATE SKIP LOCKED)"
+};
+
+static enum err no_room(struct error *e)
+{
+    return error_set(e, ERR_LIMIT, "the answer is larger than the memory set aside for it");
+}
+
+/* A parameter list with one id in it. */
+static struct pg_params *params_of(struct store_postgres *s, struct uuid id)
+{
+    pg_params_reset(&s->params);
+    pg_add_uuid(&s->params, id);
+    return &s->params;
+}
+
+/* ---- OP_BEAT ---- */
+
+static enum err send_beat(struct store_postgres *s, const struct op_beat *op, struct error *e)
+{
+    struct pg_params *p = params_of(s, op->node.id);
+    if (op->leave)
+        return pg_send(&s->conn, &leave, p, e);
+    pg_add_text(p, op->node.name);
+    pg_add_text(p, op->node.version);
+    pg_add_text(p, op->node.doc);
+    pg_add_i64(p, op->now_ms);
+    return pg_send(&s->conn, &beat, p, e);
+}
+
+static enum err send_bury_others(struct store_postgres *s, const struct op_beat *op, struct error *e)
+{
+    struct pg_params *p = params_of(s, op->node.id);
+    pg_add_i64(p, op->now_ms);
+    return pg_send(&s->conn, &bury_others, p, e);
+}
+
+/* One behind the other: each sees what the one before it did, and all of it is one way there and back. */
+static enum err send_all(struct store_postgres *s, const struct op_beat *op, struct error *e)
+{
+    if ((op->alone && send_bury_others(s, op, e)) || send_beat(s, op, e) ||
+        ((op->alone || op->leave) && pg_queue(&s->conn, &drop_places, NULL, e)))
+        return e->code;
+    pg_params_reset(&s->params);
+    pg_add_i64(&s->params, NODES_DEAD_SHOWN);
+    if (pg_send(&s->conn, &list, &s->params, e))
+        return e->code;
+    pg_add_i64(params_of(s, op->node.id), op->now_ms - WORKER_SILENT_MS);
+    return pg_send(&s->conn, &look_around, &s->params, e);
+}
+
+/* Whether anybody came, left or died by it. */
+static enum err get_changes(struct store_postgres *s, const struct op_beat *op, bool *ret, struct error *e)
+{
+    *ret = op->leave;
+    for (int i = op->alone ? 0 : 1; i < 2; i++) {
+        cleanup_with(pg_result_release) struct pg_result r = { 0 };
+        if (pg_get(&s->conn, &r, e))
+            return e->code;
+        *ret = *ret || (i == 0 ? r.affected > 0 : r.rows > 0 && pg_i64(&r, 0, 0) == 1);
+    }
+    return ERR_OK;
+}
+
+static enum err read_nodes(struct store_postgres *s, const struct pg_result *r, struct arena *a, struct node_rows *ret,
+                           struct error *e)
+{
+    struct node_rows all = { arena_array(a, struct node_row, (size_t)r->rows), (size_t)r->rows };
+    if (!all.v)
+        return no_room(e);
+    for (int i = 0; i < r->rows; i++)
+        if (pg_row_read(&s->conn, &s->lanes, r, i, 1, &table_nodes, a, &all.v[i], e))
+            return e->code;
+    *ret = all;
+    return ERR_OK;
+}
+
+static enum err get_surroundings(struct store_postgres *s, struct op_beat *op, struct error *e)
+{
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    if (pg_get(&s->conn, &r, e))
+        return e->code;
+    op->ret_dead = pg_bool(&r, 0, 0);
+    op->ret_wished = pg_bool(&r, 0, 1);
+    op->ret_held_by_dead = pg_bool(&r, 0, 2);
+    op->ret_store_us = pg_i64(&r, 0, 3);
+    op->ret_worker_slots = pg_i64(&r, 0, 4);
+    return ERR_OK;
+}
+
+/* Stands in a savepoint: its answer may find no room. */
+enum err postgres_beat(struct store_postgres *s, struct op *base)
+{
+    struct op_beat *op = (struct op_beat *)base;
+    struct error *e = &base->error;
+    cleanup_with(pg_result_release) struct pg_result nodes = { 0 };
+    bool changed;
+    if (send_all(s, op, e) || get_changes(s, op, &changed, e) || pg_get(&s->conn, &nodes, e) ||
+        get_surroundings(s, op, e) || read_nodes(s, &nodes, &base->arena, &op->ret, e))
+        return e->code;
+    s->news.nodes = s->news.nodes || changed;
+    if (!op->leave)
+        notifier_know(s->notifier, op->node.id, &op->ret);
+    return ERR_OK;
+}
+
+/* ---- OP_BURY ---- */
+
+enum err postgres_bury(struct store_postgres *s, struct op *base)
+{
+    struct op_bury *op = (struct op_bury *)base;
+    struct pg_params *p = params_of(s, op->node);
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    pg_add_i64(p, op->beats);
+    pg_add_i64(p, op->now_ms);
+    if (pg_run(&s->conn, &bury, p, &r, &base->error))
+        return base->error.code;
+    op->ret_buried = r.affected > 0;
+    s->news.nodes = s->news.nodes || op->ret_buried;
+    return op->ret_buried ? pg_queue(&s->conn, &drop_places, NULL, &base->error) : ERR_OK;
+}
+
+/* ---- OP_WISH and OP_WISHES ---- */
+
+/* Owners hear of it after the commit; of several, all nodes look. */
+static void note_wish(struct store_postgres *s, struct uuid owner)
+{
+    struct store_news *n = &s->news;
+    n->wished_node = !n->wished || uuid_eq(n->wished_node, owner) ? owner : (struct uuid){ 0 };
+    n->wished = true;
+}
+
+enum err postgres_wish(struct store_postgres *s, struct op *base)
+{
+    struct op_wish *op = (struct op_wish *)base;
+    struct pg_params *p = params_of(s, op->id);
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    pg_add_i64(p, op->fence);
+    pg_add_bool(p, op->abort);
+    pg_add_i64(p, op->now_ms);
+    pg_add_i64(p, op->by_scheduled_ms);
+    if (pg_run(&s->conn, &make_wish, p, &r, &base->error))
+        return base->error.code;
+    if (r.rows == 0)
+        return wish_too_late(&base->error);
+    op->ret_owner = pg_uuid(&r, 0, 0);
+    note_wish(s, op->ret_owner);
+    return ERR_OK;
+}
+
+/* What it deletes was over, whether or not the answer finds room. */
+enum err postgres_wishes(struct store_postgres *s, struct op *base)
+{
+    struct op_wishes *op = (struct op_wishes *)base;
+    struct error *e = &base->error;
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    if (pg_send(&s->conn, &drop_wishes, params_of(s, op->node), e))
+        return e->code;
+    pg_add_i64(&s->params, (int64_t)op->max);
+    if (pg_send(&s->conn, &list_wishes, &s->params, e) || pg_get(&s->conn, NULL, e) || pg_get(&s->conn, &r, e))
+        return e->code;
+    struct wish *v = arena_array(&base->arena, struct wish, (size_t)r.rows);
+    if (!v)
+        return no_room(e);
+    for (int i = 0; i < r.rows; i++)
+        v[i] = (struct wish){ pg_uuid(&r, i, 0), pg_i64(&r, i, 1), pg_bool(&r, i, 2), pg_i64(&r, i, 3) };
+    op->ret = v;
+    op->ret_count = (size_t)r.rows;
+    return ERR_OK;
+}
+
+/* ---- OP_FORGET's part ---- */
+
+static enum err forget(struct store_postgres *s, const struct pg_statement *which, const struct op_forget *op,
+                       size_t *count, struct error *e)
+{
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    pg_params_reset(&s->params);
+    pg_add_i64(&s->params, (int64_t)(op->max - *count));
+    if (which != &forget_wishes)
+        pg_add_i64(&s->params, which == &forget_workers ? op->workers_before_ms : op->now_ms - NODE_KEPT_MS);
+    if (which == &forget_shares)
+        pg_add_i64(&s->params, op->now_ms);
+    if (pg_run(&s->conn, which, &s->params, &r, e))
+        return e->code;
+    *count += (size_t)r.affected;
+    return ERR_OK;
+}
+
+enum err pg_forget_cluster(struct store_postgres *s, const struct op_forget *op, size_t *count, struct error *e)
+{
+    if (pg_queue(&s->conn, &drop_places, NULL, e) || forget(s, &forget_wishes, op, count, e) ||
+        forget(s, &forget_shares, op, count, e) || forget(s, &forget_nodes, op, count, e) ||
+        forget(s, &forget_workers, op, count, e))
+        return e->code;
+    size_t uncounted = *count; /* one that has expired is as good as none: nobody can tell that it goes */
+    return forget(s, &forget_leases, op, &uncounted, e);
+}

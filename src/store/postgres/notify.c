@@ -1,0 +1,455 @@
+/* News between nodes. Two threads, a connection each: one tells (NOTIFY, after the commit of whoever has done something), one hears
+ * (LISTEN). Neither is on the way of a transaction. What cannot be told now is told with the next; what was not heard while a connection
+ * was gone is made up for by "look at everything".
+ *
+ * What is told is a line, "1 SENDER WHAT DUE NUMBER": a version, 16 hexadecimal digits that name the process, a letter for each piece of
+ * news, a time in milliseconds, and how many changes of the catalog there were so far. A line of another version says that there is news of
+ * some kind. Tasks that were settled for others are "1 SENDER s 0 DATA" (store/common/settled_notice.h). Whoever has taken in a change says so (store/common/catalog_barrier.h): "1 SENDER k NODE TO NUMBER". Both go out without delay: somebody
+ * waits for them. */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "platform/clock_system.h"
+#include "port/crypto.h"
+#include "store/common/catalog_barrier.h"
+#include "store/common/settled_notice.h"
+#include "store/postgres/internal.h"
+
+#define CHANNEL "belfry"
+
+enum {
+    GATHER_MS = 5,    /* between two lines */
+    NEAR_MS = 2000,   /* what is due later is found by the others' poll, which comes every second; clocks may differ */
+    AGAIN_MS = 200,   /* between two tries of a server that is not there */
+    PROBE_MS = 10000, /* a connection that says nothing for so long is asked whether it lives */
+    LINE_MAX_SIZE = 128,
+    SETTLED_LINES = 4,    /* at once */
+    SETTLED_MAX = 100000, /* that wait to be told; what does not fit is found by who asks (OP_RUNNING) */
+    NS_IN_MS = 1000000,
+    US_IN_MS = 1000,
+};
+
+struct notifier {
+    struct store_postgres_setup setup; /* the store's texts */
+    char sender[ECHO_NAME + 1];
+    struct echoes echoes;
+    pthread_mutex_t lock; /* over what follows, to `stopping` */
+    pthread_cond_t told;
+    struct store_news pending;
+    bool has_pending, telling, stopping;
+    struct echo_word words[ECHO_OWED_MAX]; /* to be told */
+    size_t word_count;
+    struct settled_list settled; /* to be told */
+
+    struct settled_list heard; /* the listener's */
+    pthread_t teller, listener;
+    struct pg_conn tell, hear;
+    struct store_watch *watch; /* the listener's, while it runs */
+    atomic_bool deaf;          /* the listener is to end */
+    int wake_fd;
+};
+
+/* ---- lines ---- */
+
+static const struct {
+    char letter;
+    size_t offset;
+} kinds[] = {
+    { 'd', offsetof(struct store_news, due) },        { 'l', offsetof(struct store_news, lanes) },
+    { 'c', offsetof(struct store_news, catalog) },    { 'w', offsetof(struct store_news, wished) },
+    { 'g', offsetof(struct store_news, given_back) }, { 'n', offsetof(struct store_news, nodes) },
+    { 'a', offsetof(struct store_news, all) },
+};
+
+static bool *flag_of(struct store_news *n, size_t i)
+{
+    return (bool *)(void *)((char *)n + kinds[i].offset);
+}
+
+static void write_line(const char *sender, struct store_news n, uint64_t number, char out[LINE_MAX_SIZE])
+{
+    char what[array_count(kinds) + 1] = "";
+    size_t count = 0;
+    for (size_t i = 0; i < array_count(kinds); i++)
+        if (*flag_of(&n, i))
+            what[count++] = kinds[i].letter;
+    snprintf(out, LINE_MAX_SIZE, "1 %s %s %" PRId64 " %" PRIu64, sender, what, n.due ? n.due_ms : 0, number);
+}
+
+static void write_word(const char *sender, struct uuid node, const struct echo_word *w, char out[LINE_MAX_SIZE])
+{
+    char id[UUID_TEXT + 1];
+    uuid_format(node, id);
+    snprintf(out, LINE_MAX_SIZE, "1 %s k %s %s %" PRIu64, sender, id, w->to, w->number);
+}
+
+/* Behind the k; what cannot be read is nothing. */
+static void read_word(struct notifier *n, struct str rest)
+{
+    struct str id, to, number;
+    struct uuid node;
+    int64_t value;
+    if (str_cut(&rest, ' ', &id) && uuid_parse(id, &node) && str_cut(&rest, ' ', &to) &&
+        str_eq(to, str_from(n->sender)) && str_cut(&rest, ' ', &number) && str_to_i64(number, 0, INT64_MAX, &value))
+        echoes_heed(&n->echoes, node, (uint64_t)value);
+}
+
+/* False: it is our own, a word to whoever waits, or of tasks that were settled, which are gathered. What cannot be read is from a newer version. */
+static bool read_line(struct notifier *n, const char *line, struct store_news *ret)
+{
+    struct str rest = str_from(line), version, sender, what, due, number;
+    int64_t due_ms, told = 0;
+    *ret = (struct store_news){ .all = true };
+    if (!str_cut(&rest, ' ', &version) || !str_eq(version, S("1")) || !str_cut(&rest, ' ', &sender) ||
+        !str_cut(&rest, ' ', &what))
+        return true;
+    if (str_eq(sender, str_from(n->sender)))
+        return false;
+    if (str_eq(what, S("k"))) {
+        read_word(n, rest);
+        return false;
+    }
+    if (!str_cut(&rest, ' ', &due) || !str_to_i64(due, 0, INT64_MAX, &due_ms))
+        return true;
+    if (str_eq(what, S("s"))) {
+        settled_read(&n->heard, rest);
+        return false;
+    }
+    *ret = (struct store_news){ .due_ms = due_ms };
+    for (size_t i = 0; i < array_count(kinds); i++)
+        *flag_of(ret, i) = str_find(what, kinds[i].letter, 0) < what.n;
+    if (ret->catalog && str_cut(&rest, ' ', &number) && str_to_i64(number, 1, INT64_MAX, &told))
+        ret->heard = echoes_heard(&n->echoes, sender, (uint64_t)told);
+    return true;
+}
+
+static void join(struct store_news *all, struct store_news one)
+{
+    if (one.due && (!all->due || one.due_ms < all->due_ms))
+        all->due_ms = one.due_ms;
+    all->heard = max_of(all->heard, one.heard);
+    for (size_t i = 0; i < array_count(kinds); i++)
+        *flag_of(all, i) = *flag_of(all, i) || *flag_of(&one, i);
+}
+
+static bool is_news(struct store_news n)
+{
+    bool any = false;
+    for (size_t i = 0; i < array_count(kinds); i++)
+        any = any || *flag_of(&n, i);
+    return any;
+}
+
+/* ---- telling ---- */
+
+/* Somebody waits for it. */
+static bool is_urgent(const struct notifier *n)
+{
+    return n->word_count || (n->has_pending && n->pending.catalog);
+}
+
+/* So long, unless it is over. */
+static void rest(struct notifier *n, int64_t ms, bool whatever_comes)
+{
+    struct timespec until = clock_condition_end(ms * US_IN_MS);
+    while (!n->stopping && (whatever_comes || !is_urgent(n)) &&
+           pthread_cond_timedwait(&n->told, &n->lock, &until) != ETIMEDOUT)
+        ;
+}
+
+static enum err notify(struct notifier *n, const char *line)
+{
+    static const struct pg_statement statement = { "notify", "SELECT pg_notify('" CHANNEL "', $1)" };
+    struct pg_params p;
+    struct error e;
+    pg_params_init(&p);
+    pg_add_text(&p, str_from(line));
+    enum err rc = pg_conn_ready(&n->tell, &e);
+    if (rc == ERR_OK)
+        rc = pg_run(&n->tell, &statement, &p, NULL, &e);
+    pg_params_release(&p);
+    return rc;
+}
+
+/* The number is that of this moment, and no lower than that of the news. */
+static enum err tell_news(struct notifier *n, struct store_news news)
+{
+    char line[LINE_MAX_SIZE];
+    write_line(n->sender, news, echoes_told(&n->echoes), line);
+    return notify(n, line);
+}
+
+/* What cannot be told now is lost: whoever waits for it has waited long enough by then. */
+static void tell_words(struct notifier *n, const struct echo_word *words, size_t count)
+{
+    char line[LINE_MAX_SIZE];
+    struct uuid self = echoes_self(&n->echoes);
+    enum err rc = ERR_OK;
+    for (size_t i = 0; i < count && rc == ERR_OK; i++) {
+        write_word(n->sender, self, &words[i], line);
+        rc = notify(n, line);
+    }
+}
+
+/* Some of what waits, and no more than a few lines: the rest follows. What cannot be told now is lost. */
+static void tell_settled(struct notifier *n, const struct delivery_name *v, size_t count)
+{
+    struct buf line;
+    enum err rc = ERR_OK;
+    buf_init(&line, SETTLED_LINE_MAX);
+    for (size_t at = 0; at < count && rc == ERR_OK;) {
+        buf_reset(&line);
+        buf_printf(&line, "1 %s s 0 ", n->sender);
+        at += settled_write(&line, v + at, count - at);
+        rc = notify(n, buf_cstr(&line));
+    }
+    buf_release(&line);
+}
+
+/* Under the lock, which it takes off for as long as it talks. */
+static enum err tell_all(struct notifier *n)
+{
+    struct echo_word words[ECHO_OWED_MAX];
+    struct store_news news = n->has_pending ? n->pending : (struct store_news){ 0 };
+    struct delivery_name settled[SETTLED_LINES * SETTLED_LINE_COUNT];
+    size_t word_count = n->word_count, settled_count = settled_take(&n->settled, settled, array_count(settled));
+    memcpy(words, n->words, word_count * sizeof *words);
+    n->has_pending = false;
+    n->word_count = 0;
+    pthread_mutex_unlock(&n->lock);
+    tell_words(n, words, word_count);
+    tell_settled(n, settled, settled_count);
+    enum err rc = is_news(news) ? tell_news(n, news) : ERR_OK;
+    pthread_mutex_lock(&n->lock);
+    if (rc) {
+        join(&news, n->has_pending ? n->pending : (struct store_news){ 0 });
+        n->pending = news;
+        n->has_pending = true;
+    }
+    return rc;
+}
+
+static void *tell(void *context)
+{
+    struct notifier *n = context;
+    pthread_mutex_lock(&n->lock);
+    while (!n->stopping) {
+        if (!n->has_pending && !n->word_count && !n->settled.n) {
+            pthread_cond_wait(&n->told, &n->lock);
+            continue;
+        }
+        enum err rc = tell_all(n);
+        rest(n, rc ? AGAIN_MS : GATHER_MS, rc != ERR_OK);
+    }
+    pthread_mutex_unlock(&n->lock);
+    return NULL;
+}
+
+/* Under the lock. */
+static void wake_teller(struct notifier *n)
+{
+    if (!n->telling)
+        n->telling = pthread_create(&n->teller, NULL, tell, n) == 0;
+    pthread_cond_signal(&n->told);
+}
+
+void notifier_tell(struct notifier *n, const struct store_news *news)
+{
+    struct store_news one = *news;
+    one.due = one.due && one.due_ms <= clock_wall_ms(n->setup.clock) + NEAR_MS;
+    if (!is_news(one))
+        return;
+    if (one.catalog)
+        echoes_changed(&n->echoes);
+    pthread_mutex_lock(&n->lock);
+    if (!n->has_pending)
+        n->pending = (struct store_news){ 0 };
+    join(&n->pending, one);
+    n->has_pending = true;
+    wake_teller(n);
+    pthread_mutex_unlock(&n->lock);
+}
+
+void notifier_settled(struct notifier *n, const struct delivery_name *v, size_t count)
+{
+    pthread_mutex_lock(&n->lock);
+    settled_add(&n->settled, v, min_of(count, SETTLED_MAX - n->settled.n));
+    wake_teller(n);
+    pthread_mutex_unlock(&n->lock);
+}
+
+/* ---- who heeds it ---- */
+
+void notifier_know(struct notifier *n, struct uuid self, const struct node_rows *nodes)
+{
+    echoes_nodes(&n->echoes, self, nodes);
+}
+
+void notifier_await(struct notifier *n, struct store_echo *echo)
+{
+    if (atomic_load(&n->deaf))
+        echo->done(echo); /* no word would be heard */
+    else
+        echoes_await(&n->echoes, echo);
+}
+
+bool notifier_forget(struct notifier *n, struct store_echo *echo)
+{
+    return echoes_forget(&n->echoes, echo);
+}
+
+/* Words that do not fit are dropped: there are as many before them, and whoever waits does not wait for ever. */
+void notifier_heeded(struct notifier *n, uint64_t heard)
+{
+    struct echo_word words[ECHO_OWED_MAX];
+    size_t count = echoes_words(&n->echoes, heard, words);
+    if (!count)
+        return;
+    pthread_mutex_lock(&n->lock);
+    for (size_t i = 0; i < count && n->word_count < ECHO_OWED_MAX; i++)
+        n->words[n->word_count++] = words[i];
+    wake_teller(n);
+    pthread_mutex_unlock(&n->lock);
+}
+
+/* ---- hearing ---- */
+
+/* For something to read, at most so long; false: it is to end, or the connection has broken. */
+static bool wait_for_input(struct notifier *n, int fd, int64_t ms)
+{
+    struct pollfd p[] = { { .fd = n->wake_fd, .events = POLLIN }, { .fd = fd, .events = POLLIN } };
+    int rc = poll(p, fd < 0 ? 1 : 2, (int)ms);
+    return (rc >= 0 || errno == EINTR) && !atomic_load(&n->deaf);
+}
+
+/* Several that came at once are heard as one. */
+static void hear_notifications(struct notifier *n)
+{
+    struct store_news all = { 0 }, one;
+    n->heard.n = 0;
+    for (PGnotify *said; (said = PQnotifies(n->hear.pg)); PQfreemem(said))
+        if (read_line(n, said->extra, &one))
+            join(&all, one);
+    all.settled = n->heard.v;
+    all.settled_count = n->heard.n;
+    if (is_news(all) || all.settled_count)
+        n->watch->heard(n->watch, &all);
+}
+
+static void hear_until_lost(struct notifier *n)
+{
+    struct error e;
+    int64_t probed_ns = clock_steady_ns(n->setup.clock);
+    while (wait_for_input(n, PQsocket(n->hear.pg), PROBE_MS)) {
+        int64_t now_ns = clock_steady_ns(n->setup.clock);
+        if (!PQconsumeInput(n->hear.pg))
+            return;
+        hear_notifications(n);
+        if (now_ns - probed_ns < PROBE_MS * (int64_t)NS_IN_MS)
+            continue;
+        probed_ns = now_ns;
+        if (pg_exec(&n->hear, "SELECT 1", &e))
+            return;
+        hear_notifications(n);
+    }
+}
+
+/* Connected anew, it is told to look at everything: what was said meanwhile nobody repeats. */
+static void *listen_to_others(void *context)
+{
+    static const struct store_news everything = { .all = true };
+    struct notifier *n = context;
+    struct error e;
+    while (!atomic_load(&n->deaf)) {
+        if (pg_conn_ready(&n->hear, &e) || pg_exec(&n->hear, "LISTEN " CHANNEL, &e)) {
+            (void)!wait_for_input(n, -1, AGAIN_MS);
+            continue;
+        }
+        n->watch->heard(n->watch, &everything);
+        hear_notifications(n);
+        hear_until_lost(n);
+    }
+    return NULL;
+}
+
+static void stop_listening(struct notifier *n)
+{
+    uint64_t one = 1;
+    if (!n->watch)
+        return;
+    atomic_store(&n->deaf, true);
+    (void)!write(n->wake_fd, &one, sizeof one);
+    pthread_join(n->listener, NULL);
+    (void)!read(n->wake_fd, &one, sizeof one);
+    n->watch = NULL;
+    echoes_give_up(&n->echoes);
+}
+
+void notifier_watch(struct notifier *n, struct store_watch *w)
+{
+    stop_listening(n);
+    if (!w)
+        return;
+    n->watch = w;
+    atomic_store(&n->deaf, false);
+    if (pthread_create(&n->listener, NULL, listen_to_others, n) != 0) {
+        n->watch = NULL; /* then the polls must do */
+        atomic_store(&n->deaf, true);
+    }
+}
+
+/* ---- life ---- */
+
+enum err notifier_new(const struct store_postgres_setup *setup, struct notifier **ret, struct error *e)
+{
+    const char *hear_url = setup->listen_url ? setup->listen_url : setup->url;
+    struct pg_conn tell_conn = { 0 }, hear_conn = { 0 };
+    uint64_t sender;
+    if (pg_conn_init(&tell_conn, setup->url, false, setup->clock, e) ||
+        pg_conn_init(&hear_conn, hear_url, false, setup->clock, e)) {
+        pg_conn_release(&tell_conn);
+        pg_conn_release(&hear_conn);
+        return e->code;
+    }
+    struct notifier *n = xnew(*n);
+    n->setup = *setup;
+    n->tell = tell_conn;
+    n->hear = hear_conn;
+    atomic_store(&n->deaf, true);
+    echoes_init(&n->echoes);
+    crypto_random(&sender, sizeof sender);
+    snprintf(n->sender, sizeof n->sender, "%016" PRIx64, sender);
+    pthread_mutex_init(&n->lock, NULL);
+    clock_condition_init(&n->told);
+    n->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    *ret = n;
+    return ERR_OK;
+}
+
+void notifier_free(struct notifier *n)
+{
+    if (!n)
+        return;
+    stop_listening(n);
+    pthread_mutex_lock(&n->lock);
+    n->stopping = true;
+    pthread_cond_signal(&n->told);
+    pthread_mutex_unlock(&n->lock);
+    if (n->telling)
+        pthread_join(n->teller, NULL);
+    pg_conn_release(&n->tell);
+    pg_conn_release(&n->hear);
+    close(n->wake_fd);
+    echoes_release(&n->echoes);
+    free(n->settled.v);
+    free(n->heard.v);
+    pthread_mutex_destroy(&n->lock);
+    pthread_cond_destroy(&n->told);
+    free(n);
+}

@@ -1,0 +1,264 @@
+/* OP_FORGET: a small batch, found without looking at what stays. Rows that somebody else is about to change are left to the next time.
+ *
+ * Final tasks are found by the notes that each transaction leaves (table `ended`): see purge.c, whose reasons hold here as
+ * well. Executions lie in months, which go as a whole (monthly_partitions.c); only what lies in none of them goes row by row. */
+#include <assert.h>
+
+#include "store/postgres/internal.h"
+
+enum { NOTES_MAX = 8, LOOKS_MORE = 500, JOBS_PAGE = 100 };
+
+#define FROM_OLDEST(table, condition)                                                                                  \
+    "DELETE FROM " table " WHERE ctid = ANY (ARRAY(SELECT ctid FROM " table " WHERE " condition                        \
+    " LIMIT $2 FOR UPDATE SKIP LOCKED))"
+
+static const struct pg_statement forget_idempotency = { "forget_idempotency",
+                                                        FROM_OLDEST("idempotency", "created_ms < $1") };
+static const struct pg_statement forget_dedupe = { "forget_dedupe", FROM_OLDEST("dedupe", "until_ms < $1") };
+static const struct pg_statement forget_executions = { "forget_executions",
+                                                       FROM_OLDEST("executions_other", "completed_us < $1") };
+static const struct pg_statement forget_dead = {
+    "forget_dead",
+    FROM_OLDEST(
+        "tasks",
+        "failed_ms IS NOT NULL AND (resolved_ms > 0) = $3 AND failed_ms > 0 AND failed_ms < $1") " RETURNING tenant_id, state, deleted",
+};
+static const struct pg_statement forget_ended = {
+    "forget_ended",
+    "DELETE FROM tasks WHERE id = ANY ($2) AND state IN (4, 6, 7, 8) AND completed_ms > 0 AND completed_ms < $1 "
+    "RETURNING tenant_id, state, deleted",
+};
+static_assert(TASK_COMPLETED == 4 && TASK_FAILED == 5 && TASK_EXPIRED == 8, "as in forget_ended");
+static const struct pg_statement oldest_notes = {
+    "oldest_notes",
+    "SELECT id, tasks FROM ended WHERE completed_ms < $1 ORDER BY completed_ms, id LIMIT $2 FOR UPDATE SKIP LOCKED",
+};
+static const struct pg_statement cut_note = { "cut_note",
+                                              "UPDATE ended SET tasks = tasks[$2::bigint + 1:] WHERE id = $1" };
+static const struct pg_statement remove_notes = { "remove_notes", "DELETE FROM ended WHERE id = ANY ($1)" };
+static const struct pg_statement old_jobs = {
+    "old_jobs",
+    "SELECT tenant_id, name, updated_ms, version, doc FROM catalog WHERE kind = 4 AND updated_ms < $1 "
+    "AND (updated_ms, tenant_id, name) > ($2, $3, $4) ORDER BY updated_ms, tenant_id, name LIMIT $5",
+};
+static const struct pg_statement remove_job = {
+    "remove_job", "DELETE FROM catalog WHERE kind = 4 AND tenant_id = $1 AND name = $2 AND version = $3"
+};
+
+struct forgetting {
+    struct store_postgres *s;
+    size_t left;  /* may go still */
+    size_t count; /* gone */
+};
+
+static void gone(struct forgetting *f, size_t n)
+{
+    assert(n <= f->left);
+    f->left -= n;
+    f->count += n;
+}
+
+/* ---- tasks ---- */
+
+/* Rows of tasks that are gone: tenant_id, state, deleted. */
+static void count_gone(struct forgetting *f, const struct pg_result *r)
+{
+    for (int i = 0; i < r->rows; i++)
+        pg_tally_new(f->s, (int32_t)pg_i64(r, i, 0), pg_bool(r, i, 2), (enum task_state)pg_i64(r, i, 1), -1);
+    gone(f, (size_t)r->rows);
+}
+
+static enum err forget_tasks(struct forgetting *f, int64_t before_ms, const struct uuid *ids, size_t n, struct error *e)
+{
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    struct pg_params *p = &f->s->params;
+    if (n == 0)
+        return ERR_OK;
+    pg_params_reset(p);
+    pg_add_i64(p, before_ms);
+    pg_array(p, PG_UUID);
+    for (size_t i = 0; i < n; i++)
+        pg_element_uuid(p, ids[i]);
+    pg_array_end(p);
+    if (pg_run(&f->s->conn, &forget_ended, p, &r, e))
+        return e->code;
+    count_gone(f, &r);
+    return ERR_OK;
+}
+
+/* What is left of a note when its first `used` tasks have been looked at. */
+static enum err cut(struct forgetting *f, int64_t note, size_t used, struct error *e)
+{
+    struct pg_params *p = &f->s->params;
+    pg_params_reset(p);
+    pg_add_i64(p, note);
+    pg_add_i64(p, (int64_t)used);
+    return pg_queue(&f->s->conn, &cut_note, p, e);
+}
+
+static enum err remove_all(struct forgetting *f, const int64_t *notes, size_t n, struct error *e)
+{
+    struct pg_params *p = &f->s->params;
+    if (n == 0)
+        return ERR_OK;
+    pg_params_reset(p);
+    pg_array(p, PG_I64);
+    for (size_t i = 0; i < n; i++)
+        pg_element_i64(p, notes[i]);
+    pg_array_end(p);
+    return pg_queue(&f->s->conn, &remove_notes, p, e);
+}
+
+/* Looks at the tasks that the notes name, as many as may go; notes go with their tasks, or shrink to those that are left. */
+static enum err follow(struct forgetting *f, int64_t before_ms, const struct pg_result *notes, size_t *ret_looked,
+                       struct error *e)
+{
+    int64_t used_up[NOTES_MAX];
+    size_t n = 0, used_up_count = 0, max = f->left;
+    struct uuid *ids = arena_alloc(&f->s->arena, max * sizeof *ids);
+    if (!ids)
+        return error_set(e, ERR_LIMIT, "does not fit in the memory allowed");
+    for (int i = 0; i < notes->rows && n < max; i++) {
+        struct pg_walk w = pg_array_of(notes, i, 1);
+        size_t before = n;
+        while (n < max && pg_next_uuid(&w, &ids[n]))
+            n++;
+        if (w.left && cut(f, pg_i64(notes, i, 0), n - before, e))
+            return e->code;
+        if (!w.left)
+            used_up[used_up_count++] = pg_i64(notes, i, 0);
+    }
+    *ret_looked = n + used_up_count;
+    return remove_all(f, used_up, used_up_count, e) ? e->code : forget_tasks(f, before_ms, ids, n, e);
+}
+
+static enum err forget_noted(struct forgetting *f, int64_t before_ms, struct error *e)
+{
+    size_t looks = f->left + LOOKS_MORE;
+    while (before_ms > 0 && f->left && looks) {
+        cleanup_with(pg_result_release) struct pg_result notes = { 0 };
+        struct pg_params *p = &f->s->params;
+        size_t looked = 0;
+        pg_params_reset(p);
+        pg_add_i64(p, before_ms);
+        pg_add_i64(p, NOTES_MAX);
+        if (pg_run(&f->s->conn, &oldest_notes, p, &notes, e) ||
+            (notes.rows && follow(f, before_ms, &notes, &looked, e)))
+            return e->code;
+        if (notes.rows == 0)
+            break;
+        looks -= min_of(looks, looked);
+    }
+    return ERR_OK;
+}
+
+static enum err forget_failed(struct forgetting *f, bool resolved, int64_t before_ms, struct error *e)
+{
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    struct pg_params *p = &f->s->params;
+    if (before_ms <= 0 || f->left == 0)
+        return ERR_OK;
+    pg_params_reset(p);
+    pg_add_i64(p, before_ms);
+    pg_add_i64(p, (int64_t)f->left);
+    pg_add_bool(p, resolved);
+    if (pg_run(&f->s->conn, &forget_dead, p, &r, e))
+        return e->code;
+    count_gone(f, &r);
+    return ERR_OK;
+}
+
+/* ---- the rest ---- */
+
+static enum err forget_oldest(struct forgetting *f, const struct pg_statement *s, int64_t before, struct error *e)
+{
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    struct pg_params *p = &f->s->params;
+    if (before <= 0 || f->left == 0)
+        return ERR_OK;
+    pg_params_reset(p);
+    pg_add_i64(p, before);
+    pg_add_i64(p, (int64_t)f->left);
+    if (pg_run(&f->s->conn, s, p, &r, e))
+        return e->code;
+    gone(f, (size_t)r.affected);
+    return ERR_OK;
+}
+
+/* One that has changed meanwhile stays. */
+static enum err forget_job(struct forgetting *f, const struct pg_result *r, int row, struct error *e)
+{
+    cleanup_with(pg_result_release) struct pg_result removed = { 0 };
+    struct pg_params *p = &f->s->params;
+    pg_params_reset(p);
+    pg_add_i32(p, (int32_t)pg_i64(r, row, 0));
+    pg_add_text(p, pg_text(r, row, 1));
+    pg_add_i64(p, pg_i64(r, row, 3));
+    if (pg_run(&f->s->conn, &remove_job, p, &removed, e))
+        return e->code;
+    gone(f, (size_t)removed.affected);
+    return ERR_OK;
+}
+
+/* The page behind the last row of the one before; NULL: the first. */
+static enum err next_jobs(struct forgetting *f, int64_t before_ms, const struct pg_result *last, struct pg_result *ret,
+                          struct error *e)
+{
+    struct pg_params *p = &f->s->params;
+    int row = last ? last->rows - 1 : 0;
+    pg_params_reset(p);
+    pg_add_i64(p, before_ms);
+    pg_add_i64(p, last ? pg_i64(last, row, 2) : INT64_MIN);
+    pg_add_i32(p, last ? (int32_t)pg_i64(last, row, 0) : 0);
+    pg_add_text(p, last ? pg_text(last, row, 1) : S(""));
+    pg_add_i64(p, JOBS_PAGE);
+    return pg_run(&f->s->conn, &old_jobs, p, ret, e);
+}
+
+static enum err forget_jobs(struct forgetting *f, int64_t before_ms, struct error *e)
+{
+    cleanup_with(pg_result_release) struct pg_result page = { 0 };
+    if (before_ms <= 0 || f->left == 0 || next_jobs(f, before_ms, NULL, &page, e))
+        return f->s->conn.failed;
+    while (page.rows) {
+        for (int i = 0; i < page.rows && f->left; i++)
+            if (catalog_job_is_over(pg_text(&page, i, 4)) && forget_job(f, &page, i, e))
+                return e->code;
+        if (page.rows < JOBS_PAGE || f->left == 0)
+            break;
+        struct pg_result next;
+        if (next_jobs(f, before_ms, &page, &next, e))
+            return e->code;
+        pg_result_release(&page);
+        page = next;
+    }
+    return ERR_OK;
+}
+
+static enum err look_at_months(struct store_postgres *s, const struct op_forget *op, struct error *e)
+{
+    if (op->executions_before_ms <= 0)
+        return ERR_OK;
+    if (!s->keeper)
+        s->keeper = keeper_new(&s->setup);
+    return keeper_nudge(s->keeper, op->executions_before_ms, e);
+}
+
+enum err postgres_forget(struct store_postgres *s, struct op *base)
+{
+    struct op_forget *op = (struct op_forget *)base;
+    struct error *e = &base->error;
+    struct forgetting f = { .s = s, .left = op->max };
+    if (look_at_months(s, op, e) || pg_send_ended(s, e)) /* of operations in front of this one */
+        return e->code;
+    if (forget_oldest(&f, &forget_idempotency, op->idempotency_before_ms, e) ||
+        forget_oldest(&f, &forget_dedupe, op->now_ms, e) || forget_jobs(&f, op->jobs_before_ms, e) ||
+        forget_noted(&f, op->tasks_before_ms, e) || forget_failed(&f, true, op->tasks_before_ms, e) ||
+        forget_failed(&f, false, op->dlq_before_ms, e) ||
+        forget_oldest(&f, &forget_executions, op->executions_before_ms * 1000, e) ||
+        (f.left && pg_forget_cluster(s, op, &f.count, e)))
+        return e->code;
+    op->ret_forgotten = f.count;
+    op->ret_more = f.count == op->max;
+    return ERR_OK;
+}

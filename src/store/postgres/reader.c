@@ -1,0 +1,350 @@
+/* Reading, on connections of one's own: tasks and their executions.
+ *
+ * Each answer is one statement, so that it is one moment's. A list walks one index downwards by id and asks each row whether it is
+ * wanted; behind LIST_VISIT_MAX rows the page ends, however few were found, with `more` and where to go on. So no page is slow,
+ * whatever is asked for. Rows stream: who finds enough stops walking. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "store/postgres/reader.h"
+
+/* ---- connections ---- */
+
+struct pg_params *reader_params(struct reader_postgres *r)
+{
+    pg_params_reset(&r->params);
+    return &r->params;
+}
+
+/* The server gives up on a statement before we give up on the server. A walk goes by its index whatever the planner guesses of the names
+ * asked for this time: gathering rows to sort them afterwards would visit them all. A pooler's sessions are everybody's, and stay as
+ * they are. */
+static enum err set_up_session(struct reader_conn *c, struct error *e)
+{
+    if (c->set_up == c->conn.generation)
+        return ERR_OK;
+    if (c->conn.prepare && pg_exec(&c->conn,
+                                   "SELECT set_config('statement_timeout', '8s', false), "
+                                   "set_config('default_transaction_read_only', 'on', false), "
+                                   "set_config('plan_cache_mode', 'force_generic_plan', false), "
+                                   "set_config('enable_bitmapscan', 'off', false), set_config('jit', 'off', false)",
+                                   e))
+        return e->code;
+    c->set_up = c->conn.generation;
+    return ERR_OK;
+}
+
+static bool is_lost(const struct pg_conn *c)
+{
+    return !c->pg || PQstatus(c->pg) != CONNECTION_OK;
+}
+
+/* Reading again changes nothing: one that fails because its connection is gone, as all are after a failover, is tried once more. */
+static enum err run_on(struct reader_postgres *r, struct reader_conn *c, const struct pg_statement *s,
+                       struct pg_result *ret, struct error *e)
+{
+    r->answered = &c->conn;
+    for (bool again = false;; again = true) {
+        if (pg_conn_ready(&c->conn, e))
+            return e->code;
+        if (set_up_session(c, e) == ERR_OK && pg_run(&c->conn, s, &r->params, ret, e) == ERR_OK)
+            return ERR_OK;
+        if (again || !is_lost(&c->conn))
+            return e->code;
+    }
+}
+
+enum err reader_run(struct reader_postgres *r, bool may_lag, const struct pg_statement *s, struct pg_result *ret,
+                    struct error *e)
+{
+    if (may_lag && r->has_replica && run_on(r, &r->replica, s, ret, e) == ERR_OK)
+        return ERR_OK;
+    return run_on(r, &r->current, s, ret, e);
+}
+
+enum err reader_run_one(struct reader_postgres *r, const struct pg_statement *s, const struct table *t, struct arena *a,
+                        void *row, struct error *e)
+{
+    cleanup_with(pg_result_release) struct pg_result got = { 0 };
+    if (reader_run(r, false, s, &got, e))
+        return e->code;
+    if (got.rows == 0)
+        return reader_not_found(t->what, e);
+    return pg_row_read(r->answered, &r->lanes, &got, 0, 1, t, a, row, e);
+}
+
+static enum err get(struct reader *base, int32_t tenant, struct uuid id, struct arena *a, struct task *ret,
+                    struct error *e)
+{
+    static const struct pg_statement by_id = {
+        "read_task", "SELECT part" TASK_COLUMNS(SQL_NAME) " FROM tasks "
+                                                          "WHERE id = $1 AND tenant_id = $2 AND NOT deleted"
+    };
+    struct reader_postgres *r = reader_self(base);
+    e = reader_error(base, e);
+    struct pg_params *p = reader_params(r);
+    struct task t = { 0 };
+    pg_add_uuid(p, id);
+    pg_add_i32(p, tenant);
+    if (reader_run_one(r, &by_id, &table_tasks, a, &t, e))
+        return e->code;
+    *ret = t;
+    return ERR_OK;
+}
+
+/* ---- tasks ---- */
+
+#define VISIT_MAX "100000"
+static_assert(LIST_VISIT_MAX == 100000, "VISIT_MAX says the same");
+
+/* The same parameters for every list and count; add_filter gives them. $3 is the offset, $4 how many. */
+#define MATCHES                                                                                                        \
+    "tenant_id = $2 AND NOT deleted AND ($5 = 0 OR ($5 >> state) & 1 = 1) AND ($6 < 0 OR kind = $6) "                  \
+    "AND CASE WHEN $7 IS NULL THEN kind <> 2 OR $8 ELSE kind = 2 AND parent_id = $7 END "                              \
+    "AND ($9 = 0 OR due_ms >= $9) AND ($10 = 0 OR due_ms < $10) "                                                      \
+    "AND ($11 = '' OR name = $11) AND ($12 = '' OR starts_with(name, $12)) "                                           \
+    "AND ($13 = '' OR task_type = $13) AND ($14 = '' OR calendar = $14) AND ($15 = '' OR state = 5 AND cause = $15) "  \
+    "AND ($16 < 0 OR state = 5 AND (resolved_ms <> 0)::int = $16) AND ($17 = '' OR waits_for = $17) "                  \
+    "AND ($18 = '' OR lane = ANY (ARRAY(SELECT l.lane FROM lanes AS l WHERE l.tenant_id = $2 AND l.queue = $18)))"
+static_assert(TASK_OCCURRENCE == 2 && TASK_FAILED == 5 && TASK_RECURRING == 1, "statements name them by number");
+
+/* The rows of a walk, each with whether it is wanted. */
+#define VISITED(where)                                                                                                 \
+    "(SELECT *, (" MATCHES ") AS ok FROM (SELECT * FROM tasks WHERE " where ") AS t ORDER BY id DESC LIMIT " VISIT_MAX \
+    ") AS t"
+
+/* Which of those wanted each is (nth) and of those visited (seen). Where the walk was cut off, its last row is given too. */
+#define LIST(where)                                                                                                    \
+    "SELECT seen, (ok AND nth > $3) IS TRUE" TASK_COLUMNS(                                                             \
+        SQL_NAME) " FROM (SELECT *, row_number() OVER w AS seen, "                                                     \
+                  "count(*) FILTER (WHERE ok) OVER w AS nth FROM " VISITED(                                            \
+                      where) " WINDOW w AS (ORDER BY id DESC ROWS UNBOUNDED PRECEDING)) AS t "                         \
+                             "WHERE (ok AND nth > $3) OR seen = " VISIT_MAX " ORDER BY id DESC LIMIT $4"
+
+#define COUNT(where) "SELECT count(*) FROM (SELECT 1 FROM " VISITED(where) " WHERE ok LIMIT $4) AS t"
+
+/* OFFSET 0 keeps an index that has another order from being passed over for the one by id: they are sorted instead, being few. */
+#define BY_CALENDAR "kind = 1 AND NOT deleted AND tenant_id = $2 AND calendar = $14 AND id < $1"
+#define BY_CAUSE                                                                                                       \
+    "failed_ms IS NOT NULL AND resolved_ms = 0 AND NOT deleted AND tenant_id = $2 AND cause = $15 AND id < $1"
+#define BY_WAITING   "waits_for = $17 AND id < $1 OFFSET 0"
+#define BY_RECURRING "kind = 1 AND NOT deleted AND tenant_id = $2 AND id < $1 OFFSET 0"
+#define WALKS(X)                                                                                                       \
+    X(ALL, "id < $1")                                                                                                  \
+    X(PARENT, "parent_id = $7 AND id < $1")                                                                            \
+    X(CALENDAR, BY_CALENDAR)                                                                                           \
+    X(NAME, "tenant_id = $2 AND name = $11 AND id < $1")                                                               \
+    X(WAITING, BY_WAITING)                                                                                             \
+    X(CAUSE, BY_CAUSE)                                                                                                 \
+    X(FAILED, "failed_ms IS NOT NULL AND tenant_id = $2 AND id < $1")                                                  \
+    X(TYPE, "tenant_id = $2 AND task_type = $13 AND id < $1")                                                          \
+    X(RECURRING, BY_RECURRING)
+
+static const struct {
+    struct pg_statement list, count;
+} walks[] = {
+#define X(walk, where) [WALK_##walk] = { { "list_" #walk, LIST(where) }, { "count_" #walk, COUNT(where) } },
+    WALKS(X)
+#undef X
+};
+static_assert(array_count(walks) == WALK_COUNT, "a walk without a statement");
+
+static const struct uuid highest = { { 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
+                                       255 } };
+
+static void add_filter(struct pg_params *p, const struct task_filter *f, size_t offset, size_t max)
+{
+    bool prefix = name_is_prefix(f->name);
+    pg_add_uuid(p, uuid_is_nil(f->before) ? highest : f->before);
+    pg_add_i32(p, f->tenant);
+    pg_add_i64(p, (int64_t)offset);
+    pg_add_i64(p, (int64_t)max);
+    pg_add_i32(p, (int32_t)f->states);
+    pg_add_i32(p, !f->by_kind ? -1 : f->recurring ? TASK_RECURRING : TASK_ONE_TIME);
+    pg_add_uuid(p, f->parent);
+    pg_add_bool(p, f->occurrences);
+    pg_add_i64(p, f->due_after_ms);
+    pg_add_i64(p, f->due_before_ms);
+    pg_add_text(p, prefix ? S("") : f->name);
+    pg_add_text(p, prefix ? str_sub(f->name, 0, f->name.n - 1) : S(""));
+    pg_add_text(p, f->task_type);
+    pg_add_text(p, f->calendar);
+    pg_add_text(p, f->cause);
+    pg_add_i32(p, !f->by_resolved ? -1 : f->resolved);
+    pg_add_text(p, f->waits_for);
+    pg_add_text(p, f->queue);
+}
+
+/* What is not clean is nowhere: it was written as something else. */
+static bool filter_is_clean(const struct task_filter *f)
+{
+    return text_is_clean(f->name) && text_is_clean(f->queue) && text_is_clean(f->task_type) &&
+           text_is_clean(f->calendar) && text_is_clean(f->cause) && text_is_clean(f->waits_for);
+}
+
+enum { AT_SEEN, AT_WANTED, AT_ROW }; /* columns of a list; behind AT_ROW those of the table */
+
+/* What of the result belongs to the page: the wanted ones, as far as it has room. */
+static int wanted_rows(const struct pg_result *got, size_t limit)
+{
+    int n = 0;
+    while (n < got->rows && (size_t)n < limit && pg_bool(got, n, AT_WANTED))
+        n++;
+    return n;
+}
+
+/* Whether there is more, and behind which id. The last row may be there only because the walk was cut off behind it. */
+static bool goes_on(const struct pg_result *got, int listed, struct uuid *ret_before)
+{
+    int last = got->rows - 1;
+    if (got->rows == 0)
+        return false;
+    if (listed <= last && pg_bool(got, listed, AT_WANTED)) {
+        *ret_before = pg_uuid(got, listed - 1, AT_ROW);
+        return true;
+    }
+    *ret_before = pg_uuid(got, last, AT_ROW);
+    return pg_i64(got, last, AT_SEEN) == LIST_VISIT_MAX;
+}
+
+static enum err read_rows(struct reader_postgres *r, const struct pg_result *got, int n, const struct table *t,
+                          size_t size, struct arena *a, void **ret, struct error *e)
+{
+    char *rows = arena_zarray(a, (size_t)n, size);
+    if (!rows)
+        return reader_no_room(e);
+    for (int i = 0; i < n; i++)
+        if (pg_row_read(r->answered, &r->lanes, got, i, AT_ROW, t, a, rows + (size_t)i * size, e))
+            return e->code;
+    *ret = rows;
+    return ERR_OK;
+}
+
+static enum err list(struct reader *base, const struct task_filter *f, struct arena *a, struct task_page *ret,
+                     struct error *e)
+{
+    struct reader_postgres *r = reader_self(base);
+    e = reader_error(base, e);
+    cleanup_with(pg_result_release) struct pg_result got = { 0 };
+    add_filter(reader_params(r), f, f->offset, f->limit + 1);
+    if (filter_is_clean(f) && reader_run(r, f->may_lag, &walks[list_walk_of(f)].list, &got, e))
+        return e->code;
+    int n = wanted_rows(&got, f->limit);
+    struct task_page page = { .tasks.n = (size_t)n };
+    void *rows = NULL;
+    if (read_rows(r, &got, n, &table_tasks, sizeof(struct task), a, &rows, e))
+        return e->code;
+    page.tasks.v = rows;
+    page.more = goes_on(&got, n, &page.next_before);
+    *ret = page;
+    return ERR_OK;
+}
+
+static enum err count(struct reader *base, const struct task_filter *f, size_t max, size_t *ret, struct error *e)
+{
+    struct reader_postgres *r = reader_self(base);
+    e = reader_error(base, e);
+    cleanup_with(pg_result_release) struct pg_result got = { 0 };
+    add_filter(reader_params(r), f, 0, max);
+    if (max && filter_is_clean(f) && reader_run(r, f->may_lag, &walks[list_walk_of(f)].count, &got, e))
+        return e->code;
+    *ret = got.rows ? (size_t)pg_i64(&got, 0, 0) : 0;
+    return ERR_OK;
+}
+
+/* ---- executions ---- */
+
+/* They are partitioned by their ids, which begin with a time. None is older than its task, but for clocks that differ. */
+enum { CLOCKS_DIFFER_MS = 24 * 3600 * 1000 };
+
+static struct uuid lowest_execution(struct uuid task)
+{
+    int64_t ms = max_of(uuid_time_ms(task) - CLOCKS_DIFFER_MS, (int64_t)0);
+    struct uuid u = { 0 };
+    for (int i = 0; i < 6; i++)
+        u.b[i] = (uint8_t)(ms >> (40 - 8 * i));
+    u.b[15] = ms == 0; /* nil would be NULL */
+    return u;
+}
+
+static enum err executions(struct reader *base, const struct execution_filter *f, struct arena *a,
+                           struct execution_page *ret, struct error *e)
+{
+    static const struct pg_statement history = {
+        "read_executions", "SELECT seen, ok" EXECUTION_COLUMNS(
+                               SQL_NAME) " FROM (SELECT *, row_number() OVER (ORDER BY id DESC) AS seen, "
+                                         "tenant_id = $4 AND ($5 = 0 OR ($5 >> status) & 1 = 1) AS ok "
+                                         "FROM (SELECT * FROM executions WHERE task_id = $1 AND id >= $2 AND id < $3 "
+                                         "ORDER BY id DESC LIMIT " VISIT_MAX ") AS x) AS x "
+                                         "WHERE ok OR seen = " VISIT_MAX " ORDER BY id DESC LIMIT $6"
+    };
+    struct reader_postgres *r = reader_self(base);
+    e = reader_error(base, e);
+    struct pg_params *p = reader_params(r);
+    cleanup_with(pg_result_release) struct pg_result got = { 0 };
+    pg_add_uuid(p, f->task);
+    pg_add_uuid(p, lowest_execution(f->task));
+    pg_add_uuid(p, uuid_is_nil(f->before) ? highest : f->before);
+    pg_add_i32(p, f->tenant);
+    pg_add_i32(p, (int32_t)f->statuses);
+    pg_add_i64(p, (int64_t)f->limit + 1);
+    if (reader_run(r, f->may_lag, &history, &got, e))
+        return e->code;
+    int n = wanted_rows(&got, f->limit);
+    struct execution_page page = { .executions.n = (size_t)n };
+    void *rows = NULL;
+    if (read_rows(r, &got, n, &table_executions, sizeof(struct execution), a, &rows, e))
+        return e->code;
+    page.executions.v = rows;
+    page.more = goes_on(&got, n, &page.next_before);
+    *ret = page;
+    return ERR_OK;
+}
+
+/* ---- beginning and end ---- */
+
+static void free_reader(struct reader *base)
+{
+    struct reader_postgres *r = reader_self(base);
+    pg_conn_release(&r->current.conn);
+    pg_conn_release(&r->replica.conn);
+    pg_params_release(&r->params);
+    store_lanes_release(&r->lanes);
+    free(r);
+}
+
+/* A server that is away is no reason to fail: the reader connects when it is asked. */
+enum err reader_postgres_open(struct store_postgres *s, struct reader **ret, struct error *e)
+{
+    static const struct reader_ops ops = { .get = get,
+                                           .list = list,
+                                           .count = count,
+                                           .executions = executions,
+                                           .idempotency = reader_postgres_idempotency,
+                                           .key = reader_postgres_key,
+                                           .keys = reader_postgres_keys,
+                                           .dedupe = reader_postgres_dedupe,
+                                           .slots = reader_postgres_slots,
+                                           .causes = reader_postgres_causes,
+                                           .catalog_get = reader_postgres_catalog_get,
+                                           .catalog_list = reader_postgres_catalog_list,
+                                           .lanes = reader_postgres_lanes,
+                                           .counts = reader_postgres_counts,
+                                           .queue_due = reader_postgres_queue_due,
+                                           .usage = reader_postgres_usage,
+                                           .lease = reader_postgres_lease,
+                                           .workers = reader_postgres_workers,
+                                           .clock = reader_postgres_clock,
+                                           .free = free_reader };
+    struct reader_postgres *r = xnew(*r);
+    r->base.ops = &ops;
+    r->has_replica = s->setup.read_url != NULL;
+    pg_params_init(&r->params);
+    if (pg_conn_init(&r->current.conn, s->setup.url, false, s->setup.clock, e) ||
+        (r->has_replica && pg_conn_init(&r->replica.conn, s->setup.read_url, true, s->setup.clock, e))) {
+        free_reader(&r->base);
+        return e->code;
+    }
+    *ret = &r->base;
+    return ERR_OK;
+}

@@ -1,0 +1,67 @@
+#pragma once
+/* store/postgres/reader.h - what the two halves of a PostgreSQL reader share. */
+#include "store/common/reading.h"
+#include "store/postgres/internal.h"
+
+struct reader_conn {
+    struct pg_conn conn;
+    uint64_t set_up; /* the generation of the connection whose session was told how to read */
+};
+
+struct reader_postgres {
+    struct reader base;
+    struct reader_conn current; /* to the server that is written to: sees what was committed */
+    struct reader_conn replica; /* if there is one: a moment behind */
+    bool has_replica;
+    struct pg_conn *answered; /* whichever gave the latest result: lanes are read from there too */
+    struct pg_params params;  /* of the statement being made */
+    struct store_lanes lanes;
+    struct error unheard; /* of callers who want no sentence */
+};
+
+static inline struct reader_postgres *reader_self(struct reader *r)
+{
+    return container_of(r, struct reader_postgres, base);
+}
+
+static inline struct error *reader_error(struct reader *r, struct error *e)
+{
+    return e ? e : &reader_self(r)->unheard;
+}
+
+/* For a statement's parameters: emptied. */
+struct pg_params *reader_params(struct reader_postgres *r);
+
+/* Runs a statement with those. may_lag: the replica is asked first. */
+enum err reader_run(struct reader_postgres *r, bool may_lag, const struct pg_statement *s, struct pg_result *ret,
+                    struct error *e) must_use;
+/* The one row of a statement into a zeroed struct, from its second column on; ERR_NOT_FOUND names what there is none of. */
+enum err reader_run_one(struct reader_postgres *r, const struct pg_statement *s, const struct table *t, struct arena *a,
+                        void *row, struct error *e) must_use;
+
+enum err reader_postgres_idempotency(struct reader *base, int32_t tenant, const uint8_t key[32], struct arena *a,
+                                     struct idempotency *ret, struct error *e);
+enum err reader_postgres_key(struct reader *base, struct str id, struct arena *a, struct api_key *ret, struct error *e);
+enum err reader_postgres_keys(struct reader *base, int32_t tenant, struct arena *a, struct key_list *ret,
+                              struct error *e);
+enum err reader_postgres_dedupe(struct reader *base, int32_t tenant, struct str key, int64_t now_ms, struct uuid *ret,
+                                struct error *e);
+enum err reader_postgres_slots(struct reader *base, struct str key, struct arena *a, struct slot_holders *ret,
+                               struct error *e);
+enum err reader_postgres_causes(struct reader *base, int32_t tenant, size_t max, struct arena *a,
+                                struct cause_groups *ret, struct error *e);
+enum err reader_postgres_catalog_get(struct reader *base, int32_t tenant, enum catalog_kind kind, struct str name,
+                                     struct arena *a, struct catalog_entry *ret, struct error *e);
+enum err reader_postgres_catalog_list(struct reader *base, const struct catalog_filter *f, struct arena *a,
+                                      struct catalog_page *ret, struct error *e);
+enum err reader_postgres_lanes(struct reader *base, struct arena *a, struct lane **ret, size_t *ret_count,
+                               struct error *e);
+enum err reader_postgres_counts(struct reader *base, int64_t now_ms, struct store_counts *ret, struct error *e);
+enum err reader_postgres_queue_due(struct reader *base, int32_t tenant, struct str queue, int64_t now_ms, int64_t *ret,
+                                   struct error *e);
+enum err reader_postgres_lease(struct reader *base, int32_t tenant, struct uuid task, struct arena *a,
+                               struct lease_row *ret, struct error *e);
+enum err reader_postgres_workers(struct reader *base, struct uuid before, size_t max, struct arena *a,
+                                 struct worker_rows *ret, struct error *e);
+enum err reader_postgres_usage(struct reader *base, int32_t tenant, struct tenant_usage *ret, struct error *e);
+enum err reader_postgres_clock(struct reader *base, int64_t *ret_us, struct error *e);

@@ -1,0 +1,309 @@
+/* What every operation does with rows: read their guards, put them in, replace and delete them, and keep the claims that hold them. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "store/postgres/internal.h"
+
+#define SQL_OF_X(column, kind, member, max) ", x." #column
+#define TASK_NAMES                          "part" TASK_COLUMNS(SQL_NAME)
+
+/* In the order of their ids: two who want the same rows wait for each other, and not in a circle. */
+static const struct pg_statement read_guards = {
+    "read_guards",
+    "SELECT id, tenant_id, state, fence, deleted, claim_id, version, kind, cursor_ms, last_run_ms, runs_count, lane, "
+    "losses, gates IS NOT NULL, waits_for, parent_id, (SELECT EXISTS (SELECT FROM wishes)) FROM tasks WHERE id = ANY ($1) ORDER BY id FOR UPDATE",
+};
+static const struct pg_statement insert_rows = {
+    "insert_rows",
+    "INSERT INTO tasks (" TASK_NAMES ") SELECT * FROM unnest($*) ON CONFLICT (id) DO NOTHING RETURNING id",
+};
+static const struct pg_statement replace_row = {
+    "replace_row",
+    "UPDATE tasks SET (" TASK_NAMES ") = (x.part" TASK_COLUMNS(SQL_OF_X) ") FROM unnest($*) AS x(" TASK_NAMES
+                                                                         ") WHERE tasks.id = x.id",
+};
+static const struct pg_statement delete_rows = { "delete_rows", "DELETE FROM tasks WHERE id = ANY ($1)" };
+static const struct pg_statement insert_lane = {
+    "insert_lane",
+    "INSERT INTO lanes (tenant_id, queue, class, pool) VALUES ($1, $2, $3, $4) "
+    "ON CONFLICT (tenant_id, queue, class, pool) DO NOTHING RETURNING lane",
+};
+static const struct pg_statement claim_join = {
+    "claim_join",
+    "UPDATE claims SET held = held + 1, tasks = array_append(tasks, $2) WHERE id = $1",
+};
+static const struct pg_statement insert_idempotency = {
+    "insert_idempotency",
+    "INSERT INTO idempotency SELECT * FROM unnest($*) ON CONFLICT (key, tenant_id) DO NOTHING",
+};
+
+void pg_add_ids(struct pg_params *p, const struct uuid *ids, size_t n)
+{
+    pg_array(p, PG_UUID);
+    for (size_t i = 0; i < n; i++)
+        pg_element_uuid(p, ids[i]);
+    pg_array_end(p);
+}
+
+static enum err no_room(struct error *e)
+{
+    return error_set(e, ERR_LIMIT, "does not fit in the memory allowed");
+}
+
+/* ---- guards ---- */
+
+enum guard_column {
+    G_ID,
+    G_TENANT,
+    G_STATE,
+    G_FENCE,
+    G_DELETED,
+    G_CLAIM,
+    G_VERSION,
+    G_KIND,
+    G_CURSOR,
+    G_LAST_RUN,
+    G_RUNS,
+    G_LANE,
+    G_LOSSES,
+    G_GATED,
+    G_WAITS_FOR,
+    G_PARENT,
+    G_WISHES
+};
+
+static enum err read_guard(struct store_postgres *s, const struct pg_result *r, int row, struct guards *ret,
+                           struct error *e)
+{
+    *ret = (struct guards){
+        .found = true,
+        .version = pg_i64(r, row, G_VERSION),
+        .fence = pg_i64(r, row, G_FENCE),
+        .tenant = (int32_t)pg_i64(r, row, G_TENANT),
+        .state = (enum task_state)pg_i64(r, row, G_STATE),
+        .deleted = pg_bool(r, row, G_DELETED),
+        .kind = (enum task_kind)pg_i64(r, row, G_KIND),
+        .cursor_ms = pg_i64(r, row, G_CURSOR),
+        .last_run_ms = pg_i64(r, row, G_LAST_RUN),
+        .runs_count = pg_i64(r, row, G_RUNS),
+        .lane = pg_i64(r, row, G_LANE),
+        .losses = (int)pg_i64(r, row, G_LOSSES),
+        .gated = pg_bool(r, row, G_GATED),
+        .claim = pg_uuid(r, row, G_CLAIM),
+        .parent = pg_uuid(r, row, G_PARENT),
+        .any_wishes = pg_bool(r, row, G_WISHES),
+    };
+    if (pg_is_null(r, row, G_WAITS_FOR))
+        return ERR_OK;
+    return arena_str(&s->arena, pg_text(r, row, G_WAITS_FOR), &ret->waits_for) ? ERR_OK : no_room(e);
+}
+
+/* The row of an id; -1: none. Rows are sorted by id. */
+static int row_of(const struct pg_result *r, struct uuid id)
+{
+    int low = 0, high = r->rows - 1;
+    while (low <= high) {
+        int middle = low + (high - low) / 2, order = uuid_cmp(pg_uuid(r, middle, G_ID), id);
+        if (order == 0)
+            return middle;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle - 1;
+    }
+    return -1;
+}
+
+enum err pg_read_guards(struct store_postgres *s, const struct uuid *ids, size_t n, struct guards *ret, struct error *e)
+{
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    pg_params_reset(&s->params);
+    pg_add_ids(&s->params, ids, n);
+    if (pg_run(&s->conn, &read_guards, &s->params, &r, e))
+        return e->code;
+    for (size_t i = 0; i < n; i++) {
+        int row = row_of(&r, ids[i]);
+        ret[i] = (struct guards){ 0 };
+        if (row >= 0 && read_guard(s, &r, row, &ret[i], e))
+            return e->code;
+    }
+    return ERR_OK;
+}
+
+/* ---- lanes ---- */
+
+static enum err make_lane(struct store_postgres *s, struct lane lane, int pool, struct error *e)
+{
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    cleanup_with(pg_params_release) struct pg_params p; /* the store's may be in use by whoever asks */
+    pg_params_init(&p);
+    pg_add_i32(&p, lane.tenant);
+    pg_add_text(&p, lane.queue);
+    pg_add_i32(&p, (int32_t)lane.class_);
+    pg_add_i32(&p, pool);
+    if (pg_run(&s->conn, &insert_lane, &p, &r, e))
+        return e->code;
+    if (r.rows == 0) /* another node was first */
+        return pg_lanes_load(&s->conn, &s->lanes, e);
+    store_lanes_keep(&s->lanes, pg_i64(&r, 0, 0), lane, pool);
+    s->made_lanes = s->news.lanes = true;
+    return ERR_OK;
+}
+
+enum err pg_lane_number(struct store_postgres *s, struct lane lane, int pool, int64_t *ret, struct error *e)
+{
+    const struct lane_row *row = store_lanes_find(&s->lanes, lane, pool);
+    if (!row && make_lane(s, lane, pool, e))
+        return e->code;
+    row = row ? row : store_lanes_find(&s->lanes, lane, pool);
+    if (!row)
+        return pg_corrupt(&s->conn, "a lane that is there and cannot be read", e);
+    *ret = row->number;
+    return ERR_OK;
+}
+
+/* ---- rows ---- */
+
+/* "part" and all columns of n tasks, as insert_rows and replace_row take them. */
+static enum err add_tasks(struct store_postgres *s, const struct task *const *tasks, size_t n, struct error *e)
+{
+    int64_t *lanes = arena_alloc(&s->arena, max_of(n, (size_t)1) * sizeof *lanes);
+    if (!lanes)
+        return no_room(e);
+    for (size_t i = 0; i < n; i++)
+        if (pg_lane_number(s, task_lane(tasks[i]), task_pool(tasks[i]), &lanes[i], e))
+            return e->code;
+    pg_params_reset(&s->params);
+    pg_array(&s->params, PG_I16);
+    for (size_t i = 0; i < n; i++)
+        pg_element_i64(&s->params, partition_of(tasks[i]->id));
+    pg_array_end(&s->params);
+    pg_add_rows(&s->params, &table_tasks, (const void *const *)tasks, lanes, n);
+    return ERR_OK;
+}
+
+/* A task's row says this now. */
+static void note_row(struct store_postgres *s, const struct task *t)
+{
+    pg_tally_new(s, t->tenant, t->deleted, t->state, 1);
+    pg_note_ended(s, t->id, t->state, t->completed_ms);
+    if (t->state == TASK_SCHEDULED)
+        pg_note_due(s, t->kind == TASK_RECURRING ? t->cursor_ms : t->due_ms);
+}
+
+/* The ids that came back are those of new rows, in the order they were given. */
+static enum err see_new(struct store_postgres *s, const struct task *const *tasks, size_t n, const struct pg_result *r,
+                        bool *ret_new, struct error *e)
+{
+    int at = 0;
+    for (size_t i = 0; i < n; i++) {
+        ret_new[i] = at < r->rows && uuid_eq(pg_uuid(r, at, 0), tasks[i]->id);
+        at += ret_new[i];
+    }
+    return at == r->rows ? ERR_OK : pg_corrupt(&s->conn, "rows in an order of its own", e);
+}
+
+enum err pg_insert_rows(struct store_postgres *s, const struct task *const *tasks, size_t n, bool *ret_new,
+                        struct error *e)
+{
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    if (n == 0)
+        return ERR_OK;
+    if (add_tasks(s, tasks, n, e) || pg_run(&s->conn, &insert_rows, &s->params, &r, e) ||
+        see_new(s, tasks, n, &r, ret_new, e))
+        return e->code;
+    for (size_t i = 0; i < n; i++) {
+        if (!ret_new[i])
+            continue;
+        note_row(s, tasks[i]);
+        if (tasks[i]->state == TASK_RUNNING && pg_claim_join(s, tasks[i]->claim, tasks[i]->id, e))
+            return e->code;
+    }
+    return ERR_OK;
+}
+
+enum err pg_replace_row(struct store_postgres *s, const struct guards *old, const struct task *t, struct error *e)
+{
+    if (add_tasks(s, &t, 1, e) || pg_queue(&s->conn, &replace_row, &s->params, e))
+        return e->code;
+    pg_tally_new(s, old->tenant, old->deleted, old->state, -1);
+    note_row(s, t);
+    bool held = old->state == TASK_RUNNING && !uuid_is_nil(old->claim), holds = t->state == TASK_RUNNING;
+    if (held && holds && uuid_eq(old->claim, t->claim))
+        return ERR_OK;
+    if (holds && pg_claim_join(s, t->claim, t->id, e))
+        return e->code;
+    if (held)
+        pg_note_left(s, old->claim);
+    return ERR_OK;
+}
+
+enum err pg_delete_rows(struct store_postgres *s, const struct uuid *ids, size_t n, struct error *e)
+{
+    if (n == 0)
+        return ERR_OK;
+    pg_params_reset(&s->params);
+    pg_add_ids(&s->params, ids, n);
+    return pg_queue(&s->conn, &delete_rows, &s->params, e);
+}
+
+/* ---- claims ---- */
+
+enum err pg_claim_join(struct store_postgres *s, struct uuid claim, struct uuid task, struct error *e)
+{
+    pg_params_reset(&s->params);
+    pg_add_uuid(&s->params, claim);
+    pg_add_uuid(&s->params, task);
+    return pg_queue(&s->conn, &claim_join, &s->params, e);
+}
+
+/* ---- idempotency ---- */
+
+enum err pg_idempotency_put(struct store_postgres *s, const struct idempotency *i, struct error *e)
+{
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    if (!i)
+        return ERR_OK;
+    pg_params_reset(&s->params);
+    pg_add_rows(&s->params, &table_idempotency, (const void *const[]){ i }, NULL, 1);
+    if (pg_run(&s->conn, &insert_idempotency, &s->params, &r, e))
+        return e->code;
+    if (r.affected > 0)
+        return ERR_OK;
+    (void)error_set(e, ERR_CONFLICT, "this key has been used before");
+    return error_in(e, "idempotency-key");
+}
+
+/* ---- results ---- */
+
+enum err pg_scratch_read(struct store_postgres *s, const struct pg_result *r, int row, size_t n, struct arena *a,
+                         struct error *e)
+{
+    if (n >= s->scratch_cap) {
+        s->scratch_cap = s->scratch_cap * 2 + 64;
+        s->scratch = xrealloc(s->scratch, s->scratch_cap * sizeof *s->scratch);
+    }
+    assert(n < s->scratch_cap);
+    s->scratch[n] = (struct task){ 0 };
+    return pg_row_read(&s->conn, &s->lanes, r, row, 1, &table_tasks, a, &s->scratch[n], e);
+}
+
+enum err pg_read_tasks(struct store_postgres *s, const struct pg_result *r, size_t n, struct arena *a,
+                       struct tasks *ret, struct error *e)
+{
+    for (size_t i = 0; i < n; i++)
+        if (pg_scratch_read(s, r, (int)i, i, a, e))
+            return e->code;
+    return pg_scratch_take(s, n, a, ret, e);
+}
+
+enum err pg_scratch_take(struct store_postgres *s, size_t n, struct arena *a, struct tasks *ret, struct error *e)
+{
+    struct task *v = arena_alloc(a, n * sizeof *v);
+    if (!v)
+        return error_set(e, ERR_LIMIT, "the answer is larger than the memory set aside for it");
+    if (n)
+        memcpy(v, s->scratch, n * sizeof *v);
+    *ret = (struct tasks){ v, n };
+    return ERR_OK;
+}

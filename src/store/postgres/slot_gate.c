@@ -1,0 +1,233 @@
+/* What a claim asks of the tables when it comes upon tasks that need slots. A claim never waits for a slot's lock: tasks whose slot
+ * another node is seeing to are left for the next claim, so that no line holds up the tasks of others, and no two claims wait for each
+ * other in a circle. */
+#include <stdlib.h>
+
+#include "store/postgres/claim.h"
+#include "store/postgres/slots.h"
+
+static const struct pg_statement slot_block = {
+    "slot_block",
+    "UPDATE tasks SET state = 1, waits_for = $2, updated_ms = $3 WHERE id = $1",
+};
+static const struct pg_statement slot_give_up = {
+    "slot_give_up",
+    "UPDATE tasks SET state = $2, waits_for = NULL, updated_ms = $3, completed_ms = $3, last_error = $4 WHERE id = $1",
+};
+/* Those that do not run are about to change. Who runs is not waited for: it may be about to let go, and waits for us then. */
+static const struct pg_statement slot_lock_idle = {
+    "slot_lock_idle",
+    "SELECT 1 FROM slots AS s JOIN tasks AS t ON t.id = s.task_id WHERE s.key = $1 AND t.state <> 3 "
+    "ORDER BY t.id FOR UPDATE OF t",
+};
+static const struct pg_statement slot_holders = {
+    "slot_holders",
+    "SELECT t.id, t.tenant_id, t.deleted, t.state, t.fence, t.due_ms, t.scheduled_ms FROM slots AS s "
+    "JOIN tasks AS t ON t.id = s.task_id WHERE s.key = $1",
+};
+
+static struct store_postgres *self(struct slots *s)
+{
+    return container_of(s, struct store_postgres, slots);
+}
+
+/* ---- candidates ---- */
+
+enum err pg_candidate_read(struct store_postgres *s, const struct pg_result *r, int row, struct candidate *ret,
+                           struct error *e)
+{
+    struct task t = { .id = pg_uuid(r, row, DUE_ID),
+                      .tenant = (int32_t)pg_i64(r, row, DUE_TENANT),
+                      .kind = (enum task_kind)pg_i64(r, row, DUE_KIND),
+                      .parent = pg_uuid(r, row, DUE_PARENT),
+                      .due_ms = pg_i64(r, row, DUE_MS),
+                      .scheduled_ms = pg_i64(r, row, DUE_SCHEDULED_MS),
+                      .deleted = pg_bool(r, row, DUE_DELETED) };
+    if (column_read_text(&table_tasks, &table_tasks.columns[AT_gates - 1], pg_text(r, row, DUE_GATES), &s->arena, &t,
+                         e))
+        return e->code;
+    *ret = (struct candidate){
+        .row = { .id = t.id, .tenant = t.tenant, .deleted = t.deleted, .state = TASK_SCHEDULED, .due_ms = t.due_ms },
+        .task = t,
+        .bytes = (size_t)pg_i64(r, row, DUE_BYTES)
+    };
+    return ERR_OK;
+}
+
+struct wanted {
+    struct uuid *tasks;
+    struct slot_need (*needs)[SLOTS_MAX];
+    size_t *counts;
+    size_t n;
+    struct slot_state **keys;
+    size_t key_count;
+};
+
+static void wanted_release(struct wanted *w)
+{
+    free(w->tasks);
+    free(w->needs);
+    free(w->counts);
+    free(w->keys);
+}
+
+/* Candidates of a walk that need slots. */
+static enum err find_wanted(struct store_postgres *s, const struct pg_result *r, struct wanted *w, struct error *e)
+{
+    for (int i = 0; i < r->rows; i++)
+        w->n += !pg_is_null(r, i, DUE_GATES);
+    w->tasks = xcalloc(w->n + 1, sizeof *w->tasks);
+    w->needs = xcalloc(w->n + 1, sizeof *w->needs);
+    w->counts = xcalloc(w->n + 1, sizeof *w->counts);
+    w->keys = xcalloc(w->n * SLOTS_MAX + 1, sizeof(struct slot_state *));
+    w->n = 0;
+    for (int i = 0; i < r->rows; i++) {
+        struct candidate k;
+        if (pg_is_null(r, i, DUE_GATES))
+            continue;
+        if (pg_candidate_read(s, r, i, &k, e))
+            return e->code;
+        w->tasks[w->n] = k.task.id;
+        w->counts[w->n] = slot_needs(&k.task, w->needs[w->n]);
+        w->n++;
+    }
+    return ERR_OK;
+}
+
+/* Keys that nobody has asked for yet, of slots that are not held already. */
+static void find_keys(struct store_postgres *s, struct wanted *w)
+{
+    for (size_t i = 0; i < w->n; i++)
+        for (size_t j = 0; j < w->counts[i]; j++) {
+            struct str key = w->needs[i][j].key;
+            struct slot_state *k = slot_state_of(s, key);
+            if (k->lock != SLOT_UNLOCKED || slots_have(pg_slots_held(s, &w->tasks[i]), key))
+                continue;
+            k->lock = SLOT_BUSY; /* until we know */
+            w->keys[w->key_count++] = k;
+        }
+}
+
+enum err pg_gate_bring(struct store_postgres *s, const struct pg_result *r, struct error *e)
+{
+    cleanup_with(wanted_release) struct wanted w = { 0 };
+    if (find_wanted(s, r, &w, e))
+        return e->code;
+    if (w.n == 0)
+        return ERR_OK;
+    s->has_met_slots = true;
+    if (pg_slots_ask_held(s, w.tasks, w.n, e))
+        return e->code;
+    find_keys(s, &w);
+    if (pg_slots_try(s, w.keys, w.key_count, e))
+        return e->code;
+    size_t ours = 0;
+    for (size_t i = 0; i < w.key_count; i++)
+        if (w.keys[i]->lock == SLOT_LOCKED)
+            w.keys[ours++] = w.keys[i];
+    return slot_states_load(s, w.keys, ours, e);
+}
+
+bool pg_gate_is_busy(struct store_postgres *s, const struct candidate *k)
+{
+    struct slot_need needs[SLOTS_MAX];
+    const struct held_slots *held = pg_slots_held(s, &k->row.id);
+    for (size_t i = slot_needs(&k->task, needs); i-- > 0;)
+        if (slot_state_of(s, needs[i].key)->lock == SLOT_BUSY && !(held && slots_have(held, needs[i].key)))
+            return true;
+    return false;
+}
+
+/* ---- rows ---- */
+
+enum err pg_slot_block(struct slots *base, const struct slot_row *r, const struct slot_need *need, int64_t now_ms,
+                       struct error *e)
+{
+    struct store_postgres *s = self(base);
+    struct slot_state *k;
+    if (slot_state_know(s, need->key, &k, e))
+        return e->code;
+    pg_params_reset(&s->params);
+    pg_add_uuid(&s->params, r->id);
+    pg_add_text(&s->params, need->key);
+    pg_add_i64(&s->params, now_ms);
+    if (pg_queue(&s->conn, &slot_block, &s->params, e))
+        return e->code;
+    struct slot_row waits = *r;
+    waits.state = TASK_BLOCKED;
+    waits.limit = need->limit;
+    slot_line_add(k, &waits);
+    pg_tally_move(s, r->tenant, r->deleted, r->state, TASK_BLOCKED);
+    return ERR_OK;
+}
+
+enum err pg_slot_give_up(struct slots *base, const struct slot_row *r, enum task_state state, struct str why,
+                         int64_t now_ms, struct error *e)
+{
+    struct store_postgres *s = self(base);
+    pg_params_reset(&s->params);
+    pg_add_uuid(&s->params, r->id);
+    pg_add_i32(&s->params, (int32_t)state);
+    pg_add_i64(&s->params, now_ms);
+    pg_add_text(&s->params, why);
+    if (pg_queue(&s->conn, &slot_give_up, &s->params, e))
+        return e->code;
+    if (r->state == TASK_BLOCKED)
+        map_each (&s->slot_keys, slot)
+            slot_line_remove(slot->value, r->id);
+    pg_tally_move(s, r->tenant, r->deleted, r->state, state);
+    pg_note_ended(s, r->id, state, now_ms);
+    return ERR_OK;
+}
+
+/* ---- who stands in the way ---- */
+
+enum err pg_slot_holders(struct slots *base, struct str key, struct slot_row **ret, size_t *ret_count, struct error *e)
+{
+    struct store_postgres *s = self(base);
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    pg_params_reset(&s->params);
+    pg_add_text(&s->params, key);
+    if (pg_queue(&s->conn, &slot_lock_idle, &s->params, e) || pg_run(&s->conn, &slot_holders, &s->params, &r, e))
+        return e->code;
+    struct slot_row *v = xcalloc((size_t)r.rows + 1, sizeof *v);
+    for (int i = 0; i < r.rows; i++)
+        v[i] = (struct slot_row){ .id = pg_uuid(&r, i, 0),
+                                  .tenant = (int32_t)pg_i64(&r, i, 1),
+                                  .deleted = pg_bool(&r, i, 2),
+                                  .state = (enum task_state)pg_i64(&r, i, 3),
+                                  .fence = pg_i64(&r, i, 4),
+                                  .due_ms = pg_i64(&r, i, 5) };
+    *ret = v;
+    *ret_count = (size_t)r.rows;
+    return ERR_OK;
+}
+
+enum err pg_slot_other(struct slots *base, struct str key, const struct slot_row *but, struct slot_row *ret,
+                       bool *ret_found, struct error *e)
+{
+    struct store_postgres *s = self(base);
+    struct slot_state *k;
+    if (slot_state_know(s, key, &k, e))
+        return e->code;
+    if (k->line_n < 2 && !k->is_line_whole && slot_states_load(s, &k, 1, e))
+        return e->code;
+    *ret_found = false;
+    for (size_t i = 0; i < k->line_n && !*ret_found; i++) {
+        *ret = k->line[i];
+        *ret_found = !uuid_eq(ret->id, but->id);
+    }
+    return ERR_OK;
+}
+
+enum err pg_slot_since(struct slots *base, struct str key, int64_t *ret, struct error *e)
+{
+    struct store_postgres *s = self(base);
+    struct slot_state *k;
+    if (slot_state_know(s, key, &k, e))
+        return e->code;
+    if (!k->since_known && slot_states_load(s, &k, 1, e))
+        return e->code;
+    *ret = k->since_ms;
+    return ERR_OK;
+}

@@ -1,0 +1,368 @@
+/* Who holds a slot and who waits for it, where other nodes ask the same at the same time. Whoever looks at a key, or changes who holds it
+ * or waits for it, has the key's lock until the transaction ends; so what was read under it stays true but for our own changes, and is
+ * kept in memory. Changes are queued: nobody waits for their answers.
+ *
+ * What a task holds changes only with its own row, which is locked by whoever comes here with it. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "store/postgres/slots.h"
+
+static const struct pg_statement slot_counts = {
+    "slot_counts",
+    "SELECT k.place, count(s.task_id), min(t.scheduled_ms) FROM unnest($1) WITH ORDINALITY AS k(key, place) "
+    "LEFT JOIN slots AS s ON s.key = k.key LEFT JOIN tasks AS t ON t.id = s.task_id AND k.key LIKE 'o:%' GROUP BY 1",
+};
+static const struct pg_statement slot_lines = {
+    "slot_lines",
+    "SELECT k.place, t.id, t.due_ms, t.tenant_id, t.deleted, (t.gates::json->>'concurrency_limit')::bigint, t.lane "
+    "FROM unnest($1) WITH ORDINALITY AS k(key, place) CROSS JOIN LATERAL (SELECT id, due_ms, tenant_id, deleted, "
+    "gates, lane FROM tasks WHERE waits_for = k.key ORDER BY due_ms, id LIMIT $2) AS t ORDER BY k.place, t.due_ms, t.id",
+};
+static const struct pg_statement slot_take = {
+    "slot_take",
+    "INSERT INTO slots (tenant_id, key, task_id) VALUES ($1, $2, $3)",
+};
+static const struct pg_statement slot_drop = { "slot_drop", "DELETE FROM slots WHERE key = $1 AND task_id = $2" };
+static const struct pg_statement slot_hand = {
+    "slot_hand",
+    "WITH first AS (UPDATE tasks SET state = 0, waits_for = NULL WHERE id = $1 AND waits_for = $2 "
+    "RETURNING tenant_id, id) INSERT INTO slots (tenant_id, key, task_id) SELECT tenant_id, $2, id FROM first",
+};
+static const struct pg_statement slot_waited_for = { "slot_waited_for", "SELECT waits_for FROM tasks WHERE id = $1" };
+/* Parents in the order of their ids, so that two who count the same ones wait for each other, and not in a circle. */
+static const struct pg_statement lock_parents = {
+    "lock_parents",
+    "SELECT 1 FROM tasks WHERE id = ANY ($1) ORDER BY id FOR UPDATE",
+};
+static const struct pg_statement count_skipped = {
+    "count_skipped",
+    "WITH gone AS (UPDATE tasks SET runs_count = 0 FROM unnest($1, $2) AS x(id, parent) "
+    "WHERE tasks.id = x.id AND tasks.kind = 2 AND tasks.runs_count = 1 RETURNING x.parent), "
+    "of AS (SELECT parent, count(*) AS n FROM gone GROUP BY parent) "
+    "UPDATE tasks SET runs_count = greatest(runs_count - n, 0), skipped_count = skipped_count + n FROM of "
+    "WHERE tasks.id = of.parent",
+};
+
+/* ---- what is known of a key ---- */
+
+static struct store_postgres *self(struct slots *s)
+{
+    return container_of(s, struct store_postgres, slots);
+}
+
+struct slot_state *slot_state_of(struct store_postgres *s, struct str key)
+{
+    struct slot_state *k = map_get(&s->slot_keys, key);
+    if (k)
+        return k;
+    k = xcalloc(1, sizeof *k + str_pack_size(key));
+    char *at = k->text;
+    k->key = str_pack(key, &at);
+    (void)map_put(&s->slot_keys, k->key, k);
+    return k;
+}
+
+static void add_keys(struct pg_params *p, struct slot_state *const *v, size_t n)
+{
+    pg_array(p, PG_TEXT);
+    for (size_t i = 0; i < n; i++)
+        pg_element_text(p, v[i]->key);
+    pg_array_end(p);
+}
+
+static void read_counts(const struct pg_result *r, struct slot_state *const *v)
+{
+    for (int i = 0; i < r->rows; i++) {
+        struct slot_state *k = v[pg_i64(r, i, 0) - 1];
+        k->count = pg_i64(r, i, 1);
+        k->since_ms = pg_i64(r, i, 2);
+        k->since_known = true;
+    }
+}
+
+static void read_lines(const struct pg_result *r, struct slot_state *const *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        v[i]->line_n = 0;
+    for (int i = 0; i < r->rows; i++) {
+        struct slot_state *k = v[pg_i64(r, i, 0) - 1];
+        k->line[k->line_n++] = (struct slot_row){ .id = pg_uuid(r, i, 1),
+                                                  .due_ms = pg_i64(r, i, 2),
+                                                  .tenant = (int32_t)pg_i64(r, i, 3),
+                                                  .deleted = pg_bool(r, i, 4),
+                                                  .state = TASK_BLOCKED,
+                                                  .limit = slot_kind_of(k->key) == SLOT_OVERLAP ? 1 : pg_i64(r, i, 5),
+                                                  .lane = pg_i64(r, i, 6) };
+    }
+    for (size_t i = 0; i < n; i++)
+        v[i]->is_line_whole = v[i]->line_n < LINE_AHEAD;
+}
+
+/* Keys whose locks we have or have just asked for. */
+enum err slot_states_load(struct store_postgres *s, struct slot_state *const *v, size_t n, struct error *e)
+{
+    struct pg_params *p = &s->params;
+    cleanup_with(pg_result_release) struct pg_result counts = { 0 };
+    cleanup_with(pg_result_release) struct pg_result lines = { 0 };
+    if (n == 0)
+        return ERR_OK;
+    pg_params_reset(p);
+    add_keys(p, v, n);
+    if (pg_send(&s->conn, &slot_counts, p, e))
+        return e->code;
+    pg_add_i64(p, LINE_AHEAD);
+    if (pg_send(&s->conn, &slot_lines, p, e) || pg_get(&s->conn, &counts, e) || pg_get(&s->conn, &lines, e))
+        return e->code;
+    read_counts(&counts, v);
+    read_lines(&lines, v, n);
+    for (size_t i = 0; i < n; i++)
+        v[i]->is_loaded = true;
+    return ERR_OK;
+}
+
+/* Of one that nobody asked for in time, waits for its lock. */
+enum err slot_state_know(struct store_postgres *s, struct str key, struct slot_state **ret, struct error *e)
+{
+    struct slot_state *k = slot_state_of(s, key);
+    *ret = k;
+    if (k->is_loaded)
+        return ERR_OK;
+    if (k->lock != SLOT_LOCKED && pg_lock(s, PG_LOCK_SLOT, &k->key, 1, e))
+        return e->code;
+    k->lock = SLOT_LOCKED;
+    return slot_states_load(s, &k, 1, e);
+}
+
+void pg_slots_forget(struct store_postgres *s)
+{
+    map_each (&s->slot_keys, slot)
+        free(slot->value);
+    map_release(&s->slot_keys);
+    map_each (&s->slots_held, slot)
+        free(slot->value);
+    map_release(&s->slots_held);
+}
+
+/* ---- lines ---- */
+
+static bool stands_before(const struct slot_row *a, const struct slot_row *b)
+{
+    return a->due_ms != b->due_ms ? a->due_ms < b->due_ms : uuid_cmp(a->id, b->id) < 0;
+}
+
+void slot_line_add(struct slot_state *k, const struct slot_row *r)
+{
+    size_t at = 0;
+    while (at < k->line_n && stands_before(&k->line[at], r))
+        at++;
+    if (at == k->line_n && !k->is_line_whole)
+        return;
+    if (k->line_n == LINE_AHEAD)
+        k->is_line_whole = false;
+    if (at == LINE_AHEAD)
+        return;
+    size_t behind = min_of(k->line_n, (size_t)LINE_AHEAD - 1) - at;
+    memmove(&k->line[at + 1], &k->line[at], behind * sizeof *k->line);
+    k->line[at] = *r;
+    k->line_n = min_of(k->line_n + 1, (size_t)LINE_AHEAD);
+}
+
+void slot_line_remove(struct slot_state *k, struct uuid id)
+{
+    for (size_t i = 0; i < k->line_n; i++)
+        if (uuid_eq(k->line[i].id, id)) {
+            memmove(&k->line[i], &k->line[i + 1], (k->line_n - i - 1) * sizeof *k->line);
+            k->line_n--;
+            break;
+        }
+    if (k->line_n == 0 && !k->is_line_whole)
+        k->is_loaded = false;
+}
+
+static enum err count(struct slots *base, struct str key, int64_t *ret, struct error *e)
+{
+    struct slot_state *k;
+    if (slot_state_know(self(base), key, &k, e))
+        return e->code;
+    *ret = k->count;
+    return ERR_OK;
+}
+
+static enum err first(struct slots *base, struct str key, struct slot_row *ret, bool *ret_found, struct error *e)
+{
+    struct slot_state *k;
+    if (slot_state_know(self(base), key, &k, e))
+        return e->code;
+    *ret_found = k->line_n > 0;
+    if (*ret_found)
+        *ret = k->line[0];
+    return ERR_OK;
+}
+
+/* ---- holders ---- */
+
+static enum err held(struct slots *base, const struct uuid *task, struct held_slots *ret, struct error *e)
+{
+    struct store_postgres *s = self(base);
+    if (pg_slots_ask_held(s, task, 1, e))
+        return e->code;
+    const struct held_slots *h = pg_slots_held(s, task);
+    ret->n = 0;
+    for (size_t i = 0; i < h->n; i++)
+        (void)held_slots_add(ret, h->key[i]);
+    return ERR_OK;
+}
+
+static enum err hold_slot(struct slots *base, int32_t tenant, const struct uuid *task, struct str key, struct error *e)
+{
+    struct store_postgres *s = self(base);
+    struct slot_state *k;
+    if (slot_state_know(s, key, &k, e))
+        return e->code;
+    k->count++;
+    k->since_known = false;
+    pg_slots_forget_held(s, task);
+    pg_params_reset(&s->params);
+    pg_add_i32(&s->params, tenant);
+    pg_add_text(&s->params, key);
+    pg_add_uuid(&s->params, *task);
+    return pg_queue(&s->conn, &slot_take, &s->params, e);
+}
+
+static enum err drop_slot(struct slots *base, const struct uuid *task, struct str key, struct error *e)
+{
+    struct store_postgres *s = self(base);
+    struct slot_state *k;
+    if (slot_state_know(s, key, &k, e))
+        return e->code;
+    k->count--;
+    k->since_known = false;
+    pg_slots_forget_held(s, task);
+    pg_params_reset(&s->params);
+    pg_add_text(&s->params, key);
+    pg_add_uuid(&s->params, *task);
+    return pg_queue(&s->conn, &slot_drop, &s->params, e);
+}
+
+static enum err hand(struct slots *base, const struct slot_row *r, struct str key, uint64_t *ret_bit, struct error *e)
+{
+    struct store_postgres *s = self(base);
+    struct slot_state *k = slot_state_of(s, key);
+    const struct lane_row *lane;
+    assert(k->is_loaded);
+    if (pg_lanes_at(&s->conn, &s->lanes, r->lane, &lane, e))
+        return e->code;
+    pg_params_reset(&s->params);
+    pg_add_uuid(&s->params, r->id);
+    pg_add_text(&s->params, key);
+    if (pg_queue(&s->conn, &slot_hand, &s->params, e))
+        return e->code;
+    k->count++;
+    k->since_known = false;
+    pg_slots_forget_held(s, &r->id);
+    pg_tally_move(s, r->tenant, r->deleted, TASK_BLOCKED, TASK_SCHEDULED);
+    pg_note_due(s, r->due_ms);
+    *ret_bit = lane_bit(lane->lane);
+    slot_line_remove(k, r->id);
+    return ERR_OK;
+}
+
+static enum err waits_for(struct slots *base, const struct slot_row *r, char text[SLOT_KEY_MAX], struct str *ret,
+                          struct error *e)
+{
+    struct store_postgres *s = self(base);
+    cleanup_with(pg_result_release) struct pg_result found = { 0 };
+    pg_params_reset(&s->params);
+    pg_add_uuid(&s->params, r->id);
+    if (pg_run(&s->conn, &slot_waited_for, &s->params, &found, e))
+        return e->code;
+    struct str key = found.rows ? pg_text(&found, 0, 0) : (struct str){ 0 };
+    if (key.n > SLOT_KEY_MAX)
+        return pg_corrupt(&s->conn, "a slot that is not one of ours", e);
+    if (key.n)
+        memcpy(text, key.p, key.n);
+    *ret = (struct str){ text, key.n };
+    return ERR_OK;
+}
+
+/* ---- for the operations ---- */
+
+enum err pg_slots_let_go(struct store_postgres *s, const struct uuid *task, const struct task *next,
+                         struct slot_keys *keys, struct error *e)
+{
+    return slots_let_go(&s->slots, task, next, keys, e);
+}
+
+enum err pg_slots_settle(struct store_postgres *s, const struct uuid *task, enum task_state next, uint64_t *woke,
+                         struct error *e)
+{
+    return slots_settle(&s->slots, task, next, woke, e);
+}
+
+enum err pg_slots_hand_over(struct store_postgres *s, const struct slot_keys *keys, uint64_t *woke, struct error *e)
+{
+    return slots_hand_over(&s->slots, keys, woke, e);
+}
+
+enum err pg_change_task(struct store_postgres *s, const struct guards *old, const struct task *t,
+                        struct slot_keys *keys, struct error *e)
+{
+    struct task tidy = *t;
+    slot_tidy(&tidy, old->waits_for);
+    if (old->waits_for.n) {
+        slot_keys_add(keys, old->waits_for);
+        slot_state_of(s, old->waits_for)->is_loaded = false; /* it may leave that line, or stand elsewhere in it */
+    }
+    if (pg_replace_row(s, old, &tidy, e))
+        return e->code;
+    return old->gated ? pg_slots_let_go(s, &t->id, &tidy, keys, e) : ERR_OK;
+}
+
+static void add_ids(struct pg_params *p, const struct uuid *ids, size_t n)
+{
+    pg_array(p, PG_UUID);
+    for (size_t i = 0; i < n; i++)
+        pg_element_uuid(p, ids[i]);
+    pg_array_end(p);
+}
+
+enum err pg_count_as_skipped(struct store_postgres *s, const struct uuid *ids, const struct uuid *parents, size_t n,
+                             struct error *e)
+{
+    if (n == 0)
+        return ERR_OK;
+    pg_params_reset(&s->params);
+    add_ids(&s->params, parents, n);
+    if (n > 1 && pg_queue(&s->conn, &lock_parents, &s->params, e))
+        return e->code;
+    pg_params_reset(&s->params);
+    add_ids(&s->params, ids, n);
+    add_ids(&s->params, parents, n);
+    return pg_queue(&s->conn, &count_skipped, &s->params, e);
+}
+
+static enum err uncount(struct slots *base, const struct slot_row *r, const struct uuid *parent, struct error *e)
+{
+    return pg_count_as_skipped(self(base), &r->id, parent, 1, e);
+}
+
+void pg_slots_init(struct store_postgres *s)
+{
+    static const struct slots_ops ops = { .count = count,
+                                          .first = first,
+                                          .held = held,
+                                          .waits_for = waits_for,
+                                          .hold = hold_slot,
+                                          .drop = drop_slot,
+                                          .hand = hand,
+                                          .block = pg_slot_block,
+                                          .give_up = pg_slot_give_up,
+                                          .uncount = uncount,
+                                          .holders = pg_slot_holders,
+                                          .other = pg_slot_other,
+                                          .since = pg_slot_since };
+    s->slots.ops = &ops;
+    map_init(&s->slot_keys, HASH_STABLE);
+    map_init(&s->slots_held, HASH_STABLE);
+}

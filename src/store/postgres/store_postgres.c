@@ -1,0 +1,477 @@
+/* One transaction an apply, in READ COMMITTED, run by as few round trips as it takes: BEGIN goes with the first statement, savepoints
+ * with their neighbours, and counts, notes and COMMIT together.
+ *
+ * What an operation may not do it finds out before it changes anything, where that is cheap; one that can fail midway stands in a
+ * savepoint. An error of PostgreSQL's own ends the whole transaction: then nothing of it has happened, and nothing that is kept in
+ * memory (lanes, counts, results) may say otherwise. If it was a serialization failure or a deadlock, which others cause, the whole is
+ * tried again; else whoever called finds the culprit by trying less. */
+#include "store/postgres/store_postgres.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "port/crypto.h"
+#include "store/postgres/internal.h"
+
+enum {
+    TRIES_MAX = 8,       /* of a transaction that others are in the way of */
+    PAUSE_MAX_US = 4000, /* before the second; more before each further one */
+    SLOT_LOCKS = 2048,
+    SHARDS = 256,            /* of counts */
+    ARENA_MAX = 64 << 20,    /* of what is looked at and not given away */
+    VERSION_OLDEST = 140000, /* of the server */
+};
+
+static const struct pg_statement begin = { "begin", "BEGIN ISOLATION LEVEL READ COMMITTED" };
+/* How a session is, or a transaction where sessions are a pooler's. All that a writer does begins at a few rows that it names and goes to
+ * others by an index; the planner, who may remember an empty table, is not to think of another way. */
+#define SET_UP(local)                                                                                                  \
+    "SELECT set_config('idle_in_transaction_session_timeout', '3s', " local "), "                                      \
+    "set_config('enable_seqscan', 'off', " local "), set_config('enable_hashjoin', 'off', " local "), "                \
+    "set_config('enable_mergejoin', 'off', " local "), set_config('jit', 'off', " local ")"
+static const struct pg_statement set_up = { "set_up", SET_UP("true") };
+static const struct pg_statement commit = { "commit", "COMMIT" };
+static const struct pg_statement savepoint = { "savepoint", "SAVEPOINT op" };
+static const struct pg_statement release = { "release", "RELEASE SAVEPOINT op" };
+static const struct pg_statement rollback_to = { "rollback_to", "ROLLBACK TO SAVEPOINT op" };
+
+static const struct pg_statement lock = {
+    "lock",
+    "SELECT pg_advisory_xact_lock(k) FROM unnest($1) AS k",
+};
+
+static struct store_postgres *self(struct store *s)
+{
+    return container_of(s, struct store_postgres, base);
+}
+
+/* ---- locks ---- */
+
+static int by_number(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* "belf" in front: others may use such locks in the same database. Of slots there are only so many, which keys share: a transaction may
+ * need thousands, and the server has room for a few thousand locks of all kinds. */
+int64_t pg_lock_number(enum pg_lock what, struct str key)
+{
+    uint64_t hash = hash_bytes(HASH_STABLE, key) & (what == PG_LOCK_SLOT ? SLOT_LOCKS - 1 : 0x0fffffff);
+    return (int64_t)(UINT64_C(0x62656c66) << 32 | (uint64_t)what << 28 | hash);
+}
+
+enum err pg_lock(struct store_postgres *s, enum pg_lock what, const struct str *keys, size_t n, struct error *e)
+{
+    if (n == 0)
+        return ERR_OK;
+    int64_t *numbers = arena_alloc(&s->arena, n * sizeof *numbers);
+    if (!numbers)
+        return error_set(e, ERR_LIMIT, "does not fit in the memory allowed");
+    for (size_t i = 0; i < n; i++)
+        numbers[i] = pg_lock_number(what, keys[i]);
+    qsort(numbers, n, sizeof *numbers, by_number);
+    pg_params_reset(&s->params);
+    pg_array(&s->params, PG_I64);
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || numbers[i] != numbers[i - 1])
+            pg_element_i64(&s->params, numbers[i]);
+    pg_array_end(&s->params);
+    return pg_queue(&s->conn, &lock, &s->params, e);
+}
+
+/* ---- apply ---- */
+
+/* What was made in a savepoint or transaction that is rolled back is not there. */
+static void forget_lanes(struct store_postgres *s)
+{
+    if (s->made_lanes)
+        store_lanes_forget(&s->lanes);
+    s->made_lanes = false;
+}
+
+enum err pg_in_savepoint(struct store_postgres *s, struct op *op, enum err (*fn)(struct store_postgres *, struct op *))
+{
+    struct pg_conn *c = &s->conn;
+    struct error ignored;
+    cleanup_with(tallies_release) struct tallies before = { 0 };
+    size_t ended = s->ended.n, claims = s->claims.n;
+    tallies_copy(&before, &s->of_op);
+    if (pg_queue(c, &savepoint, NULL, &op->error))
+        return op->error.code;
+    enum err rc = fn(s, op);
+    if (c->failed)
+        return c->failed;
+    if (rc) {
+        tallies_copy(&s->of_op, &before);
+        s->ended.n = ended;
+        s->claims.n = claims;
+        forget_lanes(s);
+        pg_slots_forget(s); /* locks that it took are gone too */
+        if (pg_queue(c, &rollback_to, NULL, &ignored))
+            return ignored.code;
+    }
+    return pg_queue(c, &release, NULL, &ignored) ? ignored.code : rc;
+}
+
+static enum err run_op(struct store_postgres *s, struct op *op)
+{
+    switch (op->kind) {
+    case OP_INSERT: return pg_in_savepoint(s, op, postgres_insert);
+    case OP_CLAIM: return pg_in_savepoint(s, op, postgres_claim);
+    case OP_CLAIMED: return postgres_claimed(s, op);
+    case OP_HELD: return postgres_held(s, op);
+    case OP_SETTLE: return pg_in_savepoint(s, op, postgres_settle);
+    case OP_RECURRING: return postgres_recurring(s, op);
+    case OP_SPAWN: break; /* see run_some */
+    case OP_MISSED: return postgres_missed(s, op);
+    case OP_PUT: return pg_in_savepoint(s, op, postgres_put);
+    case OP_KEY_PUT: return pg_in_savepoint(s, op, postgres_key_put);
+    case OP_CATALOG: return pg_in_savepoint(s, op, postgres_catalog);
+    case OP_LEASE: return postgres_lease(s, op);
+    case OP_FORGET: return postgres_forget(s, op);
+    case OP_BEAT: return pg_in_savepoint(s, op, postgres_beat);
+    case OP_BURY: return postgres_bury(s, op);
+    case OP_SHARE: return postgres_share(s, op);
+    case OP_WISH: return postgres_wish(s, op);
+    case OP_WISHES: return postgres_wishes(s, op);
+    case OP_HAND: return postgres_hand(s, op);
+    case OP_HANDED: return postgres_handed(s, op);
+    case OP_RUNNING: return postgres_running(s, op);
+    case OP_RETAKE: return pg_in_savepoint(s, op, postgres_retake);
+    case OP_KEEP: return postgres_keep(s, op);
+    case OP_LEASES_OVER: return postgres_leases_over(s, op);
+    case OP_WORKER: return postgres_worker(s, op);
+    }
+    abort();
+}
+
+/* At whether there are any, or who has them: what was noted of them is written before. */
+static bool looks_at_claims(enum op_kind kind)
+{
+    return kind == OP_BEAT || kind == OP_BURY || kind == OP_FORGET || kind == OP_HANDED || kind == OP_HELD ||
+           kind == OP_SHARE;
+}
+
+/* Runs the first of them, or as many inserts or spawns as go together; how many. */
+static size_t run_some(struct store_postgres *s, struct op *const *ops, size_t n)
+{
+    size_t inserts = 0;
+    while (inserts < n && ops[inserts]->kind == OP_INSERT)
+        ops[inserts++]->error = (struct error){ 0 };
+    if (inserts) {
+        struct error ignored; /* it is in the connection, which has failed */
+        enum err rc = ERR_OK;
+        size_t done = postgres_insert_many(s, ops, inserts, &rc, &ignored);
+        assert(done > 0 && done <= inserts);
+        return done;
+    }
+    if (ops[0]->kind == OP_SPAWN)
+        return postgres_spawn_many(s, ops, n);
+    ops[0]->error = (struct error){ 0 };
+    ops[0]->rc = looks_at_claims(ops[0]->kind) ? pg_send_claims(s, &ops[0]->error) : ERR_OK;
+    ops[0]->rc = ops[0]->rc ? ops[0]->rc : run_op(s, ops[0]);
+    return 1;
+}
+
+/* COMMIT of a transaction that has failed succeeds, in its way: it says ROLLBACK. */
+static enum err send_commit(struct store_postgres *s, struct error *e)
+{
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    if (pg_run(&s->conn, &commit, NULL, &r, e))
+        return e->code;
+    return strcmp(PQcmdStatus(r.r), "COMMIT") == 0 ? ERR_OK : pg_corrupt(&s->conn, "a commit that did not commit", e);
+}
+
+/* A process that stops in the midst of a transaction would hold for as long what others wait for, its own node's row among it: the server
+ * ends it before anybody would bury it. A pooler's sessions are everybody's, and are told each time. */
+static enum err send_begin(struct store_postgres *s, struct error *e)
+{
+    struct pg_conn *c = &s->conn;
+    if (c->prepare && s->set_up != c->generation && pg_exec(c, SET_UP("false"), e))
+        return e->code;
+    s->set_up = c->generation;
+    if (pg_queue(c, &begin, NULL, e))
+        return e->code;
+    return c->prepare ? ERR_OK : pg_queue(c, &set_up, NULL, e);
+}
+
+static enum err run_all(struct store_postgres *s, struct op *const *ops, size_t n, struct error *e)
+{
+    if (send_begin(s, e) || pg_slots_lock_settled(s, ops, n, e))
+        return e->code;
+    for (size_t i = 0; i < n;) {
+        s->of_op.n = 0;
+        s->ended.n = s->ended.kept;
+        s->claims.n = s->claims.kept;
+        arena_reset(&s->arena);
+        size_t done = run_some(s, ops + i, n - i);
+        if (s->conn.failed) {
+            *e = s->conn.failure;
+            return e->code;
+        }
+        if (done > 1 || ops[i]->rc == ERR_OK) { /* of many, each that failed has taken back its own */
+            tallies_keep(&s->of_transaction, &s->of_op);
+            s->ended.kept = s->ended.n;
+            s->claims.kept = s->claims.n;
+        }
+        i += done;
+    }
+    if (pg_send_tallies(s, e) || pg_send_ended(s, e) || pg_send_claims(s, e))
+        return e->code;
+    s->committing = true;
+    return send_commit(s, e);
+}
+
+/* *ret_again: the same may succeed now. Others were in the way; or the connection, idle for a while, turned out to be dead: then nobody has
+ * heard of the transaction, or nobody will of its commit. */
+static enum err transact(struct store_postgres *s, struct op *const *ops, size_t n, bool *ret_again, struct error *e)
+{
+    struct error ignored;
+    *ret_again = false;
+    s->committing = false;
+    s->of_transaction.n = s->ended.kept = s->claims.kept = 0;
+    s->made_lanes = false;
+    s->news = (struct store_news){ 0 };
+    s->floors.noted_count = 0;
+    pg_slots_forget(s);
+    if (pg_conn_ready(&s->conn, e))
+        return e->code;
+    if (s->generation != s->conn.generation) { /* a standby that was promoted may lack the latest */
+        store_lanes_forget(&s->lanes);
+        pg_floors_forget(&s->floors);
+    }
+    s->generation = s->conn.generation;
+    enum err rc = run_all(s, ops, n, e);
+    if (!rc)
+        return ERR_OK;
+    *ret_again = s->conn.retry;
+    forget_lanes(s);
+    (void)!pg_rollback(&s->conn, "ROLLBACK", &ignored);
+    if (!s->conn.pg && !s->conn.heard && !s->committing)
+        *ret_again = true;
+    return rc;
+}
+
+/* Those who stood in each other's way should not come back at the same moment. */
+static void pause_a_little(struct store_postgres *s, int tries)
+{
+    int64_t us = (int64_t)prng_below(&s->random, (uint64_t)PAUSE_MAX_US * (uint64_t)tries) + 1;
+    nanosleep(&(struct timespec){ .tv_nsec = us * 1000 }, NULL);
+}
+
+static void mark_arenas(struct store_postgres *s, struct op *const *ops, size_t n)
+{
+    if (n > s->mark_cap) {
+        s->marks = xrealloc(s->marks, n * sizeof *s->marks);
+        s->mark_cap = n;
+    }
+    for (size_t i = 0; i < n; i++)
+        s->marks[i] = arena_mark(&ops[i]->arena);
+}
+
+/* Ways of this process to the database begin to look at different places: what one of them, or somebody else, has scheduled is told to all
+ * but the one that did. */
+static void tell_family(struct store_postgres *s, const struct store_postgres *but, const struct store_news *news)
+{
+    struct store_postgres *first = s->beside ? s->beside : s;
+    if (first != but)
+        pg_floors_hear(&first->floors, news);
+    for (size_t i = 0; i < array_count(first->siblings); i++) {
+        struct store_postgres *sibling = atomic_load(&first->siblings[i]);
+        if (sibling && sibling != but)
+            pg_floors_hear(&sibling->floors, news);
+    }
+}
+
+static enum err apply(struct store *base, struct op *const *ops, size_t n, struct error *e)
+{
+    struct store_postgres *s = self(base);
+    struct error failure = { 0 };
+    enum err rc;
+    bool again;
+    mark_arenas(s, ops, n);
+    for (int tries = 1;; tries++) {
+        rc = transact(s, ops, n, &again, &failure);
+        for (size_t i = 0; rc && i < n; i++)
+            arena_rewind(&ops[i]->arena, s->marks[i]);
+        if (!rc || !again || tries == TRIES_MAX)
+            break;
+        pause_a_little(s, tries);
+    }
+    for (size_t i = 0; rc && i < n; i++)
+        ops[i]->rc = rc;
+    if (rc && e)
+        *e = failure;
+    if (!rc) {
+        pg_floors_keep(&s->floors, &s->news);
+        tell_family(s, s, &s->news);
+        notifier_tell(s->notifier, &s->news);
+    }
+    return rc;
+}
+
+static enum err reader(struct store *base, struct reader **ret, struct error *e)
+{
+    return reader_postgres_open(self(base), ret, e);
+}
+
+static void heard(struct store_watch *w, const struct store_news *news)
+{
+    struct store_postgres *s = container_of(w, struct store_postgres, ears);
+    tell_family(s, NULL, news);
+    s->watcher->heard(s->watcher, news);
+}
+
+static void watch(struct store *base, struct store_watch *w)
+{
+    struct store_postgres *s = self(base);
+    notifier_watch(s->notifier, NULL);
+    s->watcher = w;
+    if (!w)
+        return;
+    s->ears = (struct store_watch){ .heard = heard, .node = w->node };
+    notifier_watch(s->notifier, &s->ears);
+}
+
+static void await(struct store *base, struct store_echo *echo)
+{
+    notifier_await(self(base)->notifier, echo);
+}
+
+static bool forget_echo(struct store *base, struct store_echo *echo)
+{
+    return notifier_forget(self(base)->notifier, echo);
+}
+
+static void heeded(struct store *base, uint64_t heard)
+{
+    notifier_heeded(self(base)->notifier, heard);
+}
+
+static void tell(struct store *base, const struct delivery_name *settled, size_t n)
+{
+    notifier_settled(self(base)->notifier, settled, n);
+}
+
+/* ---- open and close ---- */
+
+static bool swap_sibling(struct store_postgres *first, struct store_postgres *from, struct store_postgres *to)
+{
+    for (size_t i = 0; i < array_count(first->siblings); i++) {
+        struct store_postgres *expected = from;
+        if (atomic_compare_exchange_strong(&first->siblings[i], &expected, to))
+            return true;
+    }
+    return false;
+}
+
+static void leave_family(struct store_postgres *s)
+{
+    (void)swap_sibling(s->beside, s, NULL);
+}
+
+static enum err join_family(struct store_postgres *s, struct store *beside, struct error *e)
+{
+    if (!beside)
+        return notifier_new(&s->setup, &s->notifier, e);
+    s->beside = self(beside);
+    s->notifier = s->beside->notifier;
+    bool joined = swap_sibling(s->beside, NULL, s);
+    assert(joined && !s->beside->beside);
+    (void)joined;
+    return ERR_OK;
+}
+
+static void free_store(struct store *base)
+{
+    struct store_postgres *s = self(base);
+    keeper_free(s->keeper);
+    if (s->beside)
+        leave_family(s);
+    else
+        notifier_free(s->notifier);
+    pg_conn_release(&s->conn);
+    pg_params_release(&s->params);
+    pg_slots_forget(s);
+    pg_floors_release(&s->floors);
+    store_lanes_release(&s->lanes);
+    tallies_release(&s->of_op);
+    tallies_release(&s->of_transaction);
+    arena_release(&s->arena);
+    free(s->ended.v);
+    free(s->claims.v);
+    free(s->scratch);
+    free(s->marks);
+    for (size_t i = 0; i < array_count(s->texts); i++)
+        free(s->texts[i]);
+    free(s);
+}
+
+static void free_storep(struct store_postgres **s)
+{
+    if (*s)
+        free_store(&(*s)->base);
+}
+
+static void copy_setup(struct store_postgres *s, const struct store_postgres_setup *from)
+{
+    const char **const texts[] = { &s->setup.url, &s->setup.read_url, &s->setup.listen_url, &s->setup.archive_dir };
+    static_assert(array_count(texts) == array_count(s->texts), "one place each");
+    s->setup = *from;
+    for (size_t i = 0; i < array_count(texts); i++)
+        if (*texts[i])
+            *texts[i] = s->texts[i] = xstrdup(*texts[i]);
+}
+
+/* What cannot be made good by waiting. */
+static enum err check_server(struct store_postgres *s, struct error *e)
+{
+    int version = PQserverVersion(s->conn.pg);
+    const char *encoding = PQparameterStatus(s->conn.pg, "server_encoding");
+    if (version < VERSION_OLDEST)
+        return error_set(e, ERR_INVALID, "this is PostgreSQL %d.%d: belfry needs 14 or later", version / 10000,
+                         version / 100 % 100);
+    if (!encoding || strcmp(encoding, "UTF8") != 0)
+        return error_set(e, ERR_INVALID, "the database's encoding is %s: make one with ENCODING 'UTF8'",
+                         encoding ? encoding : "unknown");
+    return ERR_OK;
+}
+
+enum err store_postgres_open(const struct store_postgres_setup *setup, struct store **ret, struct error *e)
+{
+    static const struct store_ops ops = { .apply = apply,
+                                          .reader = reader,
+                                          .watch = watch,
+                                          .await = await,
+                                          .forget_echo = forget_echo,
+                                          .heeded = heeded,
+                                          .tell = tell,
+                                          .free = free_store };
+    struct error local;
+    e = e ? e : &local;
+    cleanup_with(free_storep) struct store_postgres *s = xnew(*s);
+    uint64_t seed;
+    crypto_random(&seed, sizeof seed);
+    s->base.ops = &ops;
+    copy_setup(s, setup);
+    prng_init(&s->random, seed);
+    s->shard = (int)prng_below(&s->random, SHARDS);
+    pg_params_init(&s->params);
+    pg_slots_init(s);
+    atomic_init(&s->floors.highest, INT64_MIN);
+    arena_init(&s->arena, ARENA_MAX);
+    if (pg_conn_init(&s->conn, s->setup.url, false, s->setup.clock, e))
+        return e->code;
+    if (s->setup.retry_ms)
+        s->conn.backoff_max_ms = s->setup.retry_ms;
+    if (pg_conn_ready(&s->conn, e) || check_server(s, e) || pg_schema_check(&s->conn, &s->setup, e) ||
+        pg_lanes_load(&s->conn, &s->lanes, e))
+        return e->code;
+    s->generation = s->conn.generation;
+    if (join_family(s, setup->beside, e))
+        return e->code;
+    *ret = &take(s)->base;
+    return ERR_OK;
+}

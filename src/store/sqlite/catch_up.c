@@ -1,0 +1,135 @@
+/* OP_MISSED: from one recurring task that has something waiting to the next, and from its latest occurrence back. Both walks
+ * follow an index, so that neither a million tasks nor a long history cost anything. */
+#include "store/common/edits.h"
+#include "store/sqlite/internal.h"
+
+static struct task spawned_row(sqlite3_stmt *st, struct uuid parent)
+{
+    bool has_overlap = sqlite3_column_type(st, 12) != SQLITE_NULL;
+    return (struct task){
+        .kind = TASK_OCCURRENCE,
+        .parent = parent,
+        .id = row_uuid(st, 1),
+        .state = (enum task_state)sqlite3_column_int(st, 2),
+        .due_ms = sqlite3_column_int64(st, 3),
+        .scheduled_ms = sqlite3_column_int64(st, 4),
+        .version = sqlite3_column_int64(st, 5),
+        .attempts = sqlite3_column_int(st, 6),
+        .losses = sqlite3_column_int(st, 7),
+        .started_ms = sqlite3_column_int64(st, 8),
+        .runs_count = sqlite3_column_int64(st, 9),
+        .fence = sqlite3_column_int64(st, 10),
+        .overlap = has_overlap ? (enum overlap)sqlite3_column_int(st, 12) : OVERLAP_ALLOW,
+    };
+}
+
+/* Of what was never claimed: else it makes no difference. */
+static enum err holds_slot(struct store_sqlite *s, sqlite3_stmt *st, const struct task *t, bool *ret, struct error *e)
+{
+    struct held_slots held = { .n = 0 };
+    if (t->fence == 0 && sqlite3_column_int(st, 11) && s->slots.ops->held(&s->slots, &t->id, &held, e))
+        return e->code;
+    *ret = held.n > 0;
+    return ERR_OK;
+}
+
+/* Walks from the latest back; what fired last ends it, so that a long history costs nothing. What may be taken back goes to s->scratch
+ * and s->rids. */
+static enum err find_missed(struct store_sqlite *s, struct missed *m, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_AHEAD);
+    (void)bind_uuid(st, 1, &m->id);
+    for (enum missed_fate fate = MISSED_PASSED; fate != MISSED_END;) {
+        bool row, holds = false;
+        if (conn_step(&s->conn, st, &row, e))
+            return e->code;
+        if (!row)
+            return ERR_OK;
+        struct task t = spawned_row(st, m->id);
+        if (holds_slot(s, st, &t, &holds, e))
+            break;
+        scratch_grow(s, m->ahead);
+        s->scratch[m->ahead] = t;
+        s->rids[m->ahead] = sqlite3_column_int64(st, 0);
+        fate = missed_look(m, &t, holds);
+    }
+    sqlite3_reset(st);
+    return s->conn.failed;
+}
+
+static enum err take_back_missed(struct store_sqlite *s, const struct missed *m, int64_t rid, struct slot_keys *keys,
+                                 struct error *e)
+{
+    for (size_t i = 0; i < m->n; i++) {
+        const struct task *t = &s->scratch[i];
+        if (delete_task(s, s->rids[i], e) || (t->fence && slots_let_go(&s->slots, &t->id, NULL, keys, e)))
+            return e->code;
+    }
+    tally_add(&s->of_op, m->tenant, TASK_SCHEDULED, -(int64_t)m->n);
+    sqlite3_stmt *st = writer_stmt(s, ST_TAKE_BACK);
+    sqlite3_bind_int64(st, 1, rid);
+    sqlite3_bind_int64(st, 2, missed_cursor(m));
+    sqlite3_bind_int64(st, 3, (int64_t)m->n);
+    return conn_run(&s->conn, st, e);
+}
+
+/* *ret_found: it is a SCHEDULED recurring task. */
+static enum err read_catch_up(struct store_sqlite *s, struct missed *m, int64_t *ret_rid, bool *ret_found,
+                              struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_CATCH_UP);
+    (void)bind_uuid(st, 1, &m->id);
+    if (conn_step(&s->conn, st, ret_found, e) || !*ret_found)
+        return s->conn.failed;
+    *ret_rid = sqlite3_column_int64(st, 0);
+    m->tenant = sqlite3_column_int(st, 1);
+    m->schedule = (struct schedule){ .catch_up = (enum catch_up)sqlite3_column_int(st, 2),
+                                     .spread_ms = sqlite3_column_int64(st, 3),
+                                     .catch_up_window_ms = sqlite3_column_int64(st, 4) };
+    sqlite3_reset(st);
+    return ERR_OK;
+}
+
+/* The next recurring task behind that id which has occurrences that wait; nil: none. One seek in an index that holds nothing else,
+ * however many tasks there are. */
+static enum err next_waiting(struct store_sqlite *s, struct uuid after, struct uuid *ret, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_WAITING_PARENT);
+    bool row;
+    sqlite3_bind_blob(st, 1, after.b, sizeof after.b, SQLITE_TRANSIENT);
+    if (conn_step(&s->conn, st, &row, e))
+        return e->code;
+    *ret = row ? row_uuid(st, 0) : (struct uuid){ 0 };
+    sqlite3_reset(st);
+    return ERR_OK;
+}
+
+enum err sqlite_missed(struct store_sqlite *s, struct op *base)
+{
+    struct op_missed *op = (struct op_missed *)base;
+    struct error *e = &base->error;
+    struct uuid at = op->after, next;
+    size_t withdrawn = 0;
+    uint64_t woke = 0; /* whoever asked looks at all lanes anew */
+    cleanup_with(slot_keys_release) struct slot_keys keys;
+    slot_keys_init(&keys);
+    if (next_waiting(s, at, &next, e))
+        return e->code;
+    for (size_t i = 0; i < op->max && !uuid_is_nil(next); i++) {
+        struct missed m = { .id = next, .before_ms = op->before_ms };
+        int64_t rid;
+        bool found;
+        if (read_catch_up(s, &m, &rid, &found, e) || (found && find_missed(s, &m, e)) ||
+            (m.n && take_back_missed(s, &m, rid, &keys, e)))
+            return e->code;
+        withdrawn += m.n;
+        at = next;
+        if (next_waiting(s, at, &next, e))
+            return e->code;
+    }
+    if (slots_hand_over(&s->slots, &keys, &woke, e))
+        return e->code;
+    op->ret_withdrawn = withdrawn;
+    op->ret_after = uuid_is_nil(next) ? next : at;
+    return ERR_OK;
+}

@@ -1,0 +1,335 @@
+/* OP_CLAIM. Tasks without gates are only picked while a lane is walked, and marked together when all is chosen. Slots are taken as the
+ * walk goes, in a table of their own. A task that finds none is dealt with at once: its lane is then walked anew from behind it, because
+ * rows of the index that is walked have changed. */
+#include "store/sqlite/claim.h"
+
+static int pool_of(const struct op_claim *op, bool suspects)
+{
+    return pool_of_suspects(op->lease ? POOL_LEASED : POOL_DISPATCHED, suspects);
+}
+
+/* Where a walk through a lane stands: behind this one. */
+struct place {
+    int64_t due_ms;
+    struct uuid id;
+};
+static const struct place the_start = { .due_ms = INT64_MIN };
+
+/* ---- picking ---- */
+
+static void add_bytes(struct claiming *c, size_t bytes)
+{
+    c->bytes += bytes;
+    c->full = c->full || c->bytes >= c->op->max_bytes;
+}
+
+static enum err pick(struct store_sqlite *s, struct claiming *c, sqlite3_stmt *st, struct error *e)
+{
+    if (scratch_read_due(s, st, c->n, c->arena, e))
+        return e->code;
+    const struct task *t = &s->scratch[c->n++];
+    c->full = c->n == c->op->max;
+    add_bytes(c, t->payload.n + t->target_config.n);
+    return ERR_OK;
+}
+
+/* ---- one task ---- */
+
+enum fate { TAKEN, PASSED_OVER, DEALT_WITH };
+
+/* Of the row where st stands; of one that was dealt with st is reset, and *place behind it. */
+static enum err consider(struct store_sqlite *s, struct claiming *c, sqlite3_stmt *st, struct place *place,
+                         enum fate *ret, struct error *e)
+{
+    struct candidate k;
+    *ret = TAKEN;
+    if (sqlite3_column_type(st, AT_gates) == SQLITE_NULL)
+        return pick(s, c, st, e);
+    if (candidate_read(s, st, &k, e) || gate_look(&c->gate, &k, e))
+        return e->code;
+    if (k.missing == k.n)
+        return gate_take(&c->gate, &k, k.n, e) ? e->code : pick(s, c, st, e);
+    *ret = PASSED_OVER;
+    if (k.task.due_ms > c->op->now_ms)
+        return ERR_OK;
+    *ret = DEALT_WITH;
+    *place = (struct place){ k.task.due_ms, k.task.id };
+    sqlite3_reset(st);
+    if (gate_deal_with(&c->gate, &k, e))
+        return e->code;
+    c->full = c->gate.dealt_with == CLAIM_GATED_MAX;
+    add_bytes(c, k.bytes);
+    return ERR_OK;
+}
+
+/* ---- lanes ---- */
+
+static bool may_claim(const struct op_claim *op, sqlite3_stmt *st)
+{
+    int64_t due_ms = sqlite3_column_int64(st, AT_due_ms);
+    bool too_early = due_ms > op->now_ms && sqlite3_column_int(st, AT_delivery) == DELIVER_AT_MOST_ONCE;
+    return !too_early && (!op->own || claim_is_for(op, row_uuid(st, AT_id), due_ms));
+}
+
+static sqlite3_stmt *due_behind(struct store_sqlite *s, const struct op_claim *op, int64_t lane,
+                                const struct place *place)
+{
+    bool from_start = place->due_ms == INT64_MIN;
+    sqlite3_stmt *st = writer_stmt(s, from_start ? ST_DUE : ST_DUE_BEHIND);
+    sqlite3_bind_int64(st, 1, lane);
+    sqlite3_bind_int64(st, 2, op->until_ms);
+    if (!from_start) {
+        sqlite3_bind_int64(st, 3, place->due_ms);
+        sqlite3_bind_blob(st, 4, place->id.b, sizeof place->id.b, SQLITE_TRANSIENT);
+    }
+    return st;
+}
+
+/* From *place on, until rows have changed (*ret_again) or the lane has given all it may. */
+static enum err walk(struct store_sqlite *s, struct claiming *c, int64_t lane, struct lane_quota *q,
+                     struct place *place, size_t *passed, bool *ret_again, struct error *e)
+{
+    sqlite3_stmt *st = due_behind(s, c->op, lane, place);
+    enum err rc = ERR_OK;
+    *ret_again = false;
+    while (!rc && !*ret_again && q->ret_taken < q->max && !c->full && *passed < CLAIM_GATED_MAX) {
+        bool row;
+        enum fate fate;
+        rc = conn_step(&s->conn, st, &row, e);
+        if (rc || !row)
+            break;
+        if (!may_claim(c->op, st))
+            continue;
+        rc = consider(s, c, st, place, &fate, e);
+        q->ret_taken += fate == TAKEN;
+        *passed += fate == PASSED_OVER;
+        *ret_again = fate == DEALT_WITH;
+    }
+    sqlite3_reset(st);
+    return rc;
+}
+
+static enum err claim_lane(struct store_sqlite *s, struct claiming *c, struct lane_quota *q, struct error *e)
+{
+    const struct lane_row *lane = lanes_find(&s->conn, q->lane, pool_of(c->op, false));
+    struct place place = the_start;
+    size_t passed = 0;
+    q->ret_taken = 0;
+    for (bool again = lane != NULL; again;)
+        if (walk(s, c, lane->number, q, &place, &passed, &again, e))
+            return e->code;
+    return ERR_OK;
+}
+
+/* ---- suspects ---- */
+
+/* The first behind that place in a lane that may be claimed at this time. */
+static enum err peek(struct store_sqlite *s, const struct op_claim *op, int64_t lane, const struct place *place,
+                     struct place *ret, bool *ret_found, struct error *e)
+{
+    sqlite3_stmt *st = due_behind(s, op, lane, place);
+    for (*ret_found = false;;) {
+        bool row;
+        if (conn_step(&s->conn, st, &row, e))
+            return e->code;
+        if (!row)
+            return ERR_OK;
+        if (may_claim(op, st))
+            break;
+    }
+    *ret = (struct place){ sqlite3_column_int64(st, AT_due_ms), row_uuid(st, AT_id) };
+    *ret_found = true;
+    sqlite3_reset(st);
+    return ERR_OK;
+}
+
+static bool is_before(const struct place *a, const struct place *b)
+{
+    return a->due_ms != b->due_ms ? a->due_ms < b->due_ms : uuid_cmp(a->id, b->id) < 0;
+}
+
+/* The earliest of all these lanes; *ret_lane 0: none. */
+static enum err next_suspect(struct store_sqlite *s, const struct op_claim *op, const struct place *place,
+                             int64_t *ret_lane, struct error *e)
+{
+    struct place first = { 0 }, there;
+    *ret_lane = 0;
+    for (size_t i = 0; i < op->lane_count; i++) {
+        const struct lane_row *lane = lanes_find(&s->conn, op->lanes[i].lane, pool_of(op, true));
+        bool found = false;
+        if (lane && peek(s, op, lane->number, place, &there, &found, e))
+            return e->code;
+        if (found && (*ret_lane == 0 || is_before(&there, &first))) {
+            first = there;
+            *ret_lane = lane->number;
+        }
+    }
+    return ERR_OK;
+}
+
+static enum err consider_suspect(struct store_sqlite *s, struct claiming *c, int64_t lane, struct place *place,
+                                 enum fate *ret, struct error *e)
+{
+    sqlite3_stmt *st = due_behind(s, c->op, lane, place);
+    bool row = true;
+    enum err rc;
+    do
+        rc = conn_step(&s->conn, st, &row, e);
+    while (!rc && row && !may_claim(c->op, st));
+    if (!rc && row) {
+        *place = (struct place){ sqlite3_column_int64(st, AT_due_ms), row_uuid(st, AT_id) };
+        rc = consider(s, c, st, place, ret, e);
+    }
+    sqlite3_reset(st);
+    return rc;
+}
+
+static enum err claim_suspects(struct store_sqlite *s, struct claiming *c, struct error *e)
+{
+    struct place place = the_start;
+    for (size_t taken = 0, passed = 0; taken < c->op->max_suspects && !c->full && passed < CLAIM_GATED_MAX;) {
+        int64_t lane;
+        enum fate fate = PASSED_OVER;
+        if (next_suspect(s, c->op, &place, &lane, e))
+            return e->code;
+        if (lane == 0)
+            return ERR_OK;
+        if (consider_suspect(s, c, lane, &place, &fate, e))
+            return e->code;
+        taken += fate == TAKEN;
+        passed += fate == PASSED_OVER;
+    }
+    return ERR_OK;
+}
+
+/* ---- what is left ---- */
+
+/* What comes later counts as no earlier than it is due. */
+static enum err first_due(struct store_sqlite *s, const struct op_claim *op, struct lane lane, int pool, int64_t *ret,
+                          struct error *e)
+{
+    const struct lane_row *row = lanes_find(&s->conn, lane, pool);
+    *ret = INT64_MAX;
+    if (!row)
+        return ERR_OK;
+    sqlite3_stmt *st = writer_stmt(s, ST_NEXT_DUE);
+    sqlite3_bind_int64(st, 1, row->number);
+    for (bool found;;) {
+        if (conn_step(&s->conn, st, &found, e))
+            return e->code;
+        int64_t due_ms = found ? sqlite3_column_int64(st, 0) : INT64_MAX;
+        if (due_ms >= *ret)
+            break;
+        *ret = min_of(*ret, claim_counts_as(op, row_uuid(st, 1), due_ms));
+    }
+    sqlite3_reset(st);
+    return ERR_OK;
+}
+
+static enum err tell_what_is_left(struct store_sqlite *s, struct op_claim *op, struct error *e)
+{
+    bool far;
+    if (far_exists(s, &far, e))
+        return e->code;
+    int64_t sight_ms = far ? op->now_ms + CLAIM_SIGHT_MS : INT64_MAX;
+    op->ret_next_due_ms = op->ret_next_suspect_ms = sight_ms;
+    for (size_t i = 0; i < op->lane_count; i++) {
+        struct lane_quota *q = &op->lanes[i];
+        int64_t suspect_ms;
+        if (first_due(s, op, q->lane, pool_of(op, false), &q->ret_next_due_ms, e) ||
+            first_due(s, op, q->lane, pool_of(op, true), &suspect_ms, e))
+            return e->code;
+        q->ret_next_due_ms = min_of(q->ret_next_due_ms, sight_ms);
+        op->ret_next_due_ms = min_of(op->ret_next_due_ms, q->ret_next_due_ms);
+        op->ret_next_suspect_ms = min_of(op->ret_next_suspect_ms, suspect_ms);
+    }
+    return ERR_OK;
+}
+
+/* ---- the answer ---- */
+
+static enum err mark_claimed(struct store_sqlite *s, const struct op_claim *op, struct tasks *taken, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_CLAIM_TASK);
+    (void)bind_uuid(st, 2, &op->claim);
+    for (size_t i = 0; i < taken->n; i++) {
+        struct task *t = &taken->v[i];
+        sqlite3_bind_int64(st, 1, s->rids[i]);
+        if (conn_run(&s->conn, st, e))
+            return e->code;
+        t->state = TASK_RUNNING;
+        t->fence++;
+        t->claim = op->claim;
+        tally_move(&s->of_op, t->tenant, t->deleted, TASK_SCHEDULED, TASK_RUNNING);
+        if (op->lease && terms_put(s, t, op->lease, e))
+            return e->code;
+    }
+    enum claim_hold hold = op->lease ? CLAIM_LEASED : CLAIM_OWN;
+    return taken->n ? claim_insert(s, &op->claim, &op->node, hold, taken->n, e) : ERR_OK;
+}
+
+/* Those that are still out; some have got their slot since. */
+static enum err read_gated(struct store_sqlite *s, const struct claiming *c, struct tasks *ret, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_TASK_BY_RID);
+    size_t n = 0;
+    enum err rc = ERR_OK;
+    for (size_t i = 0; !rc && i < c->gate.gated_count; i++) {
+        bool row;
+        sqlite3_bind_int64(st, 1, c->gate.gated[i].rid);
+        rc = conn_step(&s->conn, st, &row, e);
+        if (!rc && row && sqlite3_column_int(st, AT_state) != TASK_SCHEDULED)
+            rc = scratch_read(s, st, n++, c->arena, e);
+        sqlite3_reset(st);
+    }
+    return rc ? rc : scratch_take(s, n, c->arena, ret, e);
+}
+
+static enum err answer(struct store_sqlite *s, struct claiming *c, struct error *e)
+{
+    struct op_claim *op = c->op;
+    struct tasks taken, gated;
+    struct replaced *replaced = arena_alloc(c->arena, c->gate.replaced_count * sizeof *replaced);
+    if (scratch_take(s, c->n, c->arena, &taken, e))
+        return e->code;
+    if (!replaced)
+        return error_set(e, ERR_LIMIT, "the answer is larger than the memory set aside for it");
+    if (c->gate.replaced_count)
+        memcpy(replaced, c->gate.replaced, c->gate.replaced_count * sizeof *replaced);
+    if (mark_claimed(s, op, &taken, e) || read_gated(s, c, &gated, e) || tell_what_is_left(s, op, e))
+        return e->code;
+    op->ret = taken;
+    op->ret_gated = gated;
+    op->ret_replaced = replaced;
+    op->ret_replaced_count = c->gate.replaced_count;
+    op->ret_woke = c->gate.woke;
+    return ERR_OK;
+}
+
+static enum err claim_all(struct store_sqlite *s, struct claiming *c, struct error *e)
+{
+    for (size_t i = 0; i < c->op->lane_count; i++)
+        c->op->lanes[i].ret_taken = 0;
+    for (size_t i = 0; i < c->op->lane_count && !c->full; i++)
+        if (claim_lane(s, c, &c->op->lanes[i], e))
+            return e->code;
+    if (claim_suspects(s, c, e))
+        return e->code;
+    return answer(s, c, e);
+}
+
+enum err sqlite_claim(struct store_sqlite *s, struct op *base)
+{
+    struct op_claim *op = (struct op_claim *)base;
+    struct error *e = &base->error;
+    if (claim_may_be_made(s, &op->claim, &op->node, e))
+        return e->code;
+    if (far_before_claim(s, op->now_ms, op->until_ms, e))
+        return e->code;
+    struct claiming c = { .op = op,
+                          .arena = &base->arena,
+                          .gate = { .slots = &s->slots, .now_ms = op->now_ms, .is_picked = claim_is_picked } };
+    enum err rc = claim_all(s, &c, e);
+    gate_release(&c.gate);
+    return rc;
+}

@@ -1,0 +1,214 @@
+/* Settings of each kind of connection, and what an SQLite error means for whoever called.
+ *
+ * A statement is always left reset: one that still stands on a row would keep its snapshot, and the log could not shrink. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "store/sqlite/internal.h"
+
+/* Sizes are chosen for 1,000,000 tasks in less than 150 MiB: a cache is the only memory that grows with the file. */
+static const char *const settings[] = {
+    [CONN_WRITER] = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0;"
+                    "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -32768; PRAGMA journal_size_limit = -1;"
+                    "PRAGMA cell_size_check = ON; PRAGMA trusted_schema = OFF;",
+    [CONN_READER] = "PRAGMA query_only = ON; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -2048;"
+                    "PRAGMA trusted_schema = OFF;",
+    [CONN_CHECKPOINT] = "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -256;"
+                        "PRAGMA trusted_schema = OFF;",
+    [CONN_COPY] = "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8192; PRAGMA trusted_schema = OFF;",
+};
+
+static const char lanes_sql[] = "SELECT lane, tenant_id, queue, class, pool FROM lanes WHERE lane > ? ORDER BY lane";
+
+enum { TEXT_MAX = 1 << 20 };
+enum { OPEN_WAIT_MS = 2000 /* for another who just looks at the file; once open, nobody waits */ };
+
+/* ---- errors ---- */
+
+static enum err meaning(int sqlite_code)
+{
+    switch (sqlite_code & 0xff) {
+    case SQLITE_FULL:
+    case SQLITE_IOERR:
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+    case SQLITE_CANTOPEN:
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_NOMEM:
+    case SQLITE_PROTOCOL:
+    case SQLITE_INTERRUPT:
+    case SQLITE_AUTH: return ERR_UNAVAILABLE;
+    default: return ERR_CORRUPT;
+    }
+}
+
+enum err conn_fail(struct conn *c, struct error *e)
+{
+    int code = sqlite3_extended_errcode(c->db) & 0xff;
+    const char *text = sqlite3_errmsg(c->db);
+    enum err rc = meaning(code);
+    if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB)
+        (void)error_set(&c->failure, rc, "'%s' is damaged (%s): restore a backup, or move it away", c->path, text);
+    else
+        (void)error_set(&c->failure, rc, "'%s': %s", c->path, text);
+    c->failed = rc;
+    if (e)
+        *e = c->failure;
+    return rc;
+}
+
+enum err conn_corrupt(struct conn *c, const char *what, struct error *e)
+{
+    c->failed =
+        error_set(&c->failure, ERR_CORRUPT, "'%s' is damaged (%s): restore a backup, or move it away", c->path, what);
+    if (e)
+        *e = c->failure;
+    return c->failed;
+}
+
+/* ---- open, prepare, run ---- */
+
+/* What is forgotten leaves room in the file; only a file that was made for it can give that back. To be said before anything is written,
+ * the journal's mode among it; in an older file it stays as it is. */
+static enum err make_shrinkable(struct conn *c, struct error *e)
+{
+    int64_t pages;
+    if (conn_number(c, "PRAGMA page_count", &pages, e))
+        return e->code;
+    return pages ? ERR_OK : conn_exec(c, "PRAGMA auto_vacuum = INCREMENTAL", e);
+}
+
+enum err conn_open(struct conn *c, const char *path, enum conn_mode mode, struct error *e)
+{
+    static const int flags[] = {
+        [CONN_WRITER] = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
+        [CONN_READER] = SQLITE_OPEN_READONLY,
+        [CONN_CHECKPOINT] = SQLITE_OPEN_READWRITE,
+        [CONN_COPY] = SQLITE_OPEN_READONLY,
+    };
+    *c = (struct conn){ .path = xstrdup(path) };
+    for (size_t i = 0; i < array_count(c->texts); i++)
+        buf_init(&c->texts[i], TEXT_MAX);
+    map_init(&c->lanes.by_key, HASH_STABLE);
+    (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS,
+                         0); /* else each allocation takes a lock; refused, rightly, once in use */
+    int rc = sqlite3_open_v2(path, &c->db, flags[mode] | SQLITE_OPEN_NOMUTEX, mode == CONN_WRITER ? log_vfs() : NULL);
+    if (rc != SQLITE_OK)
+        return error_set(e, meaning(rc), "open '%s': %s", path, c->db ? sqlite3_errmsg(c->db) : sqlite3_errstr(rc));
+    sqlite3_extended_result_codes(c->db, 1);
+    sqlite3_busy_timeout(c->db, OPEN_WAIT_MS);
+    if ((mode == CONN_WRITER && make_shrinkable(c, e)) || conn_exec(c, settings[mode], e))
+        return e->code;
+    return ERR_OK;
+}
+
+enum err conn_prepare(struct conn *c, const char *const *sql, size_t count, struct error *e)
+{
+    c->stmts = xcalloc(count, sizeof *c->stmts);
+    c->stmt_count = count;
+    for (size_t i = 0; i < count; i++) {
+        assert(sql[i]);
+        if (sqlite3_prepare_v3(c->db, sql[i], -1, SQLITE_PREPARE_PERSISTENT, &c->stmts[i], NULL) != SQLITE_OK)
+            return conn_fail(c, e);
+    }
+    return ERR_OK;
+}
+
+void conn_release(struct conn *c)
+{
+    for (size_t i = 0; i < c->stmt_count; i++)
+        sqlite3_finalize(c->stmts[i]);
+    free(c->stmts);
+    store_lanes_release(&c->lanes);
+    for (size_t i = 0; i < array_count(c->texts); i++)
+        buf_release(&c->texts[i]);
+    sqlite3_close(c->db);
+    free(c->path);
+    *c = (struct conn){ 0 };
+}
+
+enum err conn_exec(struct conn *c, const char *sql, struct error *e)
+{
+    return sqlite3_exec(c->db, sql, NULL, NULL, NULL) == SQLITE_OK ? ERR_OK : conn_fail(c, e);
+}
+
+enum err conn_number(struct conn *c, const char *sql, int64_t *ret, struct error *e)
+{
+    sqlite3_stmt *st = NULL;
+    enum err rc = ERR_OK;
+    if (sqlite3_prepare_v2(c->db, sql, -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW)
+        *ret = sqlite3_column_int64(st, 0);
+    else
+        rc = conn_fail(c, e);
+    sqlite3_finalize(st);
+    return rc;
+}
+
+enum err conn_run(struct conn *c, sqlite3_stmt *st, struct error *e)
+{
+    int rc = sqlite3_step(st);
+    enum err failed = rc == SQLITE_DONE ? ERR_OK : conn_fail(c, e);
+    sqlite3_reset(st);
+    return failed;
+}
+
+enum err conn_step(struct conn *c, sqlite3_stmt *st, bool *ret_row, struct error *e)
+{
+    int rc = sqlite3_step(st);
+    if (rc == SQLITE_ROW) {
+        *ret_row = true;
+        return ERR_OK;
+    }
+    enum err failed = rc == SQLITE_DONE ? ERR_OK : conn_fail(c, e);
+    *ret_row = false;
+    sqlite3_reset(st);
+    return failed;
+}
+
+/* ---- lanes ---- */
+
+/* Those that are new since the last look. Numbers are given out one by one, so that a gap means a damaged table. */
+static enum err load(struct conn *c, sqlite3_stmt *st, struct error *e)
+{
+    for (bool row;;) {
+        if (conn_step(c, st, &row, e))
+            return c->failed;
+        if (!row)
+            return ERR_OK;
+        int64_t number = sqlite3_column_int64(st, 0);
+        int queue_n = sqlite3_column_bytes(st, 2), class_ = sqlite3_column_int(st, 3);
+        if (number != (int64_t)c->lanes.top + 1 || queue_n > LANE_QUEUE_MAX || class_ < 0 || class_ > CLASS_HIGH)
+            return error_set(e, ERR_CORRUPT, "'%s': lane %lld is not one of ours", c->path, (long long)number);
+        struct lane lane = { .tenant = sqlite3_column_int(st, 1),
+                             .queue = { (const char *)sqlite3_column_text(st, 2), (size_t)queue_n },
+                             .class_ = (enum priority_class)class_ };
+        store_lanes_keep(&c->lanes, number, lane, sqlite3_column_int(st, 4));
+    }
+}
+
+enum err lanes_load(struct conn *c, struct error *e)
+{
+    sqlite3_stmt *st;
+    if (sqlite3_prepare_v2(c->db, lanes_sql, -1, &st, NULL) != SQLITE_OK)
+        return conn_fail(c, e);
+    sqlite3_bind_int64(st, 1, (int64_t)c->lanes.top);
+    enum err rc = load(c, st, e);
+    sqlite3_finalize(st);
+    return rc;
+}
+
+const struct lane_row *lanes_find(struct conn *c, struct lane lane, int pool)
+{
+    return store_lanes_find(&c->lanes, lane, pool);
+}
+
+enum err lanes_at(struct conn *c, int64_t number, const struct lane_row **ret, struct error *e)
+{
+    if (number > (int64_t)c->lanes.top && lanes_load(c, e))
+        return e->code;
+    *ret = store_lanes_at(&c->lanes, number);
+    if (!*ret)
+        return error_set(e, ERR_CORRUPT, "'%s': there is no lane %lld", c->path, (long long)number);
+    return ERR_OK;
+}

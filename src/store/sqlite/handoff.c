@@ -1,0 +1,210 @@
+/* OP_HAND, OP_HANDED and OP_RUNNING. A claim lists rids: what of it still runs, and by which ids, its tasks' rows say. */
+#include <endian.h>
+#include <stdlib.h>
+
+#include "store/sqlite/internal.h"
+
+enum err sqlite_hand(struct store_sqlite *s, struct op *base)
+{
+    struct op_hand *op = (struct op_hand *)base;
+    struct error *e = &base->error;
+    bool known, dead;
+    if (node_look(s, &op->node, &known, &dead, e))
+        return e->code;
+    if (dead)
+        return node_is_dead(e);
+    sqlite3_stmt *st = writer_stmt(s, ST_CLAIM_HAND);
+    (void)bind_uuid(st, 2, &op->node);
+    for (size_t i = 0; i < op->n; i++) {
+        (void)bind_uuid(st, 1, &op->claims[i]);
+        sqlite3_bind_int64(st, 3, (int64_t)hand_epoch(op, i));
+        if (conn_run(&s->conn, st, e))
+            return e->code;
+    }
+    return ERR_OK;
+}
+
+/* ---- what runs of the claims that a statement names ---- */
+
+struct handed {
+    struct uuid claim, id;
+    int64_t rid, lane;
+    uint64_t epoch;
+};
+
+/* Called with each; false: enough. */
+typedef bool handed_fn(void *context, const struct handed *h);
+
+/* h: its claim and rid. */
+static enum err look_at(struct store_sqlite *s, struct handed h, handed_fn *found, void *context, bool *ret_more,
+                        struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_TASK_OF_CLAIM);
+    bool row;
+    sqlite3_bind_int64(st, 1, h.rid);
+    (void)bind_uuid(st, 2, &h.claim);
+    if (conn_step(&s->conn, st, &row, e))
+        return e->code;
+    if (row) {
+        h.id = row_uuid(st, 0);
+        h.lane = sqlite3_column_int64(st, 1);
+        *ret_more = found(context, &h);
+        sqlite3_reset(st);
+    }
+    return ERR_OK;
+}
+
+static enum err walk_claims(struct store_sqlite *s, sqlite3_stmt *st, handed_fn *found, void *context, struct error *e)
+{
+    for (bool row, more = true; more;) {
+        if (conn_step(&s->conn, st, &row, e))
+            return e->code;
+        if (!row)
+            return ERR_OK;
+        struct handed h = { .claim = row_uuid(st, 0), .epoch = (uint64_t)sqlite3_column_int64(st, 2) };
+        const char *list = sqlite3_column_blob(st, 1);
+        size_t count = (size_t)sqlite3_column_bytes(st, 1) / sizeof(uint64_t);
+        for (size_t i = 0; i < count && more; i++) {
+            uint64_t rid;
+            memcpy(&rid, list + i * sizeof rid, sizeof rid);
+            h.rid = (int64_t)le64toh(rid);
+            if (look_at(s, h, found, context, &more, e))
+                return e->code;
+        }
+    }
+    return ERR_OK;
+}
+
+static enum err each_handed(struct store_sqlite *s, sqlite3_stmt *st, handed_fn *found, void *context, struct error *e)
+{
+    enum err rc = walk_claims(s, st, found, context, e);
+    sqlite3_reset(st);
+    return rc;
+}
+
+/* ---- OP_HANDED ---- */
+
+struct handed_list {
+    const struct op_handed *op;
+    struct handed *v;
+    size_t n, cap;
+};
+
+/* Whole claims: the tasks of one come in any order. */
+static bool gather(void *context, const struct handed *h)
+{
+    struct handed_list *l = context;
+    const struct handed_place *after = &l->op->after;
+    if (l->n > l->op->max && !uuid_eq(h->claim, l->v[l->n - 1].claim))
+        return false;
+    if (uuid_eq(h->claim, after->claim) && uuid_cmp(h->id, after->task) <= 0)
+        return true;
+    if (l->n == l->cap) {
+        l->cap = l->cap * 2 + 64;
+        l->v = xrealloc(l->v, l->cap * sizeof *l->v);
+    }
+    l->v[l->n++] = *h;
+    return true;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct handed *x = a, *y = b;
+    int order = uuid_cmp(x->claim, y->claim);
+    return order ? order : uuid_cmp(x->id, y->id);
+}
+
+static enum err read_task(struct store_sqlite *s, const struct handed *h, size_t at, struct arena *a, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_HANDED_BY_RID);
+    bool row;
+    sqlite3_bind_int64(st, 1, h->rid);
+    enum err rc = conn_step(&s->conn, st, &row, e);
+    if (!rc)
+        rc = row ? scratch_read(s, st, at, a, e) : conn_corrupt(&s->conn, "a task that runs is not there", e);
+    sqlite3_reset(st);
+    return rc;
+}
+
+/* As many as may be told of. */
+static enum err read_tasks(struct store_sqlite *s, const struct handed_list *all, struct op_handed *op)
+{
+    struct error *e = &op->op.error;
+    size_t n = 0;
+    for (size_t bytes = 0; n < min_of(all->n, op->max) && handed_goes_on(op, bytes); n++) {
+        if (read_task(s, &all->v[n], n, &op->op.arena, e))
+            return e->code;
+        bytes += s->scratch[n].target_config.n;
+    }
+    uint64_t *epochs = arena_alloc(&op->op.arena, n * sizeof *epochs);
+    if (!epochs)
+        return reader_no_room(e);
+    if (scratch_take(s, n, &op->op.arena, &op->ret, e))
+        return e->code;
+    for (size_t i = 0; i < n; i++)
+        epochs[i] = all->v[i].epoch;
+    op->ret_epochs = epochs;
+    op->ret_more = n < all->n;
+    return ERR_OK;
+}
+
+enum err sqlite_handed(struct store_sqlite *s, struct op *base)
+{
+    struct op_handed *op = (struct op_handed *)base;
+    struct handed_list all = { .op = op };
+    struct uuid before = uuid_floor(op->before_ms);
+    sqlite3_stmt *st = writer_stmt(s, ST_CLAIMS_HANDED);
+    sqlite3_bind_blob(st, 1, before.b, sizeof before.b, SQLITE_STATIC);
+    sqlite3_bind_blob(st, 2, op->after.claim.b, sizeof op->after.claim.b, SQLITE_STATIC);
+    enum err rc = each_handed(s, st, gather, &all, &base->error);
+    if (all.n)
+        qsort(all.v, all.n, sizeof *all.v, by_place);
+    if (!rc)
+        rc = read_tasks(s, &all, op);
+    free(all.v);
+    return rc;
+}
+
+/* ---- OP_RUNNING ---- */
+
+enum err sqlite_running(struct store_sqlite *s, struct op *base)
+{
+    struct op_running *op = (struct op_running *)base;
+    sqlite3_stmt *st = writer_stmt(s, ST_RUNNING);
+    for (size_t i = 0; i < op->n; i++) {
+        (void)bind_uuid(st, 1, &op->v[i].id);
+        sqlite3_bind_int64(st, 2, op->v[i].fence);
+        if (conn_step(&s->conn, st, &op->ret[i], &base->error))
+            return base->error.code;
+        sqlite3_reset(st);
+    }
+    return ERR_OK;
+}
+
+/* ---- for OP_SHARE ---- */
+
+struct counting {
+    struct conn *conn;
+    const struct share_subject *about;
+    int64_t n, max;
+};
+
+static bool count(void *context, const struct handed *h)
+{
+    struct counting *c = context;
+    const struct lane_row *lane = store_lanes_at(&c->conn->lanes, h->lane);
+    c->n += lane && share_is_about(c->about, lane->lane);
+    return c->n < c->max;
+}
+
+enum err count_handed(struct store_sqlite *s, const struct uuid *node, const struct share_subject *about, int64_t max,
+                      int64_t *ret, struct error *e)
+{
+    struct counting c = { &s->conn, about, 0, max };
+    sqlite3_stmt *st = writer_stmt(s, ST_CLAIMS_HANDED_BY);
+    (void)bind_uuid(st, 1, node);
+    if (about->tenant && each_handed(s, st, count, &c, e))
+        return e->code;
+    *ret = c.n;
+    return ERR_OK;
+}

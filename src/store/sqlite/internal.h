@@ -1,0 +1,516 @@
+#pragma once
+/* store/sqlite/internal.h - what the parts of the SQLite store share: connections, rows, the writer's state. */
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdatomic.h>
+
+#include "store/common/claim_hold.h"
+#include "store/common/columns.h"
+#include "store/common/lane_table.h"
+#include "store/common/reading.h"
+#include "store/common/slots.h"
+#include "store/common/tally.h"
+#include "store/sqlite/store_sqlite.h"
+
+/* ---- a connection, its statements and its lanes (connection.c) ---- */
+
+struct conn {
+    sqlite3 *db;
+    char *path;
+    sqlite3_stmt **stmts; /* as in the table of SQL texts it was opened with */
+    size_t stmt_count;
+    enum err failed; /* set by conn_fail: whatever runs on this connection must be rolled back */
+    struct error failure;
+    struct store_lanes lanes;
+    struct buf texts[4]; /* JSON of the row being bound */
+};
+
+enum conn_mode { CONN_WRITER, CONN_READER, CONN_CHECKPOINT, CONN_COPY /* reads, and may write elsewhere */ };
+
+enum err conn_open(struct conn *c, const char *path, enum conn_mode mode, struct error *e) must_use;
+enum err conn_prepare(struct conn *c, const char *const *sql, size_t count, struct error *e) must_use;
+void conn_release(struct conn *c); /* a zeroed one is fine */
+
+/* What SQLite's latest error on this connection means for us. Remembers it in `failed`. */
+enum err conn_fail(struct conn *c, struct error *e);
+enum err conn_corrupt(struct conn *c, const char *what, struct error *e); /* the same for what we found ourselves */
+enum err conn_exec(struct conn *c, const char *sql, struct error *e) must_use;
+enum err conn_number(struct conn *c, const char *sql, int64_t *ret, struct error *e) must_use; /* one row, one column */
+
+/* Runs a bound statement that gives no row, and resets it. */
+enum err conn_run(struct conn *c, sqlite3_stmt *st, struct error *e) must_use;
+/* *ret_row says whether a row stands there; false resets the statement, and so does an error. */
+enum err conn_step(struct conn *c, sqlite3_stmt *st, bool *ret_row, struct error *e) must_use;
+
+enum err lanes_load(struct conn *c, struct error *e) must_use;
+const struct lane_row *lanes_find(struct conn *c, struct lane lane, int pool); /* NULL: none */
+enum err lanes_at(struct conn *c, int64_t number, const struct lane_row **ret, struct error *e) must_use;
+
+/* ---- rows and structs (row.c) ---- */
+
+#define SQL_MARK(column, kind, member, max) ", ?"
+
+/* Nearly every task that comes in is one-time and has never run: half of its columns are 0 or NULL. They need not be bound where the
+ * statement itself says so. */
+#define FRESH_id                             "?"
+#define FRESH_tenant_id                      "?"
+#define FRESH_state                          "0"
+#define FRESH_fence                          "0"
+#define FRESH_deleted                        "0"
+#define FRESH_claim_id                       "NULL"
+#define FRESH_kind                           "0"
+#define FRESH_lane                           "?"
+#define FRESH_due_ms                         "?"
+#define FRESH_delivery                       "?"
+#define FRESH_version                        "?"
+#define FRESH_attempts                       "0"
+#define FRESH_losses                         "0"
+#define FRESH_completed_ms                   "0"
+#define FRESH_scheduled_ms                   "?"
+#define FRESH_started_ms                     "0"
+#define FRESH_updated_ms                     "?"
+#define FRESH_created_ms                     "?"
+#define FRESH_parent_id                      "NULL"
+#define FRESH_cursor_ms                      "0"
+#define FRESH_last_run_ms                    "0"
+#define FRESH_runs_count                     "0"
+#define FRESH_skipped_count                  "0"
+#define FRESH_priority                       "?"
+#define FRESH_target                         "?"
+#define FRESH_timeout_ms                     "?"
+#define FRESH_expires_after_ms               "?"
+#define FRESH_name                           "?"
+#define FRESH_task_type                      "?"
+#define FRESH_retry                          "?"
+#define FRESH_schedule                       "NULL"
+#define FRESH_last_error                     "NULL"
+#define FRESH_target_config                  "?"
+#define FRESH_extra                          "?"
+#define FRESH_payload                        "?"
+#define FRESH_gates                          "?"
+#define FRESH_needs                          "NULL"
+#define FRESH_waits_for                      "NULL"
+#define FRESH_cause                          "NULL"
+#define FRESH_resolved_ms                    "0"
+#define FRESH_resolution                     "NULL"
+#define FRESH_failed_ms                      "NULL"
+#define FRESH_calendar                       "NULL"
+#define SQL_FRESH(column, kind, member, max) ", " FRESH_##column
+bool row_is_fresh(struct conn *c, const struct task *t);
+void row_bind_fresh(struct conn *c, sqlite3_stmt *st, const struct task *t, int64_t lane);
+
+/* Binds the struct's members from parameter `first` on; a lane is bound by the caller. Texts are borrowed until the next bind. */
+void row_bind(struct conn *c, sqlite3_stmt *st, int first, const struct table *t, const void *row);
+
+/* Reads the columns from `first` on into a zeroed struct. ERR_LIMIT: the arena is full; ERR_CORRUPT: not a row we wrote. */
+enum err row_read(struct conn *c, sqlite3_stmt *st, int first, const struct table *t, struct arena *a, void *row,
+                  struct error *e) must_use;
+/* Only what is in the column `gates`, into a task whose kind is known; NULL is fine. */
+enum err row_read_gates(sqlite3_stmt *st, int at, struct arena *a, struct task *ret, struct error *e) must_use;
+struct uuid row_uuid(sqlite3_stmt *st, int column); /* nil when NULL */
+bool bind_uuid(sqlite3_stmt *st, int at, const struct uuid *u);
+bool bind_str(sqlite3_stmt *st, int at, struct str s); /* empty is "", not NULL */
+
+/* ---- migrations (migrate.c) ---- */
+
+enum { MIGRATE_NEWEST = -1 };
+enum err migrate(struct conn *c, int to_version, int64_t now_ms, struct error *e) must_use;
+/* Of a file that is to be one of ours, with a schema that this binary knows. */
+enum err schema_version(struct conn *c, int *ret, struct error *e) must_use;
+
+/* The directory, its lock and the file's path (data_directory.c). */
+struct directory {
+    int lock_fd;
+    char *path; /* of the file */
+};
+enum err directory_lock(const char *directory, struct directory *ret, struct error *e) must_use;
+void directory_unlock(struct directory *d);
+char *directory_file(const char *directory) must_use;
+char *directory_path(const char *directory, const char *name) must_use;
+/* A restore that was decided and then broken off is finished by whoever has the lock next (restore.c). */
+enum err directory_finish(const char *directory, struct error *e) must_use;
+
+/* ---- the log (wal_file.c) ---- */
+
+const char *log_vfs(void); /* the name of the file layer that the writer opens its files through */
+
+/* ---- the checkpointer (checkpoint.c) ---- */
+
+struct checkpointer {
+    struct conn conn;
+    pthread_t thread;
+    bool started;
+    int wake_fd;
+    atomic_bool stop;
+    atomic_int wal_pages;     /* in the log after the latest commit */
+    pthread_mutex_t *writing; /* the store's */
+};
+enum err checkpointer_start(struct checkpointer *k, const char *path, struct conn *writer, pthread_mutex_t *writing,
+                            struct error *e) must_use;
+void checkpointer_stop(struct checkpointer *k); /* leaves the log empty, if no reader holds it */
+
+/* ---- the writer (store_sqlite.c; its operations in store_sqlite_{tasks,claims,missed}.c) ---- */
+
+/* Tasks that became final in a transaction: see the table `ended`. */
+struct ended {
+    struct ended_task {
+        int64_t completed_ms, rid;
+    } * v;
+    size_t n, cap;
+    size_t kept; /* of operations that were done: what is behind goes with the one that noted it, if that fails */
+};
+
+struct store_sqlite {
+    struct store base;
+    struct directory directory;
+    pthread_mutex_t writing; /* held through an apply, and while the log is restarted */
+    struct conn conn;
+    struct checkpointer checkpointer;
+    struct tallies of_op, of_transaction;
+    bool made_lanes;      /* in this transaction: what is cached of them goes if it does not commit */
+    struct task *scratch; /* results being gathered */
+    int64_t *rids;        /* theirs */
+    size_t scratch_cap;
+    struct ended ended;
+    bool gives_back; /* the file can be made shorter */
+    struct slots slots;
+    struct map slot_counts; /* slot key → how many hold it, in this transaction (slots.c) */
+    struct arena arena;     /* for what is looked at and not given away */
+};
+
+/* The writer's statements, whose texts stand in store_sqlite.c; prepared when it opens. */
+enum writer_statement {
+    ST_BEGIN,
+    ST_COMMIT,
+    ST_ROLLBACK,
+    ST_SAVEPOINT,
+    ST_RELEASE,
+    ST_ROLLBACK_TO,
+    ST_COUNT_ADD,
+    ST_LANE_INSERT,
+    ST_TASK_INSERT,
+    ST_TASK_INSERT_FRESH,
+    ST_TASK_CREATED,
+    ST_TASK_GUARDS,
+    ST_SETTLE_GUARDS,
+    ST_TASK_BY_RID,
+    ST_HANDED_BY_RID,
+    ST_TASK_REPLACE,
+    ST_TASK_DELETE,
+    ST_DUE,
+    ST_DUE_BEHIND,
+    ST_NEXT_DUE,
+    ST_BRING_NEAR,
+    ST_FAR_EXISTS,
+    ST_CLAIM_EXISTS,
+    ST_CLAIM_TASK,
+    ST_CLAIM_INSERT,
+    ST_CLAIM_JOIN,
+    ST_CLAIM_LEAVE,
+    ST_CLAIM_DELETE,
+    ST_CLAIM_BY_ID,
+    ST_CLAIMS_LEFT_BEHIND,
+    ST_CLAIM_HAND,
+    ST_CLAIMS_HANDED,
+    ST_TASK_OF_CLAIM,
+    ST_RUNNING,
+    ST_RETAKEN,
+    ST_RETAKE,
+    ST_TERMS_PUT,
+    ST_TERMS_DROP,
+    ST_TERMS_KEEP,
+    ST_TERMS_OF_QUEUE,
+    ST_TERMS_OF_TENANT,
+    ST_TERMS_TIDY,
+    ST_TERMS_OVER,
+    ST_IS_TO_END,
+    ST_WORKER_PUT,
+    ST_WORKER_SLOTS,
+    ST_SETTLE,
+    ST_SETTLE_DONE,
+    ST_MOVE_LANE,
+    ST_UNCOUNT,
+    ST_COUNT_SKIPPED,
+    ST_SLOT_COUNT,
+    ST_SLOT_TAKE,
+    ST_SLOT_DROP,
+    ST_SLOTS_OF,
+    ST_SLOT_FIRST,
+    ST_SLOT_OTHERS,
+    ST_SLOT_HOLDERS,
+    ST_SLOT_SINCE,
+    ST_SLOT_WAITED_FOR,
+    ST_SLOT_WAKE,
+    ST_SLOT_BLOCK,
+    ST_SLOT_GIVE_UP,
+    ST_EXECUTION_INSERT,
+    ST_LAST_RUN,
+    ST_RECURRING,
+    ST_SPAWN_MOVE,
+    ST_SPAWN_END,
+    ST_SPAWNED,
+    ST_WAITING_PARENT,
+    ST_CATCH_UP,
+    ST_AHEAD,
+    ST_TAKE_BACK,
+    ST_IDEMPOTENCY_INSERT,
+    ST_IDEMPOTENCY_DELETE,
+    ST_KEY_PUT,
+    ST_KEY_REMOVE,
+    ST_LEASE,
+    ST_DEDUPE_TAKE,
+    ST_PENDING,
+    ST_RECURRING_COUNT,
+    ST_CALENDAR_EXISTS,
+    ST_CALENDAR_USED,
+    ST_NODE_DEAD,
+    ST_NODE_BEAT,
+    ST_NODE_LEAVE,
+    ST_NODE_BURY,
+    ST_NODE_BURY_OTHERS,
+    ST_NODES,
+    ST_LEFT_BEHIND,
+    ST_SHARE,
+    ST_SHARE_PUT,
+    ST_PLACES,
+    ST_PLACES_PUT,
+    ST_PLACES_GIVE_UP,
+    ST_PLACES_OF_DEAD,
+    ST_CLAIMS_HANDED_BY,
+    ST_WISH_OWNER,
+    ST_WISH,
+    ST_IS_WISHED,
+    ST_WISHES_DROP,
+    ST_WISHES_COUNT,
+    ST_WISHES,
+    ST_CATALOG_FIND,
+    ST_CATALOG_PUT,
+    ST_CATALOG_REMOVE,
+    ST_ENDED_INSERT,
+    ST_ENDED_OLDEST,
+    ST_ENDED_CUT,
+    ST_ENDED_REMOVE,
+    ST_ENDED_TASK,
+    ST_DEAD_OLD,
+    ST_JOBS_OLD,
+    ST_FORGET_IDEMPOTENCY,
+    ST_FORGET_EXECUTIONS,
+    ST_FORGET_DEDUPE,
+    ST_FORGET_WISHES,
+    ST_FORGET_SHARES,
+    ST_FORGET_NODES,
+    ST_FORGET_WORKERS,
+    ST_GIVE_BACK,
+    ST_WRITER_COUNT
+};
+
+static inline sqlite3_stmt *writer_stmt(struct store_sqlite *s, enum writer_statement which)
+{
+    return s->conn.stmts[which];
+}
+
+void scratch_grow(struct store_sqlite *s, size_t n); /* room for one more behind n */
+/* Reads the row where the statement stands as the scratch's nth; a due one has gates and no more behind TASK_COLUMNS_DUE. */
+enum err scratch_read_due(struct store_sqlite *s, sqlite3_stmt *st, size_t n, struct arena *a,
+                          struct error *e) must_use;
+enum err scratch_read(struct store_sqlite *s, sqlite3_stmt *st, size_t n, struct arena *a, struct error *e) must_use;
+/* Hands the first n of the scratch over as a result. */
+enum err scratch_take(struct store_sqlite *s, size_t n, struct arena *a, struct tasks *ret, struct error *e) must_use;
+
+/* What decides whether an operation may touch a row. */
+struct guards {
+    bool found;
+    int64_t rid, version, fence;
+    int32_t tenant;
+    enum task_state state;
+    bool deleted;
+    enum task_kind kind;
+    int64_t cursor_ms, last_run_ms, lane;
+    int losses;
+    bool gated; /* it may hold slots */
+    bool waits; /* for one */
+    struct uuid claim;
+};
+enum err read_guards(struct store_sqlite *s, const struct uuid *id, struct guards *ret, struct error *e) must_use;
+/* Only what a settle looks at: the rest is 0. */
+enum err read_settle_guards(struct store_sqlite *s, const struct uuid *id, struct guards *ret,
+                            struct error *e) must_use;
+enum err replace_task(struct store_sqlite *s, const struct guards *old, const struct task *t, struct error *e) must_use;
+enum err delete_task(struct store_sqlite *s, int64_t rid, struct error *e) must_use; /* its count is the caller's */
+/* The number of a lane, made when it is the first use. */
+enum err lane_number(struct store_sqlite *s, struct lane lane, int pool, int64_t *ret, struct error *e) must_use;
+/* By a node that is not marked dead, and under an id that is new: else ERR_CONFLICT. */
+enum err claim_may_be_made(struct store_sqlite *s, const struct uuid *claim, const struct uuid *node,
+                           struct error *e) must_use;
+/* Of the first n of the scratch, whose rids are not to be used any more. */
+enum err claim_insert(struct store_sqlite *s, const struct uuid *claim, const struct uuid *node, enum claim_hold hold,
+                      size_t n, struct error *e) must_use;
+enum err claim_leave(struct store_sqlite *s, struct uuid claim, int64_t n, struct error *e) must_use;
+enum err claim_join(struct store_sqlite *s, struct uuid claim, int64_t rid, struct error *e) must_use;
+
+/* Puts one task in; *ret_new is false if its id is there already. */
+enum err insert_task(struct store_sqlite *s, const struct task *t, bool *ret_new, struct error *e) must_use;
+
+/* The record of an idempotency key, if there is to be one. *ret_rowid is where it stands: an operation without a savepoint takes it
+ * back by that. */
+enum err idempotency_put(struct store_sqlite *s, const struct idempotency *i, int64_t *ret_rowid,
+                         struct error *e) must_use;
+enum err idempotency_take_back(struct store_sqlite *s, int64_t rowid, struct error *e) must_use;
+
+/* A row is final now, or is so still: OP_FORGET finds it by this. Of rows that are not, nothing is noted. */
+void note_ended(struct store_sqlite *s, int64_t rid, enum task_state state, int64_t completed_ms);
+enum err write_ended(struct store_sqlite *s, struct error *e) must_use; /* what was noted and kept so far */
+
+/* ---- what is due in days (far_due.c); the terms stand as in its indexes ---- */
+
+#define SQL_NEAR          "state = 0 AND kind <> 1 AND (near OR due_ms - created_ms < 108000000) "
+#define SQL_FAR           "state = 0 AND kind <> 1 AND NOT near AND due_ms - created_ms >= 108000000 "
+#define SQL_FAR_UNTIL(ms) SQL_FAR "AND due_ms / 86400000 <= " ms " / 86400000 " /* by that day */
+
+enum err far_before_claim(struct store_sqlite *s, int64_t now_ms, int64_t until_ms, struct error *e) must_use;
+enum err far_upkeep(struct store_sqlite *s, int64_t now_ms, size_t max, bool *ret_more, struct error *e) must_use;
+enum err far_exists(struct store_sqlite *s, bool *ret, struct error *e) must_use;
+
+/* ---- slots (slots.c, and of claims slot_gate.c; what is decided, in store/common/slots.h) ---- */
+
+void slots_init(struct store_sqlite *s);
+void slot_counts_forget(struct store_sqlite *s);
+
+/* The primitives of claims. */
+enum err slot_block(struct slots *base, const struct slot_row *r, const struct slot_need *need, int64_t now_ms,
+                    struct error *e);
+enum err slot_give_up(struct slots *base, const struct slot_row *r, enum task_state state, struct str why,
+                      int64_t now_ms, struct error *e);
+enum err slot_holders(struct slots *base, struct str key, struct slot_row **ret, size_t *ret_count, struct error *e);
+enum err slot_other(struct slots *base, struct str key, const struct slot_row *but, struct slot_row *ret,
+                    bool *ret_found, struct error *e);
+enum err slot_since(struct slots *base, struct str key, int64_t *ret, struct error *e);
+
+/* replace_task, and what it means for slots. */
+enum err change_task(struct store_sqlite *s, const struct guards *old, const struct task *t, struct slot_keys *keys,
+                     struct error *e) must_use;
+/* An OCCURRENCE that will not run: it is taken off its task's runs. */
+enum err count_as_skipped(struct store_sqlite *s, int64_t rid, const struct uuid *parent, struct error *e) must_use;
+
+bool sqlite_insert_alone(const struct op *op); /* needs no savepoint */
+
+/* One function an operation; what it returns is the operation's result. */
+enum err sqlite_insert(struct store_sqlite *s, struct op *base);
+enum err sqlite_claim(struct store_sqlite *s, struct op *base);
+enum err sqlite_claimed(struct store_sqlite *s, struct op *base);
+enum err sqlite_held(struct store_sqlite *s, struct op *base);
+enum err sqlite_settle(struct store_sqlite *s, struct op *base);
+enum err sqlite_recurring(struct store_sqlite *s, struct op *base);
+enum err sqlite_spawn(struct store_sqlite *s, struct op *base);
+enum err sqlite_missed(struct store_sqlite *s, struct op *base);
+enum err sqlite_put(struct store_sqlite *s, struct op *base);
+/* ---- limits and calendars (limits.c) ---- */
+
+#define SQL_PENDING     "SELECT sum(n) FROM counts WHERE tenant_id = ?1 AND state <= 3"
+#define SQL_BY_CALENDAR "INDEXED BY tasks_calendar WHERE kind = 1 AND state < 3 AND deleted = 0 AND tenant_id = ?1"
+#define SQL_RECURRING   "SELECT count(*) FROM (SELECT 1 FROM tasks " SQL_BY_CALENDAR
+
+enum err limits_check(struct store_sqlite *s, const struct op_insert *op, bool has_new_recurring,
+                      struct error *e) must_use;
+enum err calendar_check(struct store_sqlite *s, const struct task *t, struct error *e) must_use;
+enum err calendar_unused(struct store_sqlite *s, const struct catalog_entry *x, struct error *e) must_use;
+enum err reader_sqlite_usage(struct reader *base, int32_t tenant, struct tenant_usage *ret, struct error *e);
+
+/* ---- what others run (handoff.c, leases.c, workers.c) ---- */
+
+/* How much of what a limit is about runs by a node's handed claims, and by leases; counted up to max. */
+enum err count_handed(struct store_sqlite *s, const struct uuid *node, const struct share_subject *about, int64_t max,
+                      int64_t *ret, struct error *e) must_use;
+enum err count_leased(struct store_sqlite *s, const struct share_subject *about, int64_t max, int64_t *ret,
+                      struct error *e) must_use;
+enum err terms_put(struct store_sqlite *s, const struct task *t, const struct lease_terms *terms,
+                   struct error *e) must_use;
+enum err terms_drop(struct store_sqlite *s, const struct uuid *task, struct error *e) must_use;
+enum err worker_slots(struct store_sqlite *s, int64_t now_ms, int64_t *ret, struct error *e) must_use;
+
+/* Whether a node is known, and marked dead (nodes.c). */
+enum err node_look(struct store_sqlite *s, const struct uuid *id, bool *ret_known, bool *ret_dead,
+                   struct error *e) must_use;
+
+enum err sqlite_key_put(struct store_sqlite *s, struct op *base);
+enum err sqlite_catalog(struct store_sqlite *s, struct op *base);
+enum err sqlite_lease(struct store_sqlite *s, struct op *base);
+enum err sqlite_beat(struct store_sqlite *s, struct op *base);
+enum err sqlite_bury(struct store_sqlite *s, struct op *base);
+enum err sqlite_share(struct store_sqlite *s, struct op *base);
+enum err sqlite_wish(struct store_sqlite *s, struct op *base);
+enum err sqlite_wishes(struct store_sqlite *s, struct op *base);
+enum err sqlite_hand(struct store_sqlite *s, struct op *base);
+enum err sqlite_handed(struct store_sqlite *s, struct op *base);
+enum err sqlite_running(struct store_sqlite *s, struct op *base);
+enum err sqlite_retake(struct store_sqlite *s, struct op *base);
+enum err sqlite_keep(struct store_sqlite *s, struct op *base);
+enum err sqlite_leases_over(struct store_sqlite *s, struct op *base);
+enum err sqlite_worker(struct store_sqlite *s, struct op *base);
+enum err sqlite_forget(struct store_sqlite *s, struct op *base);
+
+/* ---- reading (reader.c; what stands besides tasks in reader_records.c) ---- */
+
+struct reader_sqlite {
+    struct reader base;
+    struct conn conn;
+    struct task *tasks; /* of the page being gathered */
+    struct execution *executions;
+};
+
+/* A reader's statements, whose texts stand in reader.c. */
+enum reader_statement {
+    RD_TASK,
+    RD_LIST,
+    RD_LIST_FAILED,
+    RD_LIST_CAUSE,
+    RD_LIST_WAITING,
+    RD_LIST_NAME,
+    RD_LIST_TYPE,
+    RD_LIST_PARENT,
+    RD_EXECUTIONS,
+    RD_IDEMPOTENCY,
+    RD_KEY,
+    RD_SLOTS,
+    RD_COUNTS,
+    RD_DUE,
+    RD_KEYS,
+    RD_DEDUPE,
+    RD_NEXT_CAUSE,
+    RD_CAUSE,
+    RD_LAST_ERROR,
+    RD_CATALOG,
+    RD_CATALOG_LIST,
+    RD_CATALOG_LIST_ALL,
+    RD_LIST_CALENDAR,
+    RD_PENDING,
+    RD_RECURRING,
+    RD_LEASE,
+    RD_WORKERS,
+    RD_COUNT
+};
+
+static inline struct reader_sqlite *reader_self(struct reader *r)
+{
+    return container_of(r, struct reader_sqlite, base);
+}
+
+/* Reads the one row of a bound statement, or none. */
+enum err reader_read_one(struct reader_sqlite *r, sqlite3_stmt *st, const struct table *t, struct arena *a, void *row,
+                         bool *ret_found, struct error *e) must_use;
+
+enum err reader_sqlite_open(const char *path, struct reader **ret, struct error *e) must_use;
+enum err reader_sqlite_keys(struct reader *base, int32_t tenant, struct arena *a, struct key_list *ret,
+                            struct error *e);
+enum err reader_sqlite_dedupe(struct reader *base, int32_t tenant, struct str key, int64_t now_ms, struct uuid *ret,
+                              struct error *e);
+enum err reader_sqlite_causes(struct reader *base, int32_t tenant, size_t max, struct arena *a,
+                              struct cause_groups *ret, struct error *e);
+enum err reader_sqlite_catalog_get(struct reader *base, int32_t tenant, enum catalog_kind kind, struct str name,
+                                   struct arena *a, struct catalog_entry *ret, struct error *e);
+enum err reader_sqlite_lease(struct reader *base, int32_t tenant, struct uuid task, struct arena *a,
+                             struct lease_row *ret, struct error *e);
+enum err reader_sqlite_workers(struct reader *base, struct uuid before, size_t max, struct arena *a,
+                               struct worker_rows *ret, struct error *e);
+enum err reader_sqlite_catalog_list(struct reader *base, const struct catalog_filter *f, struct arena *a,
+                                    struct catalog_page *ret, struct error *e);

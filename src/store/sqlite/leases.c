@@ -1,0 +1,154 @@
+/* Tasks that somebody outside has: their terms, OP_KEEP, OP_LEASES_OVER. */
+#include "store/sqlite/internal.h"
+
+enum err terms_put(struct store_sqlite *s, const struct task *t, const struct lease_terms *terms, struct error *e)
+{
+    struct task_lease lease = { .tenant = t->tenant,
+                                .task = t->id,
+                                .queue = t->queue,
+                                .row = { t->fence, terms->until_ms, terms->worker, { 0 } } };
+    sqlite3_stmt *st = writer_stmt(s, ST_TERMS_PUT);
+    row_bind(&s->conn, st, 1, &table_task_leases, &lease);
+    return conn_run(&s->conn, st, e);
+}
+
+enum err terms_drop(struct store_sqlite *s, const struct uuid *task, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_TERMS_DROP);
+    (void)bind_uuid(st, 1, task);
+    return conn_run(&s->conn, st, e);
+}
+
+/* ---- OP_KEEP ---- */
+
+static enum err is_to_end(struct store_sqlite *s, const struct lease_keep *k, bool *ret, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_IS_TO_END);
+    (void)bind_uuid(st, 1, &k->id);
+    sqlite3_bind_int64(st, 2, k->fence);
+    if (conn_step(&s->conn, st, ret, e))
+        return e->code;
+    sqlite3_reset(st);
+    return ERR_OK;
+}
+
+static enum err keep_one(struct store_sqlite *s, int32_t tenant, struct lease_keep *k, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_TERMS_KEEP);
+    (void)bind_uuid(st, 1, &k->id);
+    sqlite3_bind_int64(st, 2, k->fence);
+    sqlite3_bind_int(st, 3, tenant);
+    sqlite3_bind_int64(st, 4, k->until_ms);
+    if (k->progress.n)
+        (void)bind_str(st, 5, k->progress);
+    else
+        sqlite3_bind_null(st, 5);
+    if (conn_run(&s->conn, st, e))
+        return e->code;
+    k->ret_kept = sqlite3_changes(s->conn.db) > 0;
+    k->ret_ended = false;
+    return k->ret_kept ? is_to_end(s, k, &k->ret_ended, e) : ERR_OK;
+}
+
+enum err sqlite_keep(struct store_sqlite *s, struct op *base)
+{
+    struct op_keep *op = (struct op_keep *)base;
+    for (size_t i = 0; i < op->n; i++)
+        if (keep_one(s, op->tenant, &op->v[i], &base->error))
+            return base->error.code;
+    return ERR_OK;
+}
+
+/* ---- OP_LEASES_OVER ---- */
+
+/* The rids of those that are over, gathered, and when the next one will be. */
+static enum err find_over(struct store_sqlite *s, const struct op_leases_over *op, size_t *ret_n, int64_t *ret_next_ms,
+                          struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_TERMS_OVER);
+    size_t n = 0;
+    *ret_next_ms = INT64_MAX;
+    for (bool row; *ret_next_ms == INT64_MAX;) {
+        if (conn_step(&s->conn, st, &row, e))
+            return e->code;
+        if (!row)
+            break;
+        int64_t until_ms = sqlite3_column_int64(st, 1);
+        if (n == op->max || until_ms > op->now_ms) {
+            *ret_next_ms = until_ms;
+            break;
+        }
+        scratch_grow(s, n);
+        s->rids[n++] = sqlite3_column_int64(st, 0);
+    }
+    sqlite3_reset(st);
+    *ret_n = n;
+    return ERR_OK;
+}
+
+static enum err read_over(struct store_sqlite *s, size_t n, struct arena *a, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_TASK_BY_RID);
+    enum err rc = ERR_OK;
+    for (size_t i = 0; !rc && i < n; i++) {
+        bool row;
+        sqlite3_bind_int64(st, 1, s->rids[i]);
+        rc = conn_step(&s->conn, st, &row, e);
+        if (!rc)
+            rc = row ? scratch_read(s, st, i, a, e) : conn_corrupt(&s->conn, "a task that is leased is not there", e);
+        sqlite3_reset(st);
+    }
+    return rc;
+}
+
+enum err sqlite_leases_over(struct store_sqlite *s, struct op *base)
+{
+    struct op_leases_over *op = (struct op_leases_over *)base;
+    struct error *e = &base->error;
+    sqlite3_stmt *st = writer_stmt(s, ST_TERMS_TIDY);
+    size_t n;
+    int64_t next_ms;
+    sqlite3_bind_int64(st, 1, op->now_ms);
+    if (conn_run(&s->conn, st, e) || find_over(s, op, &n, &next_ms, e) || read_over(s, n, &base->arena, e) ||
+        scratch_take(s, n, &base->arena, &op->ret, e))
+        return e->code;
+    op->ret_next_ms = next_ms;
+    return ERR_OK;
+}
+
+/* ---- for OP_SHARE ---- */
+
+enum err count_leased(struct store_sqlite *s, const struct share_subject *about, int64_t max, int64_t *ret,
+                      struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, about->queue.n ? ST_TERMS_OF_QUEUE : ST_TERMS_OF_TENANT);
+    bool row;
+    sqlite3_bind_int(st, 1, about->tenant);
+    if (about->queue.n)
+        (void)bind_str(st, 2, about->queue);
+    sqlite3_bind_int64(st, 3, max);
+    if (conn_step(&s->conn, st, &row, e))
+        return e->code;
+    *ret = sqlite3_column_int64(st, 0);
+    sqlite3_reset(st);
+    return ERR_OK;
+}
+
+/* ---- reading ---- */
+
+enum err reader_sqlite_lease(struct reader *base, int32_t tenant, struct uuid task, struct arena *a,
+                             struct lease_row *ret, struct error *e)
+{
+    struct reader_sqlite *r = reader_self(base);
+    sqlite3_stmt *st = r->conn.stmts[RD_LEASE];
+    struct task_lease lease = { 0 };
+    bool found;
+    (void)bind_uuid(st, 1, &task);
+    sqlite3_bind_int(st, 2, tenant);
+    if (reader_read_one(r, st, &table_task_leases, a, &lease, &found, e))
+        return e->code;
+    if (!found)
+        return reader_not_found("lease", e);
+    *ret = lease.row;
+    return ERR_OK;
+}

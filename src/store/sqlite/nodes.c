@@ -1,0 +1,137 @@
+/* OP_BEAT and OP_BURY. There are few nodes: nothing here needs an index. */
+#include <stdlib.h>
+
+#include "store/sqlite/internal.h"
+
+enum err node_look(struct store_sqlite *s, const struct uuid *id, bool *ret_known, bool *ret_dead, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_NODE_DEAD);
+    (void)bind_uuid(st, 1, id);
+    if (conn_step(&s->conn, st, ret_known, e))
+        return e->code;
+    *ret_dead = *ret_known && sqlite3_column_int(st, 0);
+    sqlite3_reset(st);
+    return ERR_OK;
+}
+
+/* ---- changes ---- */
+
+static enum err write_beat(struct store_sqlite *s, const struct op_beat *op, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, op->leave ? ST_NODE_LEAVE : ST_NODE_BEAT);
+    struct node_row row = op->node;
+    row.beats = 1;
+    row.joined_ms = op->now_ms;
+    row.dead = false;
+    row.dead_ms = 0;
+    if (op->leave)
+        (void)bind_uuid(st, 1, &row.id);
+    else
+        row_bind(&s->conn, st, 1, &table_nodes, &row);
+    return conn_run(&s->conn, st, e);
+}
+
+static enum err bury_others(struct store_sqlite *s, const struct op_beat *op, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_NODE_BURY_OTHERS);
+    (void)bind_uuid(st, 1, &op->node.id);
+    sqlite3_bind_int64(st, 2, op->now_ms);
+    return conn_run(&s->conn, st, e);
+}
+
+static enum err drop_places(struct store_sqlite *s, struct error *e)
+{
+    return conn_run(&s->conn, writer_stmt(s, ST_PLACES_OF_DEAD), e);
+}
+
+static enum err change_nodes(struct store_sqlite *s, const struct op_beat *op, struct error *e)
+{
+    if (write_beat(s, op, e) || (op->alone && bury_others(s, op, e)))
+        return e->code;
+    return op->leave || op->alone ? drop_places(s, e) : ERR_OK;
+}
+
+/* ---- the answer ---- */
+
+static enum err gather_nodes(struct store_sqlite *s, struct arena *a, struct node_rows *all, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_NODES);
+    enum err rc = ERR_OK;
+    for (size_t cap = 0, dead = 0; !rc && dead < NODES_DEAD_SHOWN;) {
+        bool row;
+        rc = conn_step(&s->conn, st, &row, e);
+        if (rc || !row)
+            break;
+        if (all->n == cap) {
+            cap = cap * 2 + 16;
+            all->v = xrealloc(all->v, cap * sizeof *all->v);
+        }
+        struct node_row *n = &all->v[all->n++];
+        *n = (struct node_row){ 0 };
+        rc = row_read(&s->conn, st, 1, &table_nodes, a, n, e);
+        dead += n->dead;
+    }
+    sqlite3_reset(st);
+    return rc;
+}
+
+static enum err list_nodes(struct store_sqlite *s, struct arena *a, struct node_rows *ret, struct error *e)
+{
+    struct node_rows all = { 0 };
+    enum err rc = gather_nodes(s, a, &all, e);
+    struct node_row *v = rc ? NULL : arena_array(a, struct node_row, all.n);
+    if (v && all.n)
+        memcpy(v, all.v, all.n * sizeof *v);
+    free(all.v);
+    if (rc)
+        return rc;
+    if (!v)
+        return error_set(e, ERR_LIMIT, "the answer is larger than the memory set aside for it");
+    *ret = (struct node_rows){ v, all.n };
+    return ERR_OK;
+}
+
+static enum err exists_for(struct store_sqlite *s, enum writer_statement which, const struct uuid *node, bool *ret,
+                           struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, which);
+    (void)bind_uuid(st, 1, node);
+    if (conn_step(&s->conn, st, ret, e))
+        return e->code;
+    sqlite3_reset(st);
+    return ERR_OK;
+}
+
+enum err sqlite_beat(struct store_sqlite *s, struct op *base)
+{
+    struct op_beat *op = (struct op_beat *)base;
+    struct error *e = &base->error;
+    bool known, dead, wished, held;
+    int64_t slots;
+    struct node_rows nodes;
+    if (node_look(s, &op->node.id, &known, &dead, e) || (!dead && change_nodes(s, op, e)) ||
+        list_nodes(s, &base->arena, &nodes, e) || exists_for(s, ST_IS_WISHED, &op->node.id, &wished, e) ||
+        exists_for(s, ST_LEFT_BEHIND, &op->node.id, &held, e) || worker_slots(s, op->now_ms, &slots, e))
+        return e->code;
+    op->ret = nodes;
+    op->ret_dead = dead;
+    op->ret_wished = wished;
+    op->ret_held_by_dead = held;
+    op->ret_worker_slots = slots;
+    op->ret_store_us = 0;
+    return ERR_OK;
+}
+
+enum err sqlite_bury(struct store_sqlite *s, struct op *base)
+{
+    struct op_bury *op = (struct op_bury *)base;
+    struct error *e = &base->error;
+    sqlite3_stmt *st = writer_stmt(s, ST_NODE_BURY);
+    (void)bind_uuid(st, 1, &op->node);
+    sqlite3_bind_int64(st, 2, op->beats);
+    sqlite3_bind_int64(st, 3, op->now_ms);
+    if (conn_run(&s->conn, st, e))
+        return e->code;
+    op->ret_buried = sqlite3_changes(s->conn.db) > 0;
+    return op->ret_buried ? drop_places(s, e) : ERR_OK;
+}

@@ -1,0 +1,281 @@
+/* OP_FORGET: a small batch, found without looking at what stays, a little of the space it leaves given back, and some
+ * of what was far brought near.
+ *
+ * Executions and idempotency records stand in the order they came, so that the old ones are in front. Tasks do not: those that
+ * wait lie between those that are over. So each transaction leaves a note of the tasks that it made final (table `ended`), which
+ * costs a settle next to nothing, and here the notes are read from the oldest on. A note is only where to look: a task goes if its
+ * own row says that it is final and old. FAILED tasks, which are few, have an index instead. */
+#include <assert.h>
+
+#include "store/sqlite/internal.h"
+
+enum {
+    YOUNG_MAX = 500,       /* looked at in vain, of those that are nearly in order */
+    NOTE_MAX = 256,        /* tasks of one note */
+    SPARE_PAGES_MIN = 256, /* 1 MiB stays free inside the file, */
+    SPARE_PART = 8,        /* or an eighth of it: what comes next needs the room again */
+    GIVE_BACK_MIN = 128,   /* as in ST_GIVE_BACK */
+};
+
+/* ---- notes ---- */
+
+void note_ended(struct store_sqlite *s, int64_t rid, enum task_state state, int64_t completed_ms)
+{
+    struct ended *n = &s->ended;
+    if (!task_is_final(state) || state == TASK_FAILED || completed_ms <= 0)
+        return;
+    if (n->n == n->cap) {
+        n->cap = n->cap * 2 + NOTE_MAX;
+        n->v = xrealloc(n->v, n->cap * sizeof *n->v);
+    }
+    n->v[n->n++] = (struct ended_task){ completed_ms, rid };
+}
+
+static enum err write_note(struct store_sqlite *s, const struct ended_task *v, size_t n, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_ENDED_INSERT);
+    struct buf *text = &s->conn.texts[0];
+    buf_reset(text);
+    for (size_t i = 0; i < n; i++) {
+        if (i)
+            buf_char(text, ' ');
+        buf_u64(text, (uint64_t)v[i].rid);
+    }
+    assert(!text->full);
+    sqlite3_bind_int64(st, 1, v[0].completed_ms);
+    (void)bind_str(st, 2, buf_str(text));
+    return conn_run(&s->conn, st, e);
+}
+
+enum err write_ended(struct store_sqlite *s, struct error *e)
+{
+    struct ended *all = &s->ended;
+    all->n = all->kept;
+    for (size_t from = 0, to; from < all->n; from = to) {
+        to = from + 1;
+        while (to < all->n && to - from < NOTE_MAX && all->v[to].completed_ms == all->v[from].completed_ms)
+            to++;
+        if (write_note(s, all->v + from, to - from, e))
+            return e->code;
+    }
+    all->n = all->kept = 0;
+    return ERR_OK;
+}
+
+/* ---- tasks ---- */
+
+struct forgetting {
+    int64_t before_ms;
+    size_t left;   /* may go still */
+    size_t looks;  /* may be looked at still */
+    size_t *count; /* gone */
+};
+
+static enum err drop_task(struct store_sqlite *s, struct forgetting *f, int64_t rid, int32_t tenant,
+                          enum task_state state, bool deleted, struct error *e)
+{
+    if (!deleted)
+        tally_add(&s->of_op, tenant, state, -1);
+    f->left--;
+    ++*f->count;
+    return delete_task(s, rid, e);
+}
+
+/* What became FAILED, or final at another time, is found by another way. */
+static enum err forget_noted(struct store_sqlite *s, struct forgetting *f, int64_t rid, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_ENDED_TASK);
+    bool row;
+    sqlite3_bind_int64(st, 1, rid);
+    if (conn_step(&s->conn, st, &row, e))
+        return e->code;
+    if (!row)
+        return ERR_OK;
+    int32_t tenant = sqlite3_column_int(st, 0);
+    enum task_state state = (enum task_state)sqlite3_column_int(st, 1);
+    bool deleted = sqlite3_column_int(st, 2) != 0;
+    int64_t completed_ms = sqlite3_column_int64(st, 3);
+    sqlite3_reset(st);
+    bool old = task_is_final(state) && state != TASK_FAILED && completed_ms > 0 && completed_ms < f->before_ms;
+    return old ? drop_task(s, f, rid, tenant, state, deleted, e) : ERR_OK;
+}
+
+/* *text is what is left of the note when it returns. */
+static enum err follow_note(struct store_sqlite *s, struct forgetting *f, struct str *text, struct error *e)
+{
+    struct str number;
+    int64_t rid;
+    while (f->left && f->looks && str_cut(text, ' ', &number)) {
+        f->looks--;
+        if (!str_to_i64(number, 1, INT64_MAX, &rid))
+            return error_set(e, ERR_CORRUPT, "'%s': a note of tasks that ended is not one of ours", s->conn.path);
+        if (forget_noted(s, f, rid, e))
+            return e->code;
+    }
+    return ERR_OK;
+}
+
+/* The note goes with its tasks, or shrinks to those that are left. */
+static enum err keep_rest(struct store_sqlite *s, int64_t rowid, struct str rest, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, rest.n ? ST_ENDED_CUT : ST_ENDED_REMOVE);
+    sqlite3_bind_int64(st, 1, rowid);
+    if (rest.n)
+        (void)bind_str(st, 2, rest);
+    return conn_run(&s->conn, st, e);
+}
+
+static enum err forget_ended(struct store_sqlite *s, struct forgetting *f, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_ENDED_OLDEST);
+    struct buf *note = &s->conn.texts[1]; /* a copy: the statement must not stand while rows go */
+    for (bool row; f->left && f->looks;) {
+        sqlite3_bind_int64(st, 1, f->before_ms);
+        if (conn_step(&s->conn, st, &row, e))
+            return e->code;
+        if (!row)
+            return ERR_OK;
+        int64_t rowid = sqlite3_column_int64(st, 0);
+        buf_reset(note);
+        buf_add(note, (struct str){ (const char *)sqlite3_column_text(st, 1), (size_t)sqlite3_column_bytes(st, 1) });
+        sqlite3_reset(st);
+        struct str text = buf_str(note);
+        if (follow_note(s, f, &text, e) || keep_rest(s, rowid, text, e))
+            return e->code;
+    }
+    return ERR_OK;
+}
+
+static enum err forget_dead(struct store_sqlite *s, bool resolved, int64_t before_ms, size_t max, size_t *count,
+                            struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_DEAD_OLD);
+    size_t n = 0;
+    sqlite3_bind_int(st, 1, resolved);
+    sqlite3_bind_int64(st, 2, before_ms);
+    sqlite3_bind_int64(st, 3, (int64_t)max);
+    for (bool row;; n++) {
+        if (conn_step(&s->conn, st, &row, e))
+            return e->code;
+        if (!row)
+            break;
+        scratch_grow(s, n);
+        s->rids[n] = sqlite3_column_int64(st, 0);
+        if (!sqlite3_column_int(st, 2))
+            tally_add(&s->of_op, sqlite3_column_int(st, 1), TASK_FAILED, -1);
+    }
+    for (size_t i = 0; i < n; i++)
+        if (delete_task(s, s->rids[i], e))
+            return e->code;
+    *count += n;
+    return ERR_OK;
+}
+
+/* ---- the rest ---- */
+
+static enum err forget_oldest(struct store_sqlite *s, enum writer_statement which, int64_t before, size_t max,
+                              size_t *count, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, which);
+    if (before <= 0 || max == 0)
+        return ERR_OK;
+    sqlite3_bind_int64(st, 1, before);
+    sqlite3_bind_int64(st, 2, (int64_t)max);
+    if (which != ST_FORGET_DEDUPE)
+        sqlite3_bind_int64(st, 3, (int64_t)max + YOUNG_MAX);
+    if (conn_run(&s->conn, st, e))
+        return e->code;
+    *count += (size_t)sqlite3_changes(s->conn.db);
+    return ERR_OK;
+}
+
+static enum err forget_jobs(struct store_sqlite *s, int64_t before_ms, size_t max, size_t *count, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_JOBS_OLD);
+    size_t n = 0;
+    sqlite3_bind_int64(st, 1, before_ms);
+    for (bool row; n < max;) {
+        if (conn_step(&s->conn, st, &row, e))
+            return e->code;
+        if (!row)
+            break;
+        struct str doc = { (const char *)sqlite3_column_text(st, 1), (size_t)sqlite3_column_bytes(st, 1) };
+        if (!catalog_job_is_over(doc))
+            continue;
+        scratch_grow(s, n);
+        s->rids[n++] = sqlite3_column_int64(st, 0);
+    }
+    sqlite3_reset(st);
+    st = writer_stmt(s, ST_CATALOG_REMOVE);
+    for (size_t i = 0; i < n; i++) {
+        sqlite3_bind_int64(st, 1, s->rids[i]);
+        if (conn_run(&s->conn, st, e))
+            return e->code;
+    }
+    *count += n;
+    return ERR_OK;
+}
+
+/* Dead nodes, workers that are gone, limits that nobody asks for, wishes that are over. */
+static enum err forget_cluster(struct store_sqlite *s, const struct op_forget *op, size_t *count, struct error *e)
+{
+    static const enum writer_statement all[] = { ST_FORGET_WISHES, ST_FORGET_SHARES, ST_FORGET_NODES,
+                                                 ST_FORGET_WORKERS };
+    if (conn_run(&s->conn, writer_stmt(s, ST_PLACES_OF_DEAD), e))
+        return e->code;
+    for (size_t i = 0; i < array_count(all); i++) {
+        sqlite3_stmt *st = writer_stmt(s, all[i]);
+        sqlite3_bind_int64(st, 1, all[i] == ST_FORGET_WORKERS ? op->workers_before_ms : op->now_ms - NODE_KEPT_MS);
+        sqlite3_bind_int64(st, 2, (int64_t)(op->max - *count));
+        if (all[i] == ST_FORGET_SHARES)
+            sqlite3_bind_int64(st, 3, op->now_ms);
+        if (conn_run(&s->conn, st, e))
+            return e->code;
+        *count += (size_t)sqlite3_changes(s->conn.db);
+    }
+    return ERR_OK;
+}
+
+/* The file's last pages move into its gaps, a few at a time. A gap that the next tasks will fill anyhow is left to them: else the file
+ * would shrink and grow all day. */
+static enum err give_back(struct store_sqlite *s, bool *ret_gave, struct error *e)
+{
+    *ret_gave = false;
+    int64_t free_pages, pages;
+    if (!s->gives_back)
+        return ERR_OK;
+    if (conn_number(&s->conn, "PRAGMA freelist_count", &free_pages, e) ||
+        conn_number(&s->conn, "PRAGMA page_count", &pages, e))
+        return e->code;
+    if (free_pages < max_of((int64_t)SPARE_PAGES_MIN, pages / SPARE_PART) + GIVE_BACK_MIN)
+        return ERR_OK;
+    sqlite3_stmt *st = writer_stmt(s, ST_GIVE_BACK);
+    for (bool row = true; row;) /* a row a page */
+        if (conn_step(&s->conn, st, &row, e))
+            return e->code;
+    *ret_gave = true;
+    return ERR_OK;
+}
+
+enum err sqlite_forget(struct store_sqlite *s, struct op *base)
+{
+    struct op_forget *op = (struct op_forget *)base;
+    struct error *e = &base->error;
+    size_t n = 0;
+    bool gave, far;
+    if (write_ended(s, e)) /* of operations in front of this one */
+        return e->code;
+    if (forget_oldest(s, ST_FORGET_IDEMPOTENCY, op->idempotency_before_ms, op->max, &n, e) ||
+        forget_oldest(s, ST_FORGET_DEDUPE, op->now_ms, op->max - n, &n, e) ||
+        forget_jobs(s, op->jobs_before_ms, op->max - n, &n, e))
+        return e->code;
+    struct forgetting f = { op->tasks_before_ms, op->max - n, op->max + YOUNG_MAX, &n };
+    if (forget_ended(s, &f, e) || forget_dead(s, true, op->tasks_before_ms, op->max - n, &n, e) ||
+        forget_dead(s, false, op->dlq_before_ms, op->max - n, &n, e) ||
+        forget_oldest(s, ST_FORGET_EXECUTIONS, op->executions_before_ms * 1000, op->max - n, &n, e) ||
+        forget_cluster(s, op, &n, e) || give_back(s, &gave, e) || far_upkeep(s, op->now_ms, op->max, &far, e))
+        return e->code;
+    op->ret_forgotten = n;
+    op->ret_more = n == op->max || gave || far;
+    return ERR_OK;
+}

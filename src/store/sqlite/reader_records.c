@@ -1,0 +1,227 @@
+/* Reading what stands besides tasks: keys, the catalog; and dead letters in groups. */
+#include <stdlib.h>
+
+#include "store/sqlite/internal.h"
+
+/* ---- API keys and dedupe keys ---- */
+
+static enum err read_keys(struct reader_sqlite *r, sqlite3_stmt *st, struct arena *a, struct key_list *list,
+                          struct error *e)
+{
+    for (bool row; list->n < LIST_MAX; list->n++) {
+        if (conn_step(&r->conn, st, &row, e))
+            return e->code;
+        if (!row)
+            break;
+        if (row_read(&r->conn, st, 1, &table_api_keys, a, &list->v[list->n], e))
+            return e->code;
+    }
+    return ERR_OK;
+}
+
+enum err reader_sqlite_keys(struct reader *base, int32_t tenant, struct arena *a, struct key_list *ret, struct error *e)
+{
+    struct reader_sqlite *r = reader_self(base);
+    sqlite3_stmt *st = r->conn.stmts[RD_KEYS];
+    struct key_list list = { .v = arena_array(a, struct api_key, LIST_MAX) };
+    if (!list.v)
+        return reader_no_room(e);
+    sqlite3_bind_int(st, 1, tenant);
+    sqlite3_bind_int(st, 2, LIST_MAX);
+    enum err rc = read_keys(r, st, a, &list, e);
+    sqlite3_reset(st);
+    if (!rc)
+        *ret = list;
+    return rc;
+}
+
+enum err reader_sqlite_dedupe(struct reader *base, int32_t tenant, struct str key, int64_t now_ms, struct uuid *ret,
+                              struct error *e)
+{
+    struct reader_sqlite *r = reader_self(base);
+    sqlite3_stmt *st = r->conn.stmts[RD_DEDUPE];
+    bool row;
+    sqlite3_bind_int(st, 1, tenant);
+    (void)bind_str(st, 2, key);
+    sqlite3_bind_int64(st, 3, now_ms);
+    if (conn_step(&r->conn, st, &row, e))
+        return e->code;
+    if (!row)
+        return reader_not_found("task", e);
+    *ret = row_uuid(st, 0);
+    sqlite3_reset(st);
+    return ERR_OK;
+}
+
+/* ---- dead letters by their cause ---- */
+
+/* Each cause is a step of its own, so that no snapshot is held for long; behind so many dead letters the rest is not counted. */
+enum { LOOK_MAX = 1000000, GROUPS_MIN = 16 };
+
+struct grouping {
+    struct conn *conn;
+    int32_t tenant;
+    struct cause_group *v; /* causes are in the arena */
+    size_t n, cap;
+    int64_t looked;
+};
+
+/* The next cause behind this one, or *ret_found is false. */
+static enum err next_cause(struct grouping *g, struct str after, struct arena *a, struct str *ret, bool *ret_found,
+                           struct error *e)
+{
+    sqlite3_stmt *st = g->conn->stmts[RD_NEXT_CAUSE];
+    sqlite3_bind_int(st, 1, g->tenant);
+    (void)bind_str(st, 2, after);
+    if (conn_step(g->conn, st, ret_found, e))
+        return e->code;
+    if (!*ret_found)
+        return ERR_OK;
+    struct str cause = { (const char *)sqlite3_column_text(st, 0), (size_t)sqlite3_column_bytes(st, 0) };
+    bool fits = arena_str(a, cause, ret);
+    sqlite3_reset(st);
+    return fits ? ERR_OK : reader_no_room(e);
+}
+
+static enum err add_group(struct grouping *g, struct str cause, struct error *e)
+{
+    sqlite3_stmt *st = g->conn->stmts[RD_CAUSE];
+    bool row;
+    sqlite3_bind_int(st, 1, g->tenant);
+    if (cause.n)
+        (void)bind_str(st, 2, cause);
+    else
+        sqlite3_bind_null(st, 2);
+    sqlite3_bind_int(st, 3, COUNT_SLOW_MAX);
+    if (conn_step(g->conn, st, &row, e))
+        return e->code;
+    struct cause_group x = { .cause = cause,
+                             .count = sqlite3_column_int64(st, 0),
+                             .first_failed_ms = sqlite3_column_int64(st, 1),
+                             .last_failed_ms = sqlite3_column_int64(st, 2),
+                             .latest = row_uuid(st, 3) };
+    sqlite3_reset(st);
+    g->looked += x.count;
+    if (x.count == 0) /* none without a cause, or it was resolved a moment ago */
+        return ERR_OK;
+    if (g->n == g->cap) {
+        g->cap = g->cap * 2 + GROUPS_MIN;
+        g->v = xrealloc(g->v, g->cap * sizeof *g->v);
+    }
+    g->v[g->n++] = x;
+    return ERR_OK;
+}
+
+static enum err group_all(struct grouping *g, struct arena *a, struct error *e)
+{
+    struct str cause = S("");
+    for (bool found = true; found && g->looked < LOOK_MAX;) {
+        if (add_group(g, cause, e) || next_cause(g, cause, a, &cause, &found, e))
+            return e->code;
+    }
+    return ERR_OK;
+}
+
+static enum err last_error(struct grouping *g, struct uuid id, struct arena *a, struct str *ret, struct error *e)
+{
+    sqlite3_stmt *st = g->conn->stmts[RD_LAST_ERROR];
+    bool row;
+    (void)bind_uuid(st, 1, &id);
+    if (conn_step(g->conn, st, &row, e))
+        return e->code;
+    struct str text =
+        row ? (struct str){ (const char *)sqlite3_column_text(st, 0), (size_t)sqlite3_column_bytes(st, 0) } : S("");
+    bool fits = arena_str(a, text, ret);
+    sqlite3_reset(st);
+    return fits ? ERR_OK : reader_no_room(e);
+}
+
+static int largest_first(const void *a, const void *b)
+{
+    const struct cause_group *x = a, *y = b;
+    return x->count != y->count ? (x->count < y->count) - (x->count > y->count) : str_cmp(x->cause, y->cause);
+}
+
+static enum err take_largest(struct grouping *g, size_t max, struct arena *a, struct cause_groups *ret, struct error *e)
+{
+    if (g->n)
+        qsort(g->v, g->n, sizeof *g->v, largest_first);
+    struct cause_groups copy = { .n = min_of(g->n, max) };
+    copy.v = arena_array(a, struct cause_group, copy.n);
+    if (!copy.v)
+        return reader_no_room(e);
+    for (size_t i = 0; i < copy.n; i++) {
+        copy.v[i] = g->v[i];
+        if (last_error(g, copy.v[i].latest, a, &copy.v[i].last_error, e))
+            return e->code;
+    }
+    *ret = copy;
+    return ERR_OK;
+}
+
+enum err reader_sqlite_causes(struct reader *base, int32_t tenant, size_t max, struct arena *a,
+                              struct cause_groups *ret, struct error *e)
+{
+    struct grouping g = { .conn = &reader_self(base)->conn, .tenant = tenant };
+    enum err rc = group_all(&g, a, e);
+    if (!rc)
+        rc = take_largest(&g, max, a, ret, e);
+    free(g.v);
+    return rc;
+}
+
+/* ---- the catalog ---- */
+
+enum err reader_sqlite_catalog_get(struct reader *base, int32_t tenant, enum catalog_kind kind, struct str name,
+                                   struct arena *a, struct catalog_entry *ret, struct error *e)
+{
+    struct reader_sqlite *r = reader_self(base);
+    sqlite3_stmt *st = r->conn.stmts[RD_CATALOG];
+    struct catalog_entry x = { 0 };
+    bool found;
+    sqlite3_bind_int(st, 1, (int)kind);
+    sqlite3_bind_int(st, 2, tenant);
+    (void)bind_str(st, 3, name);
+    if (reader_read_one(r, st, &table_catalog, a, &x, &found, e))
+        return e->code;
+    if (!found)
+        return reader_not_found("entry", e);
+    *ret = x;
+    return ERR_OK;
+}
+
+static enum err read_page(struct reader_sqlite *r, sqlite3_stmt *st, size_t limit, struct arena *a,
+                          struct catalog_page *page, struct error *e)
+{
+    for (bool row;;) {
+        if (conn_step(&r->conn, st, &row, e))
+            return e->code;
+        if (!row)
+            return ERR_OK;
+        if (page->entries.n == limit) {
+            page->more = true;
+            return ERR_OK;
+        }
+        if (row_read(&r->conn, st, 1, &table_catalog, a, &page->entries.v[page->entries.n++], e))
+            return e->code;
+    }
+}
+
+enum err reader_sqlite_catalog_list(struct reader *base, const struct catalog_filter *f, struct arena *a,
+                                    struct catalog_page *ret, struct error *e)
+{
+    struct reader_sqlite *r = reader_self(base);
+    sqlite3_stmt *st = r->conn.stmts[f->all_tenants ? RD_CATALOG_LIST_ALL : RD_CATALOG_LIST];
+    struct catalog_page page = { .entries.v = arena_array(a, struct catalog_entry, f->limit) };
+    if (!page.entries.v)
+        return reader_no_room(e);
+    sqlite3_bind_int(st, 1, (int)f->kind);
+    sqlite3_bind_int(st, 2, !f->all_tenants ? f->tenant : f->after.n ? f->after_tenant : -1);
+    (void)bind_str(st, 3, f->after);
+    sqlite3_bind_int64(st, 4, (int64_t)f->limit + 1);
+    enum err rc = read_page(r, st, f->limit, a, &page, e);
+    sqlite3_reset(st);
+    if (!rc)
+        *ret = page;
+    return rc;
+}

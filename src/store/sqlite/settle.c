@@ -1,0 +1,399 @@
+/* The hot path: settle, and who holds what; OP_CLAIM itself is in claim.c.
+ *
+ * A claim's row counts the tasks that hold it and lists their rids, so that no index over RUNNING tasks is kept: a claim and a
+ * settle each touch the task's row and little else. The list may name tasks that have left; what a task's own row says is true. */
+#include <assert.h>
+#include <endian.h>
+#include <stdlib.h>
+
+#include "store/sqlite/internal.h"
+
+/* ---- claims ---- */
+
+enum err claim_join(struct store_sqlite *s, struct uuid claim, int64_t rid, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_CLAIM_JOIN);
+    uint64_t bytes = htole64((uint64_t)rid);
+    (void)bind_uuid(st, 1, &claim);
+    sqlite3_bind_blob(st, 2, &bytes, sizeof bytes, SQLITE_STATIC);
+    return conn_run(&s->conn, st, e);
+}
+
+enum err claim_leave(struct store_sqlite *s, struct uuid claim, int64_t n, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_CLAIM_LEAVE);
+    (void)bind_uuid(st, 1, &claim);
+    sqlite3_bind_int64(st, 2, n);
+    if (conn_run(&s->conn, st, e))
+        return e->code;
+    st = writer_stmt(s, ST_CLAIM_DELETE);
+    (void)bind_uuid(st, 1, &claim);
+    return conn_run(&s->conn, st, e);
+}
+
+static enum err claim_exists(struct store_sqlite *s, const struct uuid *claim, bool *ret, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_CLAIM_EXISTS);
+    (void)bind_uuid(st, 1, claim);
+    if (conn_step(&s->conn, st, ret, e))
+        return e->code;
+    sqlite3_reset(st);
+    return ERR_OK;
+}
+
+enum err claim_may_be_made(struct store_sqlite *s, const struct uuid *claim, const struct uuid *node, struct error *e)
+{
+    bool exists, known, dead;
+    if (node_look(s, node, &known, &dead, e) || claim_exists(s, claim, &exists, e))
+        return e->code;
+    if (dead)
+        return node_is_dead(e);
+    return exists ? error_set(e, ERR_CONFLICT, "this claim was made before") : ERR_OK;
+}
+
+enum err claim_insert(struct store_sqlite *s, const struct uuid *claim, const struct uuid *node, enum claim_hold hold,
+                      size_t n, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_CLAIM_INSERT);
+    for (size_t i = 0; i < n; i++)
+        s->rids[i] = (int64_t)htole64((uint64_t)s->rids[i]);
+    (void)bind_uuid(st, 1, claim);
+    (void)bind_uuid(st, 2, node);
+    sqlite3_bind_int64(st, 3, (int64_t)n);
+    sqlite3_bind_blob64(st, 4, s->rids, n * sizeof *s->rids, SQLITE_STATIC);
+    sqlite3_bind_int(st, 5, hold);
+    return conn_run(&s->conn, st, e);
+}
+
+/* ---- what is held ---- */
+
+/* The task at rid, if it is RUNNING under this claim. */
+static enum err read_held(struct store_sqlite *s, struct uuid claim, int64_t rid, size_t *n, struct arena *a,
+                          struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_TASK_BY_RID);
+    sqlite3_bind_int64(st, 1, rid);
+    bool row;
+    if (conn_step(&s->conn, st, &row, e))
+        return e->code;
+    enum err rc = ERR_OK;
+    if (row && sqlite3_column_int(st, AT_state) == TASK_RUNNING && uuid_eq(row_uuid(st, AT_claim_id), claim)) {
+        rc = scratch_read(s, st, *n, a, e);
+        ++*n;
+    }
+    sqlite3_reset(st);
+    return rc;
+}
+
+static enum err read_all_held(struct store_sqlite *s, sqlite3_stmt *st, size_t max, size_t *n, struct arena *a,
+                              struct error *e)
+{
+    for (bool row; *n < max;) {
+        if (conn_step(&s->conn, st, &row, e))
+            return e->code;
+        if (!row)
+            return ERR_OK;
+        struct uuid claim = row_uuid(st, 0);
+        const char *list = sqlite3_column_blob(st, 1);
+        size_t count = (size_t)sqlite3_column_bytes(st, 1) / sizeof(uint64_t);
+        for (size_t i = 0; i < count && *n < max; i++) {
+            uint64_t rid;
+            memcpy(&rid, list + i * sizeof rid, sizeof rid);
+            if (read_held(s, claim, (int64_t)le64toh(rid), n, a, e))
+                return e->code;
+        }
+    }
+    return ERR_OK;
+}
+
+static enum err held(struct store_sqlite *s, sqlite3_stmt *st, size_t max, struct arena *a, struct tasks *ret,
+                     struct error *e)
+{
+    size_t n = 0;
+    enum err rc = read_all_held(s, st, max, &n, a, e);
+    sqlite3_reset(st);
+    return rc ? rc : scratch_take(s, n, a, ret, e);
+}
+
+enum err sqlite_claimed(struct store_sqlite *s, struct op *base)
+{
+    struct op_claimed *op = (struct op_claimed *)base;
+    sqlite3_stmt *st = writer_stmt(s, ST_CLAIM_BY_ID);
+    (void)bind_uuid(st, 1, &op->claim);
+    return held(s, st, SIZE_MAX, &base->arena, &op->ret, &base->error);
+}
+
+enum err sqlite_held(struct store_sqlite *s, struct op *base)
+{
+    struct op_held *op = (struct op_held *)base;
+    sqlite3_stmt *st = writer_stmt(s, ST_CLAIMS_LEFT_BEHIND);
+    sqlite3_bind_blob(st, 1, op->not_node.b, sizeof op->not_node.b, SQLITE_STATIC);
+    return held(s, st, op->max, &base->arena, &op->ret, &base->error);
+}
+
+/* ---- settle ---- */
+
+enum { LEAVING_MAX = 16 };
+
+/* Tasks that left a claim, gathered: most of an operation's come from a few claims. */
+struct leaving {
+    struct uuid claim[LEAVING_MAX];
+    int64_t count[LEAVING_MAX];
+    size_t n, last;
+};
+
+static enum err leave_all(struct store_sqlite *s, struct leaving *l, struct error *e)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (claim_leave(s, l->claim[i], l->count[i], e))
+            return e->code;
+    l->n = l->last = 0;
+    return ERR_OK;
+}
+
+static enum err leave(struct store_sqlite *s, struct leaving *l, struct uuid claim, struct error *e)
+{
+    if (l->n && uuid_eq(l->claim[l->last], claim)) {
+        l->count[l->last]++;
+        return ERR_OK;
+    }
+    size_t i = 0;
+    while (i < l->n && !uuid_eq(l->claim[i], claim))
+        i++;
+    if (i == LEAVING_MAX) {
+        if (leave_all(s, l, e))
+            return e->code;
+        i = 0;
+    }
+    if (i == l->n) {
+        l->claim[i] = claim;
+        l->count[i] = 0;
+        l->n++;
+    }
+    l->count[i]++;
+    l->last = i;
+    return ERR_OK;
+}
+
+/* Where ST_SETTLE says more than ST_SETTLE_DONE: both spare most settles the indexes over it. */
+static void bind_rest(sqlite3_stmt *st, const struct verdict *v, int64_t now_ms)
+{
+    bool failed = v->next == TASK_FAILED;
+    sqlite3_bind_null(st, 3);
+    sqlite3_bind_null(st, 10);
+    sqlite3_bind_null(st, 11);
+    if (!failed)
+        sqlite3_bind_int64(st, 3, v->due_ms);
+    if (failed && v->cause.text[0])
+        (void)bind_str(st, 10, str_from(v->cause.text));
+    if (failed)
+        sqlite3_bind_int64(st, 11, now_ms);
+}
+
+static enum err write_verdict(struct store_sqlite *s, const struct guards *g, const struct verdict *v, int64_t now_ms,
+                              struct error *e)
+{
+    bool again = v->next == TASK_SCHEDULED, failed = v->next == TASK_FAILED;
+    sqlite3_stmt *st = writer_stmt(s, again || failed ? ST_SETTLE : ST_SETTLE_DONE);
+    sqlite3_bind_int64(st, 1, g->rid);
+    sqlite3_bind_int(st, 2, (int)v->next);
+    sqlite3_bind_int(st, 4, v->attempts);
+    sqlite3_bind_int(st, 5, v->losses);
+    sqlite3_bind_int64(st, 6, now_ms);
+    if (v->has_execution)
+        sqlite3_bind_int64(st, 7, v->execution.started_us / 1000);
+    else
+        sqlite3_bind_null(st, 7);
+    sqlite3_bind_int64(st, 8, task_is_final(v->next) ? now_ms : 0);
+    if (v->last_error.n)
+        (void)bind_str(st, 9, v->last_error);
+    else
+        sqlite3_bind_null(st, 9);
+    if (again || failed)
+        bind_rest(st, v, now_ms);
+    tally_move(&s->of_op, g->tenant, g->deleted, TASK_RUNNING, v->next);
+    note_ended(s, g->rid, v->next, now_ms);
+    return conn_run(&s->conn, st, e);
+}
+
+/* A task's lane follows its losses. */
+static enum err move_lane(struct store_sqlite *s, const struct guards *g, const struct verdict *v, struct error *e)
+{
+    bool was = task_is_suspect(&(struct task){ .losses = g->losses });
+    bool is = task_is_suspect(&(struct task){ .losses = v->losses });
+    const struct lane_row *row;
+    if (was == is)
+        return ERR_OK;
+    if (lanes_at(&s->conn, g->lane, &row, e))
+        return e->code;
+    int64_t lane;
+    if (lane_number(s, row->lane, pool_of_suspects(row->pool, is), &lane, e))
+        return e->code;
+    sqlite3_stmt *st = writer_stmt(s, ST_MOVE_LANE);
+    sqlite3_bind_int64(st, 1, g->rid);
+    sqlite3_bind_int64(st, 2, lane);
+    return conn_run(&s->conn, st, e);
+}
+
+static enum err write_execution(struct store_sqlite *s, const struct settlement *v, struct error *e)
+{
+    const struct execution *x = &v->verdict.execution;
+    sqlite3_stmt *st = writer_stmt(s, ST_EXECUTION_INSERT);
+    row_bind(&s->conn, st, 2, &table_executions, x);
+    if (conn_run(&s->conn, st, e) || uuid_is_nil(v->parent))
+        return s->conn.failed;
+    st = writer_stmt(s, ST_LAST_RUN);
+    (void)bind_uuid(st, 1, &v->parent);
+    sqlite3_bind_int64(st, 2, x->started_us / 1000);
+    return conn_run(&s->conn, st, e);
+}
+
+/* `replace` leaves its claim here, like any verdict, so that it is counted once. */
+static enum err write_replacement(struct store_sqlite *s, const struct guards *g, const struct task *t, uint64_t *woke,
+                                  struct error *e)
+{
+    cleanup_with(slot_keys_release) struct slot_keys keys;
+    slot_keys_init(&keys);
+    struct task next = *t;
+    struct guards left = *g;
+    assert(uuid_eq(t->claim, g->claim) || t->state != TASK_RUNNING);
+    next.claim = (struct uuid){ 0 };
+    left.claim = (struct uuid){ 0 };
+    return change_task(s, &left, &next, &keys, e) ? e->code : slots_hand_over(&s->slots, &keys, woke, e);
+}
+
+static enum err apply_verdict(struct store_sqlite *s, const struct guards *g, const struct settlement *v,
+                              struct op_settle *op, struct error *e)
+{
+    enum task_state next = v->verdict.next;
+    if (write_verdict(s, g, &v->verdict, op->now_ms, e) || move_lane(s, g, &v->verdict, e))
+        return e->code;
+    if ((next == TASK_EXPIRED || next == TASK_SKIPPED) && count_as_skipped(s, g->rid, &v->parent, e))
+        return e->code;
+    return g->gated ? slots_settle(&s->slots, &v->id, next, &op->ret_woke, e) : ERR_OK;
+}
+
+static enum err drop_terms(struct store_sqlite *s, const struct guards *g, const struct settlement *v, struct error *e)
+{
+    const struct lane_row *row;
+    if (lanes_at(&s->conn, g->lane, &row, e))
+        return e->code;
+    return pool_is_leased(row->pool) ? terms_drop(s, &v->id, e) : ERR_OK;
+}
+
+static enum err settle_one(struct store_sqlite *s, struct op_settle *op, struct settlement *v, struct leaving *l,
+                           struct error *e)
+{
+    struct guards g;
+    if (read_settle_guards(s, &v->id, &g, e))
+        return e->code;
+    v->stale = !g.found || g.state != TASK_RUNNING || g.fence != v->fence;
+    if (v->stale)
+        return ERR_OK;
+    if (v->replace ? write_replacement(s, &g, v->replace, &op->ret_woke, e) : apply_verdict(s, &g, v, op, e))
+        return e->code;
+    if (leave(s, l, g.claim, e) || drop_terms(s, &g, v, e))
+        return e->code;
+    return v->verdict.has_execution ? write_execution(s, v, e) : ERR_OK;
+}
+
+enum err sqlite_settle(struct store_sqlite *s, struct op *base)
+{
+    struct op_settle *op = (struct op_settle *)base;
+    struct error *e = &base->error;
+    struct leaving l = { .n = 0 };
+    int64_t record = 0;
+    op->ret_woke = 0;
+    if (idempotency_put(s, op->idempotency, &record, e))
+        return e->code;
+    for (size_t i = 0; i < op->n; i++)
+        if (settle_one(s, op, &op->v[i], &l, e))
+            return e->code;
+    if (record && op->v[0].stale && idempotency_take_back(s, record, e))
+        return e->code;
+    return leave_all(s, &l, e);
+}
+
+/* ---- what is claimed anew in place ---- */
+
+/* The scratch's nth, if it may be taken; *n rises then. */
+static enum err read_retaken(struct store_sqlite *s, const struct op_retake *op, const struct delivery_name *name,
+                             size_t *n, struct arena *a, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_RETAKEN);
+    bool row;
+    (void)bind_uuid(st, 1, &name->id);
+    sqlite3_bind_int64(st, 2, name->fence);
+    sqlite3_bind_int64(st, 3, (int64_t)min_of(op->max_bytes, (size_t)INT64_MAX));
+    enum err rc = conn_step(&s->conn, st, &row, e);
+    if (!rc && row)
+        rc = scratch_read(s, st, *n, a, e);
+    *n += !rc && row;
+    sqlite3_reset(st);
+    return rc;
+}
+
+static enum err mark_retaken(struct store_sqlite *s, const struct op_retake *op, struct tasks *taken, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_RETAKE);
+    struct leaving l = { .n = 0 };
+    for (size_t i = 0; i < taken->n; i++) {
+        struct task *t = &taken->v[i];
+        sqlite3_bind_int64(st, 1, s->rids[i]);
+        (void)bind_uuid(st, 2, &op->claim);
+        if (conn_run(&s->conn, st, e) || leave(s, &l, t->claim, e))
+            return e->code;
+        t->fence++;
+        t->claim = op->claim;
+    }
+    if (leave_all(s, &l, e) || !taken->n)
+        return s->conn.failed;
+    return claim_insert(s, &op->claim, &op->node, CLAIM_OWN, taken->n, e);
+}
+
+/* Nothing is written before all that may fail for itself has not. */
+enum err sqlite_retake(struct store_sqlite *s, struct op *base)
+{
+    struct op_retake *op = (struct op_retake *)base;
+    struct error *e = &base->error;
+    struct tasks taken;
+    size_t n = 0;
+    if (claim_may_be_made(s, &op->claim, &op->node, e))
+        return e->code;
+    for (size_t i = 0; i < op->n; i++)
+        if (read_retaken(s, op, &op->v[i], &n, &base->arena, e))
+            return e->code;
+    if (scratch_take(s, n, &base->arena, &taken, e) || mark_retaken(s, op, &taken, e))
+        return e->code;
+    op->ret = taken;
+    return ERR_OK;
+}
+
+/* ---- recurring tasks ---- */
+
+enum err sqlite_recurring(struct store_sqlite *s, struct op *base)
+{
+    struct op_recurring *op = (struct op_recurring *)base;
+    struct error *e = &base->error;
+    sqlite3_stmt *st = writer_stmt(s, ST_RECURRING);
+    int64_t next_ms = INT64_MAX;
+    size_t n = 0;
+    enum err rc = ERR_OK;
+    sqlite3_bind_int64(st, 1, op->after_cursor_ms);
+    sqlite3_bind_blob(st, 2, op->after_id.b, sizeof op->after_id.b, SQLITE_STATIC);
+    for (bool row; !rc && !(rc = conn_step(&s->conn, st, &row, e)) && row;) {
+        int64_t cursor_ms = sqlite3_column_int64(st, AT_cursor_ms);
+        struct uuid id = row_uuid(st, AT_id);
+        if (cursor_ms >= next_ms)
+            break;
+        if (n < op->max && recurring_gives(op, id, cursor_ms))
+            rc = scratch_read(s, st, n++, &base->arena, e);
+        else
+            next_ms = min_of(next_ms, recurring_counts_as(op, id, cursor_ms));
+    }
+    sqlite3_reset(st);
+    if (rc || scratch_take(s, n, &base->arena, &op->ret, e))
+        return e->code;
+    op->ret_next_ms = next_ms;
+    return ERR_OK;
+}

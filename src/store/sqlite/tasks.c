@@ -1,0 +1,417 @@
+/* Operations that put tasks in and change them: insert, spawn, put. */
+#include <assert.h>
+
+#include "store/common/edits.h"
+#include "store/sqlite/internal.h"
+
+/* ---- one row ---- */
+
+enum err lane_number(struct store_sqlite *s, struct lane lane, int pool, int64_t *ret, struct error *e)
+{
+    const struct lane_row *row = lanes_find(&s->conn, lane, pool);
+    if (row) {
+        *ret = row->number;
+        return ERR_OK;
+    }
+    sqlite3_stmt *st = writer_stmt(s, ST_LANE_INSERT);
+    sqlite3_bind_int64(st, 1, (int64_t)s->conn.lanes.top + 1);
+    sqlite3_bind_int(st, 2, lane.tenant);
+    (void)bind_str(st, 3, lane.queue);
+    sqlite3_bind_int(st, 4, (int)lane.class_);
+    sqlite3_bind_int(st, 5, pool);
+    s->made_lanes = true;
+    if (conn_run(&s->conn, st, e) || lanes_load(&s->conn, e))
+        return e->code;
+    *ret = (int64_t)s->conn.lanes.top;
+    return ERR_OK;
+}
+
+/* Binds the whole row; rid 0: a new one. */
+static enum err bind_task(struct store_sqlite *s, sqlite3_stmt *st, int64_t rid, const struct task *t, struct error *e)
+{
+    int64_t lane;
+    if (lane_number(s, task_lane(t), task_pool(t), &lane, e))
+        return e->code;
+    if (rid)
+        sqlite3_bind_int64(st, 1, rid);
+    else
+        sqlite3_bind_null(st, 1);
+    row_bind(&s->conn, st, 2, &table_tasks, t);
+    sqlite3_bind_int64(st, 1 + AT_lane, lane);
+    return ERR_OK;
+}
+
+static enum err bind_new(struct store_sqlite *s, const struct task *t, sqlite3_stmt **ret, struct error *e)
+{
+    int64_t lane;
+    bool is_fresh = row_is_fresh(&s->conn, t);
+    *ret = writer_stmt(s, is_fresh ? ST_TASK_INSERT_FRESH : ST_TASK_INSERT);
+    if (!is_fresh)
+        return bind_task(s, *ret, 0, t, e);
+    if (lane_number(s, task_lane(t), task_pool(t), &lane, e))
+        return e->code;
+    row_bind_fresh(&s->conn, *ret, t, lane);
+    return ERR_OK;
+}
+
+enum err insert_task(struct store_sqlite *s, const struct task *t, bool *ret_new, struct error *e)
+{
+    sqlite3_stmt *st;
+    if (bind_new(s, t, &st, e) || conn_run(&s->conn, st, e))
+        return e->code;
+    *ret_new = sqlite3_changes(s->conn.db) > 0;
+    if (!*ret_new)
+        return ERR_OK;
+    if (!t->deleted)
+        tally_add(&s->of_op, t->tenant, t->state, 1);
+    int64_t rid = sqlite3_last_insert_rowid(s->conn.db);
+    note_ended(s, rid, t->state, t->completed_ms);
+    return t->state == TASK_RUNNING ? claim_join(s, t->claim, rid, e) : ERR_OK;
+}
+
+enum err read_guards(struct store_sqlite *s, const struct uuid *id, struct guards *ret, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_TASK_GUARDS);
+    (void)bind_uuid(st, 1, id);
+    struct guards g = { 0 };
+    if (conn_step(&s->conn, st, &g.found, e))
+        return e->code;
+    if (g.found) {
+        g.rid = sqlite3_column_int64(st, 0);
+        g.tenant = sqlite3_column_int(st, 1);
+        g.state = (enum task_state)sqlite3_column_int(st, 2);
+        g.fence = sqlite3_column_int64(st, 3);
+        g.deleted = sqlite3_column_int(st, 4) != 0;
+        g.claim = row_uuid(st, 5);
+        g.version = sqlite3_column_int64(st, 6);
+        g.kind = (enum task_kind)sqlite3_column_int(st, 7);
+        g.cursor_ms = sqlite3_column_int64(st, 8);
+        g.last_run_ms = sqlite3_column_int64(st, 9);
+        g.losses = sqlite3_column_int(st, 10);
+        g.lane = sqlite3_column_int64(st, 11);
+        g.gated = sqlite3_column_int(st, 12) != 0;
+        g.waits = sqlite3_column_int(st, 13) != 0;
+        sqlite3_reset(st);
+    }
+    *ret = g;
+    return ERR_OK;
+}
+
+enum err read_settle_guards(struct store_sqlite *s, const struct uuid *id, struct guards *ret, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_SETTLE_GUARDS);
+    (void)bind_uuid(st, 1, id);
+    *ret = (struct guards){ 0 };
+    if (conn_step(&s->conn, st, &ret->found, e))
+        return e->code;
+    if (!ret->found)
+        return ERR_OK;
+    ret->rid = sqlite3_column_int64(st, 0);
+    ret->tenant = sqlite3_column_int(st, 1);
+    ret->state = (enum task_state)sqlite3_column_int(st, 2);
+    ret->fence = sqlite3_column_int64(st, 3);
+    ret->deleted = sqlite3_column_int(st, 4) != 0;
+    ret->claim = row_uuid(st, 5);
+    ret->losses = sqlite3_column_int(st, 6);
+    ret->lane = sqlite3_column_int64(st, 7);
+    ret->gated = sqlite3_column_int(st, 8) != 0;
+    sqlite3_reset(st);
+    return ERR_OK;
+}
+
+enum err replace_task(struct store_sqlite *s, const struct guards *old, const struct task *t, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_TASK_REPLACE);
+    if (bind_task(s, st, old->rid, t, e) || conn_run(&s->conn, st, e))
+        return e->code;
+    if (!old->deleted)
+        tally_add(&s->of_op, old->tenant, old->state, -1);
+    if (!t->deleted)
+        tally_add(&s->of_op, t->tenant, t->state, 1);
+    note_ended(s, old->rid, t->state, t->completed_ms);
+    bool held = old->state == TASK_RUNNING, holds = t->state == TASK_RUNNING;
+    if (held && holds && uuid_eq(old->claim, t->claim))
+        return ERR_OK;
+    if (holds && claim_join(s, t->claim, old->rid, e))
+        return e->code;
+    return held ? claim_leave(s, old->claim, 1, e) : ERR_OK;
+}
+
+enum err delete_task(struct store_sqlite *s, int64_t rid, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_TASK_DELETE);
+    sqlite3_bind_int64(st, 1, rid);
+    return conn_run(&s->conn, st, e);
+}
+
+/* ---- idempotency ---- */
+
+enum err idempotency_put(struct store_sqlite *s, const struct idempotency *i, int64_t *ret_rowid, struct error *e)
+{
+    if (!i)
+        return ERR_OK;
+    sqlite3_stmt *st = writer_stmt(s, ST_IDEMPOTENCY_INSERT);
+    row_bind(&s->conn, st, 2, &table_idempotency, i);
+    if (conn_run(&s->conn, st, e))
+        return e->code;
+    if (sqlite3_changes(s->conn.db) > 0) {
+        *ret_rowid = sqlite3_last_insert_rowid(s->conn.db);
+        return ERR_OK;
+    }
+    (void)error_set(e, ERR_CONFLICT, "this key has been used before");
+    return error_in(e, "idempotency-key");
+}
+
+enum err idempotency_take_back(struct store_sqlite *s, int64_t rowid, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_IDEMPOTENCY_DELETE);
+    sqlite3_bind_int64(st, 1, rowid);
+    return conn_run(&s->conn, st, e);
+}
+
+/* ---- insert ---- */
+
+/* The same task once more is fine, another of its id is not. */
+static enum err check_same(struct store_sqlite *s, const struct task *t, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_TASK_CREATED);
+    bool row;
+    (void)bind_uuid(st, 1, &t->id);
+    if (conn_step(&s->conn, st, &row, e))
+        return e->code;
+    assert(row); /* it was in the way a moment ago */
+    int64_t created_ms = sqlite3_column_int64(st, 0);
+    sqlite3_reset(st);
+    if (created_ms == t->created_ms)
+        return ERR_OK;
+    char text[UUID_TEXT + 1];
+    uuid_format(t->id, text);
+    (void)error_set(e, ERR_CONFLICT, "there is another task %s already", text);
+    return error_in(e, "id");
+}
+
+/* Takes the dedupe key of a task that has just come in, unless another one holds it. */
+static enum err take_key(struct store_sqlite *s, const struct task *t, struct uuid takes_over, struct error *e)
+{
+    if (t->dedupe_key.n == 0 || t->kind == TASK_OCCURRENCE)
+        return ERR_OK;
+    assert(t->dedupe_key.n <= DEDUPE_KEY_MAX && t->dedupe_window_ms >= 0);
+    sqlite3_stmt *st = writer_stmt(s, ST_DEDUPE_TAKE);
+    sqlite3_bind_int(st, 1, t->tenant);
+    (void)bind_str(st, 2, t->dedupe_key);
+    (void)bind_uuid(st, 3, &t->id);
+    sqlite3_bind_int64(st, 4, t->created_ms + t->dedupe_window_ms);
+    sqlite3_bind_int64(st, 5, t->created_ms);
+    (void)bind_uuid(st, 6, &takes_over);
+    if (conn_run(&s->conn, st, e))
+        return e->code;
+    if (sqlite3_changes(s->conn.db) > 0)
+        return ERR_OK;
+    (void)error_set(e, ERR_CONFLICT, "another task holds this key");
+    return error_in(e, "dedupe_key");
+}
+
+static enum err insert_or_same(struct store_sqlite *s, const struct task *t, struct uuid takes_over, bool *ret_new,
+                               struct error *e)
+{
+    if (insert_task(s, t, ret_new, e))
+        return e->code;
+    if (!*ret_new)
+        return check_same(s, t, e);
+    return calendar_check(s, t, e) ? e->code : take_key(s, t, takes_over, e);
+}
+
+/* What can fail only before it has written anything. */
+bool sqlite_insert_alone(const struct op *base)
+{
+    const struct op_insert *op = (const struct op_insert *)base;
+    bool is_limited = op->max_pending || op->max_recurring;
+    return op->count == 0 ||
+           (op->count == 1 && op->tasks[0].dedupe_key.n == 0 && !is_limited && !task_needs_calendar(&op->tasks[0]));
+}
+
+static bool recurs(const struct task *t)
+{
+    return t->kind == TASK_RECURRING && !t->deleted && !task_is_final(t->state);
+}
+
+enum err sqlite_insert(struct store_sqlite *s, struct op *base)
+{
+    struct op_insert *op = (struct op_insert *)base;
+    int64_t record = 0;
+    bool has_new_recurring = false;
+    enum err rc = idempotency_put(s, op->idempotency, &record, &base->error);
+    for (size_t i = 0; !rc && i < op->count; i++) {
+        bool is_new = false;
+        struct uuid takes_over = op->takes_over ? op->takes_over[i] : (struct uuid){ 0 };
+        rc = insert_or_same(s, &op->tasks[i], takes_over, &is_new, &base->error);
+        has_new_recurring = has_new_recurring || (is_new && recurs(&op->tasks[i]));
+    }
+    if (!rc)
+        rc = limits_check(s, op, has_new_recurring, &base->error);
+    struct error ignored;
+    if (rc && !s->conn.failed && record && idempotency_take_back(s, record, &ignored))
+        return ignored.code;
+    return rc;
+}
+
+/* ---- spawn ---- */
+
+static enum err move_cursor(struct store_sqlite *s, int64_t rid, const struct spawn_plan *plan, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_SPAWN_MOVE);
+    sqlite3_bind_int64(st, 1, rid);
+    sqlite3_bind_int64(st, 2, plan->cursor_ms);
+    sqlite3_bind_int64(st, 3, plan->runs);
+    sqlite3_bind_int64(st, 4, plan->skipped);
+    return conn_run(&s->conn, st, e);
+}
+
+static enum err end_recurring(struct store_sqlite *s, const struct guards *g, int64_t now_ms, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_SPAWN_END);
+    sqlite3_bind_int64(st, 1, g->rid);
+    sqlite3_bind_int64(st, 2, now_ms);
+    note_ended(s, g->rid, TASK_COMPLETED, now_ms);
+    if (!g->deleted) {
+        tally_add(&s->of_op, g->tenant, TASK_SCHEDULED, -1);
+        tally_add(&s->of_op, g->tenant, TASK_COMPLETED, 1);
+    }
+    return conn_run(&s->conn, st, e);
+}
+
+enum err sqlite_spawn(struct store_sqlite *s, struct op *base)
+{
+    struct op_spawn *op = (struct op_spawn *)base;
+    struct error *e = &base->error;
+    struct guards g;
+    if (read_guards(s, &op->id, &g, e))
+        return e->code;
+    if (!g.found || g.kind != TASK_RECURRING || g.state != TASK_SCHEDULED || g.version != op->version ||
+        g.cursor_ms != op->cursor_ms)
+        return error_set(e, ERR_CONFLICT, "the recurring task has changed since");
+    if (move_cursor(s, g.rid, op->plan, e) || (op->plan->ended && end_recurring(s, &g, op->now_ms, e)))
+        return e->code;
+    for (size_t i = 0; i < op->plan->occurrences.n; i++) {
+        bool is_new;
+        if (insert_task(s, &op->plan->occurrences.v[i], &is_new, e))
+            return e->code;
+    }
+    return ERR_OK;
+}
+
+/* ---- put ---- */
+
+/* What the row where st stands holds and waits for. */
+static enum err free_withdrawn(struct store_sqlite *s, sqlite3_stmt *st, struct slot_keys *keys, struct error *e)
+{
+    struct uuid id = row_uuid(st, 6);
+    if (sqlite3_column_bytes(st, 8) > 0)
+        slot_keys_add(keys, (struct str){ sqlite3_column_blob(st, 8), (size_t)sqlite3_column_bytes(st, 8) });
+    return sqlite3_column_int(st, 7) ? slots_let_go(&s->slots, &id, NULL, keys, e) : ERR_OK;
+}
+
+/* The rids of what is withdrawn go to s->rids; counts, slots and the cursor follow at once. */
+static enum err find_withdrawn(struct store_sqlite *s, struct op_put *op, int64_t *ret_runs, struct slot_keys *keys,
+                               struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_SPAWNED);
+    (void)bind_uuid(st, 1, &op->task->id);
+    for (bool row;;) {
+        if (conn_step(&s->conn, st, &row, e))
+            return e->code;
+        if (!row)
+            return ERR_OK;
+        scratch_grow(s, op->ret_withdrawn);
+        s->rids[op->ret_withdrawn] = sqlite3_column_int64(st, 0);
+        if (!sqlite3_column_int(st, 3))
+            tally_add(&s->of_op, sqlite3_column_int(st, 1), (enum task_state)sqlite3_column_int(st, 2), -1);
+        put_withdraw(op, sqlite3_column_int64(st, 4), sqlite3_column_int64(st, 5), ret_runs);
+        if (free_withdrawn(s, st, keys, e)) {
+            sqlite3_reset(st);
+            return e->code;
+        }
+    }
+}
+
+static enum err withdraw(struct store_sqlite *s, struct op_put *op, int64_t *ret_runs, struct slot_keys *keys,
+                         struct error *e)
+{
+    if (!put_withdraws(op))
+        return ERR_OK;
+    if (find_withdrawn(s, op, ret_runs, keys, e))
+        return e->code;
+    for (size_t i = 0; i < op->ret_withdrawn; i++)
+        if (delete_task(s, s->rids[i], e))
+            return e->code;
+    return ERR_OK;
+}
+
+static struct put_guard put_guard_of(const struct guards *g)
+{
+    return (struct put_guard){ .found = g->found,
+                               .deleted = g->deleted,
+                               .tenant = g->tenant,
+                               .kind = g->kind,
+                               .state = g->state,
+                               .version = g->version,
+                               .fence = g->fence,
+                               .cursor_ms = g->cursor_ms,
+                               .last_run_ms = g->last_run_ms };
+}
+
+enum err sqlite_put(struct store_sqlite *s, struct op *base)
+{
+    struct op_put *op = (struct op_put *)base;
+    struct error *e = &base->error;
+    struct guards old;
+    int64_t record = 0, runs = 0;
+    cleanup_with(slot_keys_release) struct slot_keys keys;
+    slot_keys_init(&keys);
+    put_begin(op);
+    if (idempotency_put(s, op->idempotency, &record, e) || read_guards(s, &op->task->id, &old, e))
+        return e->code;
+    struct put_guard g = put_guard_of(&old);
+    if (put_check(op, &g, e) || calendar_check(s, op->task, e) || withdraw(s, op, &runs, &keys, e))
+        return e->code;
+    struct task next = put_next(op, &g, runs);
+    bool is_new;
+    if (change_task(s, &old, &next, &keys, e) ||
+        (op->also && insert_or_same(s, op->also, (struct uuid){ 0 }, &is_new, e)))
+        return e->code;
+    return slots_hand_over(&s->slots, &keys, &op->ret_woke, e);
+}
+
+/* ---- keys and leases ---- */
+
+enum err sqlite_key_put(struct store_sqlite *s, struct op *base)
+{
+    const struct op_key_put *op = (const struct op_key_put *)base;
+    sqlite3_stmt *st = writer_stmt(s, op->remove ? ST_KEY_REMOVE : ST_KEY_PUT);
+    int64_t record = 0;
+    if (idempotency_put(s, op->idempotency, &record, &base->error))
+        return base->error.code;
+    if (!op->remove) {
+        row_bind(&s->conn, st, 2, &table_api_keys, op->key);
+        return conn_run(&s->conn, st, &base->error);
+    }
+    (void)bind_str(st, 1, op->key->id);
+    sqlite3_bind_int(st, 2, op->key->tenant);
+    if (conn_run(&s->conn, st, &base->error))
+        return base->error.code;
+    return sqlite3_changes(s->conn.db) > 0 ? ERR_OK : error_set(&base->error, ERR_NOT_FOUND, "there is no such key");
+}
+
+enum err sqlite_lease(struct store_sqlite *s, struct op *base)
+{
+    struct op_lease *op = (struct op_lease *)base;
+    sqlite3_stmt *st = writer_stmt(s, ST_LEASE);
+    (void)bind_str(st, 1, op->name);
+    sqlite3_bind_blob(st, 2, op->holder.b, sizeof op->holder.b, SQLITE_STATIC);
+    sqlite3_bind_int64(st, 3, op->now_ms + op->ttl_ms);
+    sqlite3_bind_int64(st, 4, op->now_ms);
+    if (conn_run(&s->conn, st, &base->error))
+        return base->error.code;
+    op->ret_held = sqlite3_changes(s->conn.db) > 0;
+    return ERR_OK;
+}

@@ -1,0 +1,167 @@
+#pragma once
+/* tests/conformance/store/store_model.h - two stores that are told the same, and must answer the same.
+ *
+ * model_make makes operations up: few ids, few lanes, close times, so that they get in each other's way. It looks at the first
+ * store to know what would make sense, and then mostly asks for that. */
+#include "store_world.h"
+
+union any_op {
+    struct op op;
+    struct op_insert insert;
+    struct op_claim claim;
+    struct op_claimed claimed;
+    struct op_held held;
+    struct op_settle settle;
+    struct op_recurring recurring;
+    struct op_spawn spawn;
+    struct op_missed missed;
+    struct op_put put;
+    struct op_key_put key_put;
+    struct op_catalog catalog;
+    struct op_lease lease;
+    struct op_forget forget;
+    struct op_beat beat;
+    struct op_bury bury;
+    struct op_share share;
+    struct op_wish wish;
+    struct op_wishes wishes;
+    struct op_hand hand;
+    struct op_handed handed;
+    struct op_running running;
+    struct op_retake retake;
+    struct op_keep keep;
+    struct op_leases_over leases_over;
+    struct op_worker worker;
+};
+
+enum { INSERT_MAX = 4, POOL_MAX = 250, NODES = 3, WHY_MAX = 256 };
+
+/* What a run has seen: one that saw little proves little. */
+struct tally {
+    int done[OP_KINDS], refused[OP_KINDS];
+#define TALLY_SIZES(X)                                                                                                 \
+    X(claimed)                                                                                                         \
+    X(settled)                                                                                                         \
+    X(stale)                                                                                                           \
+    X(withdrawn)                                                                                                       \
+    X(missed)                                                                                                          \
+    X(forgotten)                                                                                                       \
+    X(leases_lost)                                                                                                     \
+    X(buried)                                                                                                          \
+    X(nodes_dead)                                                                                                      \
+    X(tokens)                                                                                                          \
+    X(places)                                                                                                          \
+    X(wishes)                                                                                                          \
+    X(held)                                                                                                            \
+    X(handed)                                                                                                          \
+    X(running)                                                                                                         \
+    X(retaken)                                                                                                         \
+    X(leased)                                                                                                          \
+    X(kept)                                                                                                            \
+    X(ended)                                                                                                           \
+    X(leases_over)                                                                                                     \
+    X(blocked)                                                                                                         \
+    X(skipped)                                                                                                         \
+    X(cancelled)                                                                                                       \
+    X(replaced)                                                                                                        \
+    X(woken)                                                                                                           \
+    X(suspects)                                                                                                        \
+    X(deduped) /* of claims; woken: how many operations did */
+#define X(member) size_t member;
+    TALLY_SIZES(X)
+#undef X
+};
+
+struct known {
+    struct uuid id;
+    int32_t tenant;
+};
+
+struct model {
+    struct prng random;
+    struct uuid_gen ids;
+    struct reader *reader; /* of the first store */
+    struct arena arena;    /* arguments of the batch being made, and what was looked at for it */
+    int64_t now_ms;
+    struct uuid nodes[NODES];    /* some beat, some are dead, some were never heard of */
+    int64_t beats[NODES];        /* as they were told last */
+    struct known pool[POOL_MAX]; /* tasks that may be there */
+    size_t pool_count;
+    bool first;           /* of its batch */
+    size_t gated_percent; /* of the tasks need slots */
+    struct tally tally;
+};
+
+void model_make(struct model *m, union any_op *ret);
+struct task_filter model_filter(struct model *m);
+bool model_look(struct model *m, struct task *ret); /* some task that is there */
+size_t below(struct model *m, size_t n);
+bool chance(struct model *m, size_t percent);
+struct str one_of(struct model *m, const char *const *v, size_t n);
+extern const char *const model_queues[2], *const model_names[4], *const model_types[3];
+
+/* store_model_records.c */
+const struct idempotency *model_idempotency(struct model *m, size_t percent); /* NULL: none, mostly */
+void model_dedupe(struct model *m, struct task *t);                           /* gives it a key, now and then */
+void model_make_key_put(struct model *m, union any_op *ret);
+void model_make_catalog(struct model *m, union any_op *ret);
+void model_make_forget(struct model *m, union any_op *ret);
+bool same_catalog_changes(const struct op_catalog *a, const struct op_catalog *b, char why[WHY_MAX]);
+bool same_other_records(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX]);
+
+/* store_model_nodes.c */
+struct uuid model_node(struct model *m);
+const struct partitions *model_own(struct model *m); /* NULL: all, half of the time */
+void model_make_beat(struct model *m, union any_op *ret);
+void model_make_bury(struct model *m, union any_op *ret);
+void model_make_share(struct model *m, union any_op *ret);
+void model_make_wish(struct model *m, union any_op *ret);
+void model_make_wishes(struct model *m, union any_op *ret);
+void model_saw_nodes(struct model *m, const struct op_beat *op); /* what it was told of them */
+bool same_beats(const struct op_beat *a, const struct op_beat *b, char why[WHY_MAX]);
+bool same_shares(const struct op_share *a, const struct op_share *b, char why[WHY_MAX]);
+bool same_wishes(const struct op_wishes *a, const struct op_wishes *b, char why[WHY_MAX]);
+
+/* store_model_fleet.c */
+const struct lease_terms *model_terms(struct model *m); /* NULL: no lease, mostly */
+void model_make_hand(struct model *m, union any_op *ret);
+void model_make_handed(struct model *m, union any_op *ret);
+void model_make_running(struct model *m, union any_op *ret);
+void model_make_retake(struct model *m, union any_op *ret);
+void model_make_keep(struct model *m, union any_op *ret);
+void model_make_leases_over(struct model *m, union any_op *ret);
+void model_make_worker(struct model *m, union any_op *ret);
+void model_twin_fleet(struct model *m, union any_op *twin); /* gives it places of its own for results */
+void model_count_fleet(struct tally *t, const union any_op *op);
+bool same_running(const struct op_running *a, const struct op_running *b, char why[WHY_MAX]);
+bool same_epochs(const struct op_handed *a, const struct op_handed *b, char why[WHY_MAX]);
+bool same_keeps(const struct op_keep *a, const struct op_keep *b, char why[WHY_MAX]);
+bool same_fleet(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX]);
+
+/* Spoils an operation on its way in; true: it does not even arrive. */
+typedef bool spoil_fn(struct op *op, struct prng *random);
+spoil_fn hands_nothing, hands_in_no_epoch, retakes_under_any_fence, retakes_what_is_large,
+    leases_a_millisecond_too_long, keeps_leases_of_any_fence, leases_what_nodes_claim, hears_half_of_the_workers;
+
+/* Who held which slot when it was looked last. */
+struct held {
+    struct str key;
+    struct uuid task;
+    int64_t fence, version;
+};
+
+struct watch {
+    struct slot_keys keys;
+    struct held *v;
+    size_t n;
+    struct arena arena; /* of v and its keys */
+};
+void watch_init(struct watch *w);
+void watch_release(struct watch *w);
+
+/* What is true of slots after every operation, as the reader tells it; else why holds what is wrong. */
+bool slots_are_sound(struct watch *w, struct reader *r, char why[WHY_MAX]);
+
+/* True if both say the same; else why holds the difference. */
+bool same_results(const union any_op *a, const union any_op *b, char why[WHY_MAX]);
+bool same_reads(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX]);

@@ -1,0 +1,325 @@
+/* OP_CLAIM: one task after the other, each change at once, so that the next one finds what the last one left. If in the end the
+ * answer does not fit in its arena, the table's journal takes all of it back. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "model/internal.h"
+
+/* Tasks by id and fence, gathered. */
+struct marks {
+    struct replaced *v;
+    size_t n, cap;
+};
+
+struct claiming {
+    struct table *table;
+    struct op_claim *op;
+    struct marks taken, gated, replaced;
+    size_t bytes, dealt_with;
+    bool full; /* nothing more may be taken, from this lane or the next */
+    uint64_t woke;
+};
+
+/* Where a walk through a lane stands: behind this one. */
+struct place {
+    int64_t due_ms;
+    struct uuid id;
+};
+static const struct place the_start = { .due_ms = INT64_MIN };
+
+static void mark_by(struct marks *m, const struct task *t, int64_t by_scheduled_ms)
+{
+    if (m->n == m->cap) {
+        m->cap = m->cap * 2 + 16;
+        m->v = xrealloc(m->v, m->cap * sizeof *m->v);
+    }
+    m->v[m->n++] = (struct replaced){ t->id, t->fence, by_scheduled_ms };
+}
+
+static void mark(struct marks *m, const struct task *t)
+{
+    mark_by(m, t, 0);
+}
+
+static bool is_marked(const struct marks *m, struct uuid id)
+{
+    for (size_t i = 0; i < m->n; i++)
+        if (uuid_eq(m->v[i].id, id))
+            return true;
+    return false;
+}
+
+/* ---- one task ---- */
+
+static void add_bytes(struct claiming *c, const struct task *t)
+{
+    c->bytes += t->payload.n + t->target_config.n;
+    c->full = c->full || c->bytes >= c->op->max_bytes;
+}
+
+static void take_task(struct claiming *c, const struct task *t, const struct slot_need *needs, size_t n)
+{
+    struct task next = *t;
+    unsigned holds = 0;
+    for (size_t i = 0; i < n; i++)
+        holds |= 1u << needs[i].kind;
+    next.state = TASK_RUNNING;
+    next.fence++;
+    next.claim = c->op->claim;
+    if (c->taken.n == 0)
+        table_open_claim(c->table, c->op->claim, c->op->node, c->op->lease ? CLAIM_LEASED : CLAIM_OWN);
+    table_put_holding(c->table, &next, holds);
+    mark(&c->taken, &next);
+    c->full = c->taken.n == c->op->max;
+    add_bytes(c, t);
+}
+
+static void skip_task(struct claiming *c, const struct task *t, struct str key, struct slot_keys *keys)
+{
+    char text[SLOT_REASON_MAX];
+    struct task next = *t;
+    next.state = TASK_SKIPPED;
+    next.updated_ms = next.completed_ms = c->op->now_ms;
+    next.last_error = slot_skip_reason(task_at(&table_line(c->table, key)->holders, 0)->scheduled_ms, text);
+    take_off_runs(c->table, &next, next.parent);
+    change_row(c->table, &next, keys);
+}
+
+static void block_task(struct claiming *c, const struct task *t, const struct slot_need *needs, size_t n,
+                       size_t missing, struct slot_keys *keys)
+{
+    struct task next = *t;
+    unsigned held = table_holds(c->table, t->id), holds = 0;
+    for (size_t i = 0; i < missing; i++)
+        holds |= 1u << needs[i].kind;
+    for (size_t i = missing; i < n; i++)
+        if (held >> needs[i].kind & 1)
+            slot_keys_add(keys, needs[i].key);
+    next.state = TASK_BLOCKED;
+    next.waits_for = needs[missing].key;
+    next.updated_ms = c->op->now_ms;
+    table_put_holding(c->table, &next, holds);
+}
+
+static void cancel_task(struct claiming *c, const struct task *t, struct str why, struct slot_keys *keys)
+{
+    struct task next = *t;
+    next.state = TASK_CANCELLED;
+    next.updated_ms = next.completed_ms = c->op->now_ms;
+    next.last_error = why;
+    if (!is_marked(&c->gated, t->id))
+        mark(&c->gated, t);
+    change_row(c->table, &next, keys);
+}
+
+static const struct task *next_to_cancel(const struct table *t, struct str key, struct uuid by)
+{
+    const struct line *l = table_line(t, key);
+    for (size_t i = 0; i < order_count(&l->waiting); i++)
+        if (!uuid_eq(task_at(&l->waiting, i)->id, by))
+            return task_at(&l->waiting, i);
+    for (size_t i = 0; i < order_count(&l->holders); i++)
+        if (task_at(&l->holders, i)->state != TASK_RUNNING)
+            return task_at(&l->holders, i);
+    return NULL;
+}
+
+/* `by` waits already: what is let go of here goes to it. */
+static void replace_others(struct claiming *c, const struct task *by, struct str key, struct slot_keys *keys)
+{
+    char text[SLOT_REASON_MAX];
+    struct str why = slot_replace_reason(by->scheduled_ms, text);
+    for (const struct task *t; (t = next_to_cancel(c->table, key, by->id));)
+        cancel_task(c, t, why, keys);
+    const struct line *l = table_line(c->table, key);
+    for (size_t i = 0; i < order_count(&l->holders); i++)
+        mark_by(&c->replaced, task_at(&l->holders, i), by->scheduled_ms);
+}
+
+static void deal_with(struct claiming *c, const struct task *t, const struct slot_need *needs, size_t n, size_t missing)
+{
+    const struct line *l = table_line(c->table, needs[missing].key);
+    struct slot_keys keys;
+    slot_keys_init(&keys);
+    enum slot_answer answer = slot_decide(&needs[missing], order_count(&l->waiting));
+    mark(&c->gated, t);
+    if (answer == SLOT_SKIP)
+        skip_task(c, t, needs[missing].key, &keys);
+    else
+        block_task(c, t, needs, n, missing, &keys);
+    if (answer == SLOT_REPLACE)
+        replace_others(c, t, needs[missing].key, &keys);
+    hand_over(c->table, &keys, &c->woke);
+    slot_keys_release(&keys);
+    c->full = ++c->dealt_with == CLAIM_GATED_MAX;
+    add_bytes(c, t);
+}
+
+enum fate { TAKEN, PASSED_OVER, DEALT_WITH };
+
+static enum fate consider(struct claiming *c, const struct task *t)
+{
+    struct slot_need needs[SLOTS_MAX];
+    size_t n = slot_needs(t, needs), missing = 0;
+    unsigned holds = table_holds(c->table, t->id);
+    while (missing < n && (holds >> needs[missing].kind & 1 || is_free_for(c->table, t, &needs[missing])))
+        missing++;
+    if (missing == n) {
+        take_task(c, t, needs, n);
+        return TAKEN;
+    }
+    if (t->due_ms > c->op->now_ms)
+        return PASSED_OVER;
+    deal_with(c, t, needs, n, missing);
+    return DEALT_WITH;
+}
+
+/* ---- lanes ---- */
+
+/* The first behind that place which may be claimed at this time; NULL: none. */
+static const struct task *next_in(const struct claiming *c, const struct order *o, struct place place)
+{
+    size_t i = order_find(o, place.due_ms, place.id);
+    if (order_get(o, place.due_ms, place.id))
+        i++;
+    for (; i < order_count(o) && order_at(o, i)->key <= c->op->until_ms; i++) {
+        const struct task *t = task_at(o, i);
+        bool too_early = t->delivery == DELIVER_AT_MOST_ONCE && t->due_ms > c->op->now_ms;
+        if (!too_early && claim_is_for(c->op, t->id, t->due_ms))
+            return t;
+    }
+    return NULL;
+}
+
+static void claim_lane(struct claiming *c, struct lane_quota *q)
+{
+    const struct lane_rows *l = table_lane(c->table, q->lane);
+    struct place place = the_start;
+    for (size_t passed = 0; l && q->ret_taken < q->max && !c->full && passed < CLAIM_GATED_MAX;) {
+        const struct task *t = next_in(c, &l->due[c->op->lease != NULL], place);
+        if (!t)
+            return;
+        place = (struct place){ t->due_ms, t->id };
+        enum fate fate = consider(c, t);
+        q->ret_taken += fate == TAKEN;
+        passed += fate == PASSED_OVER;
+    }
+}
+
+/* The earliest of all these lanes. */
+static const struct task *next_suspect(const struct claiming *c, struct place place)
+{
+    const struct task *first = NULL;
+    for (size_t i = 0; i < c->op->lane_count; i++) {
+        const struct lane_rows *l = table_lane(c->table, c->op->lanes[i].lane);
+        const struct task *t = l ? next_in(c, &l->suspects[c->op->lease != NULL], place) : NULL;
+        if (t &&
+            (!first || t->due_ms < first->due_ms || (t->due_ms == first->due_ms && uuid_cmp(t->id, first->id) < 0)))
+            first = t;
+    }
+    return first;
+}
+
+static void claim_suspects(struct claiming *c)
+{
+    struct place place = the_start;
+    for (size_t taken = 0, passed = 0; taken < c->op->max_suspects && !c->full && passed < CLAIM_GATED_MAX;) {
+        const struct task *t = next_suspect(c, place);
+        if (!t)
+            return;
+        place = (struct place){ t->due_ms, t->id };
+        enum fate fate = consider(c, t);
+        taken += fate == TAKEN;
+        passed += fate == PASSED_OVER;
+    }
+}
+
+/* What comes later counts as no earlier than it is due. */
+static int64_t first_due(const struct op_claim *op, const struct order *o)
+{
+    int64_t first_ms = INT64_MAX;
+    for (size_t i = 0; i < order_count(o) && order_at(o, i)->key < first_ms; i++)
+        first_ms = min_of(first_ms, claim_counts_as(op, order_at(o, i)->id, order_at(o, i)->key));
+    return first_ms;
+}
+
+static void tell_what_is_left(const struct table *t, struct op_claim *op)
+{
+    op->ret_next_due_ms = op->ret_next_suspect_ms = INT64_MAX;
+    for (size_t i = 0; i < op->lane_count; i++) {
+        const struct lane_rows *l = table_lane(t, op->lanes[i].lane);
+        op->lanes[i].ret_next_due_ms = l ? first_due(op, &l->due[op->lease != NULL]) : INT64_MAX;
+        op->ret_next_due_ms = min_of(op->ret_next_due_ms, op->lanes[i].ret_next_due_ms);
+        if (l)
+            op->ret_next_suspect_ms = min_of(op->ret_next_suspect_ms, first_due(op, &l->suspects[op->lease != NULL]));
+    }
+}
+
+/* ---- the answer ---- */
+
+static bool is_gated(const struct task *t)
+{
+    return t->state == TASK_BLOCKED || t->state == TASK_SKIPPED || t->state == TASK_CANCELLED;
+}
+
+static enum err copy_marked(const struct table *t, const struct marks *m, bool (*wanted)(const struct task *),
+                            struct arena *a, struct tasks *ret, struct error *e)
+{
+    cleanup_with(picks_release) struct picks p = { 0 };
+    for (size_t i = 0; i < m->n; i++) {
+        const struct task *task = table_get(t, m->v[i].id);
+        if (!wanted || wanted(task))
+            picks_add(&p, task);
+    }
+    return picks_copy(&p, a, ret, e);
+}
+
+static enum err answer(const struct claiming *c, struct op_claim *op, struct arena *a, struct error *e)
+{
+    struct tasks taken, gated;
+    size_t size = c->replaced.n * sizeof *c->replaced.v;
+    if (copy_marked(c->table, &c->taken, NULL, a, &taken, e) ||
+        copy_marked(c->table, &c->gated, is_gated, a, &gated, e))
+        return e->code;
+    struct replaced *replaced = arena_alloc(a, size);
+    if (!replaced)
+        return memory_full(e);
+    if (size)
+        memcpy(replaced, c->replaced.v, size);
+    op->ret = taken;
+    op->ret_gated = gated;
+    op->ret_replaced = replaced;
+    op->ret_replaced_count = c->replaced.n;
+    op->ret_woke = c->woke;
+    tell_what_is_left(c->table, op);
+    return ERR_OK;
+}
+
+enum err memory_claim(struct store_memory *s, struct op *base)
+{
+    struct op_claim *op = container_of(base, struct op_claim, op);
+    if (memory_node_is_dead(s, op->node))
+        return node_is_dead(&base->error);
+    if (table_claim(&s->table, op->claim))
+        return error_set(&base->error, ERR_CONFLICT, "this claim was made before");
+    struct claiming c = { .table = &s->table, .op = op };
+    struct journal journal;
+    table_begin(&s->table, &journal);
+    for (size_t i = 0; i < op->lane_count; i++) {
+        op->lanes[i].ret_taken = 0;
+        if (!c.full)
+            claim_lane(&c, &op->lanes[i]);
+    }
+    claim_suspects(&c);
+    enum err rc = answer(&c, op, &base->arena, &base->error);
+    if (rc)
+        table_roll_back(&s->table);
+    else
+        table_commit(&s->table);
+    for (size_t i = 0; !rc && op->lease && i < op->ret.n; i++)
+        memory_lease_put(s, op->ret.v[i].id, op->ret.v[i].fence, op->lease);
+    free(c.taken.v);
+    free(c.gated.v);
+    free(c.replaced.v);
+    return rc;
+}

@@ -1,0 +1,130 @@
+/* OP_HAND, OP_HANDED, OP_RUNNING and OP_RETAKE: what a queue has, what still runs, and what is claimed anew in place. */
+#include <stdlib.h>
+
+#include "model/internal.h"
+
+bool memory_runs(const struct store_memory *s, struct uuid task, int64_t fence)
+{
+    const struct task *t = table_get(&s->table, task);
+    return t && t->state == TASK_RUNNING && t->fence == fence;
+}
+
+enum err memory_hand(struct store_memory *s, struct op *base)
+{
+    struct op_hand *op = container_of(base, struct op_hand, op);
+    if (memory_node_is_dead(s, op->node))
+        return node_is_dead(&base->error);
+    for (size_t i = 0; i < op->n; i++)
+        (void)table_hand_claim(&s->table, op->claims[i], op->node, hand_epoch(op, i));
+    return ERR_OK;
+}
+
+static int by_id(const void *x, const void *y)
+{
+    const struct task *const *a = x, *const *b = y;
+    return uuid_cmp((*a)->id, (*b)->id);
+}
+
+static int by_claim(const void *a, const void *b)
+{
+    const struct claim *const *x = a, *const *y = b;
+    return uuid_cmp((*x)->id, (*y)->id);
+}
+
+/* Of one claim, those behind the place. */
+static void pick_handed(const struct claim *c, const struct handed_place *after, struct picks *p)
+{
+    size_t before = p->n;
+    bool begun = uuid_eq(c->id, after->claim);
+    list_each (&c->rows, link) {
+        const struct task *t = &container_of(link, struct row, link)->task;
+        if (!begun || uuid_cmp(t->id, after->task) > 0)
+            picks_add(p, t);
+    }
+    if (p->n > before)
+        qsort(p->v + before, p->n - before, sizeof *p->v, by_id);
+}
+
+/* As many of them as may be told of, without what is left out. */
+static enum err copy_handed(struct store_memory *s, const struct picks *p, struct op_handed *op)
+{
+    struct task *v = arena_alloc(&op->op.arena, min_of(p->n, op->max) * sizeof *v);
+    uint64_t *epochs = arena_alloc(&op->op.arena, min_of(p->n, op->max) * sizeof *epochs);
+    size_t n = 0, bytes = 0;
+    bool fits = v && epochs;
+    for (; fits && n < min_of(p->n, op->max) && handed_goes_on(op, bytes); n++) {
+        struct task t = *p->v[n];
+        t.payload = t.extra = (struct str){ 0 };
+        t.target_config = handed_has_config(&t) ? t.target_config : (struct str){ 0 };
+        bytes += t.target_config.n;
+        epochs[n] = ((const struct claim *)map_get(&s->table.claims, uuid_bytes(&t.claim)))->epoch;
+        fits = task_copy(&op->op.arena, &t, &v[n]);
+    }
+    if (!fits)
+        return error_set(&op->op.error, ERR_LIMIT, "the answer is larger than the memory set aside for it");
+    op->ret = (struct tasks){ v, n };
+    op->ret_epochs = epochs;
+    op->ret_more = n < p->n;
+    return ERR_OK;
+}
+
+enum err memory_handed(struct store_memory *s, struct op *base)
+{
+    struct op_handed *op = container_of(base, struct op_handed, op);
+    cleanup_with(picks_release) struct picks p = { 0 };
+    const struct claim **claims = xcalloc(s->table.claims.n + 1, sizeof *claims);
+    size_t n = 0;
+    map_each (&s->table.claims, slot) {
+        const struct claim *c = slot->value;
+        if (c->hold == CLAIM_HANDED && uuid_time_ms(c->id) < op->before_ms && uuid_cmp(c->id, op->after.claim) >= 0)
+            claims[n++] = c;
+    }
+    qsort(claims, n, sizeof *claims, by_claim);
+    for (size_t i = 0; i < n && p.n <= op->max; i++)
+        pick_handed(claims[i], &op->after, &p);
+    free(claims);
+    return copy_handed(s, &p, op);
+}
+
+enum err memory_running(struct store_memory *s, struct op *base)
+{
+    struct op_running *op = container_of(base, struct op_running, op);
+    for (size_t i = 0; i < op->n; i++)
+        op->ret[i] = memory_runs(s, op->v[i].id, op->v[i].fence);
+    return ERR_OK;
+}
+
+static const struct task *may_retake(const struct store_memory *s, const struct op_retake *op,
+                                     const struct delivery_name *name)
+{
+    if (!memory_runs(s, name->id, name->fence) || memory_is_wished_back(s, name->id, name->fence))
+        return NULL;
+    const struct task *t = table_get(&s->table, name->id);
+    return retake_may(op, t) ? t : NULL;
+}
+
+/* Nothing is changed before the answer is there. */
+enum err memory_retake(struct store_memory *s, struct op *base)
+{
+    struct op_retake *op = container_of(base, struct op_retake, op);
+    cleanup_with(picks_release) struct picks p = { 0 };
+    if (memory_node_is_dead(s, op->node))
+        return node_is_dead(&base->error);
+    if (table_claim(&s->table, op->claim))
+        return error_set(&base->error, ERR_CONFLICT, "this claim was made before");
+    for (size_t i = 0; i < op->n; i++) {
+        const struct task *t = may_retake(s, op, &op->v[i]);
+        if (t)
+            picks_add(&p, t);
+    }
+    if (picks_copy(&p, &base->arena, &op->ret, &base->error))
+        return base->error.code;
+    if (p.n)
+        table_open_claim(&s->table, op->claim, op->node, CLAIM_OWN);
+    for (size_t i = 0; i < op->ret.n; i++) {
+        op->ret.v[i].fence++;
+        op->ret.v[i].claim = op->claim;
+        table_put(&s->table, &op->ret.v[i]);
+    }
+    return ERR_OK;
+}

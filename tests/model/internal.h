@@ -1,0 +1,197 @@
+#pragma once
+/* model/internal.h - what the memory store's writing and reading halves share. */
+#include <pthread.h>
+
+#include "model/store_memory.h"
+#include "model/table.h"
+
+struct store_memory {
+    struct store base;
+    pthread_mutex_t lock; /* over all that follows */
+    struct table table;
+    struct order executions; /* by id: struct execution, its texts behind it */
+    struct map idempotency;  /* idempotency_key → struct idempotency_row */
+    struct map keys;         /* id → struct api_key, its texts behind it */
+    struct map leases;       /* name → struct lease */
+    struct map dedupe;       /* tenant and key → struct dedupe_row */
+    struct map catalog;      /* kind, tenant and name → struct catalog_row */
+    struct map nodes;        /* id → struct node_entry (nodes.c) */
+    struct map shares;       /* key → struct share_entry (limit_take.c) */
+    struct map wishes;       /* task → struct wish_entry (recall_requests.c) */
+    struct map terms;        /* task → struct lease_entry (leases.c) */
+    struct order terms_over; /* the same by until_ms */
+    struct map workers;      /* id → struct worker_entry (workers.c) */
+};
+
+/* Tasks borrowed from the table, on their way into an arena. */
+struct picks {
+    const struct task **v;
+    size_t n, cap;
+};
+
+void picks_add(struct picks *p, const struct task *t);
+void picks_release(struct picks *p);
+void picks_held(const struct claim *c, size_t max, struct picks *p); /* what the claim holds, until there are max */
+enum err picks_copy(const struct picks *p, struct arena *a, struct tasks *ret, struct error *e) must_use;
+
+/* ---- idempotency (records.c) ---- */
+
+struct idempotency_key {
+    int32_t tenant;
+    uint8_t key[32];
+};
+
+struct idempotency_row {
+    struct idempotency_key key;
+    struct idempotency record; /* its answer lies behind the row */
+};
+
+static inline struct str idempotency_bytes(const struct idempotency_key *k)
+{
+    return (struct str){ (const char *)k, sizeof *k };
+}
+
+struct idempotency_key idempotency_key_of(int32_t tenant, const uint8_t key[32]);
+enum err memory_idempotency_check(const struct store_memory *s, const struct idempotency *i, struct error *e) must_use;
+void memory_idempotency_put(struct store_memory *s, const struct idempotency *i);
+
+/* ---- dedupe keys (records.c) ---- */
+
+struct dedupe_row {
+    struct uuid task;
+    int64_t until_ms;
+    struct str key; /* tenant and key, in bytes */
+    char bytes[];
+};
+
+/* Keys that an operation is about to take: kept when it is sure to be done, else released. */
+struct dedupe_taking {
+    struct store_memory *store;
+    const struct task *put; /* NULL, or a task as it is about to be */
+    struct map rows;        /* as in the store */
+};
+
+struct dedupe_taking dedupe_begin(struct store_memory *s, const struct task *put);
+enum err dedupe_take(struct dedupe_taking *k, const struct task *t, struct uuid takes_over, struct error *e) must_use;
+void dedupe_keep(struct dedupe_taking *k);
+void dedupe_release(struct dedupe_taking *k);
+const struct dedupe_row *dedupe_find(const struct store_memory *s, int32_t tenant, struct str key); /* NULL: none */
+
+/* ---- the catalog (catalog.c) ---- */
+
+struct catalog_row {
+    struct catalog_entry entry; /* its texts lie behind the row */
+    struct str key;             /* so does this: kind, tenant and name */
+    char bytes[];
+};
+
+const struct catalog_entry *memory_catalog_find(const struct store_memory *s, int32_t tenant, enum catalog_kind kind,
+                                                struct str name); /* NULL: none */
+
+/* ---- limits and calendars (limits.c) ---- */
+
+enum err memory_limits_check(const struct store_memory *s, const struct op_insert *op, struct error *e) must_use;
+enum err memory_calendar_check(const struct store_memory *s, const struct task *t, struct error *e) must_use;
+enum err memory_calendar_unused(const struct store_memory *s, const struct catalog_entry *x, struct error *e) must_use;
+
+/* ---- operations that have a file of their own ---- */
+
+enum err memory_key_put(struct store_memory *s, struct op *base);
+enum err memory_lease(struct store_memory *s, struct op *base);
+enum err memory_catalog(struct store_memory *s, struct op *base);
+enum err memory_forget(struct store_memory *s, struct op *base);
+
+/* ---- nodes, what they share and what is wished of them ---- */
+
+bool memory_node_is_dead(const struct store_memory *s, struct uuid id);
+bool memory_node_lives(const struct store_memory *s, struct uuid id); /* known, and not dead */
+void memory_places_drop(struct store_memory *s, struct uuid node);    /* but those for what it has handed */
+void memory_places_tidy(
+    struct store_memory *s); /* of nodes that are no more, once nothing is left of what they handed */
+void memory_shares_release(struct map *shares);
+bool memory_is_wished(const struct store_memory *s, struct uuid node);
+bool memory_is_wished_back(const struct store_memory *s, struct uuid task, int64_t fence);
+bool memory_is_to_end(const struct store_memory *s, struct uuid task, int64_t fence); /* its user wishes so */
+
+enum err memory_held(struct store_memory *s, struct op *base);
+enum err memory_beat(struct store_memory *s, struct op *base);
+enum err memory_bury(struct store_memory *s, struct op *base);
+enum err memory_share(struct store_memory *s, struct op *base);
+enum err memory_wish(struct store_memory *s, struct op *base);
+enum err memory_wishes(struct store_memory *s, struct op *base);
+
+/* ---- what others run ---- */
+
+bool memory_runs(const struct store_memory *s, struct uuid task, int64_t fence); /* RUNNING under just that fence */
+void memory_lease_put(struct store_memory *s, struct uuid task, int64_t fence, const struct lease_terms *terms);
+void memory_leases_release(struct store_memory *s);
+int64_t memory_worker_slots(const struct store_memory *s, int64_t now_ms);
+
+enum err memory_hand(struct store_memory *s, struct op *base);
+enum err memory_handed(struct store_memory *s, struct op *base);
+enum err memory_running(struct store_memory *s, struct op *base);
+enum err memory_retake(struct store_memory *s, struct op *base);
+enum err memory_keep(struct store_memory *s, struct op *base);
+enum err memory_leases_over(struct store_memory *s, struct op *base);
+enum err memory_worker(struct store_memory *s, struct op *base);
+enum err memory_reader_lease(struct reader *r, int32_t tenant, struct uuid task, struct arena *a, struct lease_row *ret,
+                             struct error *e);
+enum err memory_workers(struct reader *r, struct uuid before, size_t max, struct arena *a, struct worker_rows *ret,
+                        struct error *e);
+
+/* Frees and removes entries that may go, at most max; returns how many. What is asked of them is in `w`. */
+struct sweep {
+    const struct store_memory *store;
+    int64_t now_ms;
+    struct uuid node; /* nil: any */
+};
+size_t memory_sweep(struct map *m, size_t max, bool (*may_go)(const void *entry, const struct sweep *w),
+                    const struct sweep *w);
+bool memory_node_may_go(const void *entry, const struct sweep *w);
+bool memory_share_may_go(const void *entry, const struct sweep *w);
+bool memory_wish_may_go(const void *entry, const struct sweep *w);
+bool memory_worker_may_go(const void *entry, const struct sweep *w); /* last seen before now_ms */
+
+/* ---- readers ---- */
+
+/* Until the end of the scope: cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r); */
+struct store_memory *memory_lock(struct reader *r);
+void memory_unlock(struct store_memory **s);
+enum err memory_not_found(const char *what, struct error *e);
+enum err memory_no_room(struct error *e);
+bool memory_copy_key(struct arena *a, const struct api_key *k, struct api_key *ret) must_use;
+
+enum err memory_keys(struct reader *r, int32_t tenant, struct arena *a, struct key_list *ret, struct error *e);
+enum err memory_dedupe(struct reader *r, int32_t tenant, struct str key, int64_t now_ms, struct uuid *ret,
+                       struct error *e);
+enum err memory_causes(struct reader *r, int32_t tenant, size_t max, struct arena *a, struct cause_groups *ret,
+                       struct error *e);
+enum err memory_catalog_get(struct reader *r, int32_t tenant, enum catalog_kind kind, struct str name, struct arena *a,
+                            struct catalog_entry *ret, struct error *e);
+enum err memory_catalog_list(struct reader *r, const struct catalog_filter *f, struct arena *a,
+                             struct catalog_page *ret, struct error *e);
+
+enum err memory_usage(struct reader *r, int32_t tenant, struct tenant_usage *ret, struct error *e);
+enum err memory_queue_due(struct reader *r, int32_t tenant, struct str queue, int64_t now_ms, int64_t *ret,
+                          struct error *e);
+enum err memory_full(struct error *e); /* of an arena */
+
+/* ---- slots (slots.c) ---- */
+
+/* Whether the slot is free for this task, which does not hold it. */
+bool is_free_for(const struct table *t, const struct task *task, const struct slot_need *need);
+
+/* Puts the task in place of its row, as OP_PUT says. The keys whose lines are to be looked at go to `keys`. */
+void change_row(struct table *t, const struct task *next, struct slot_keys *keys);
+void drop_row(struct table *t, struct uuid id, struct slot_keys *keys);
+/* What is left of `holds` when the task has the row's slots no more that `next` does not keep. */
+unsigned kept_slots(const struct table *t, const struct task *old, const struct task *next, struct slot_keys *keys);
+void hand_over(struct table *t, const struct slot_keys *keys, uint64_t *woke);
+
+/* An OCCURRENCE that will not run: it is taken off its task's runs. */
+void take_off_runs(struct table *t, struct task *occurrence, struct uuid parent);
+
+enum err memory_claim(struct store_memory *s, struct op *base);
+
+enum err memory_missed(struct store_memory *s, struct op *base); /* catch_up.c */
+enum err memory_reader(struct store *base, struct reader **ret, struct error *e) must_use;

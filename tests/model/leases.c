@@ -1,0 +1,110 @@
+/* Tasks that somebody outside has, each with the terms of its lease. What says so of a task that has left its claim is over, and goes
+ * when it is met. */
+#include <stdlib.h>
+
+#include "model/internal.h"
+
+struct lease_entry {
+    struct uuid task;
+    struct lease_row row;
+    char text[];
+};
+
+static void drop(struct store_memory *s, struct lease_entry *x)
+{
+    order_remove(&s->terms_over, x->row.until_ms, x->task);
+    map_remove(&s->terms, uuid_bytes(&x->task));
+    free(x);
+}
+
+static void put(struct store_memory *s, struct uuid task, const struct lease_row *row)
+{
+    struct lease_entry *x = xmalloc(sizeof *x + str_pack_size(row->worker) + str_pack_size(row->progress));
+    struct lease_entry *old = map_get(&s->terms, uuid_bytes(&task));
+    char *at = x->text;
+    *x = (struct lease_entry){ .task = task, .row = *row };
+    x->row.worker = str_pack(row->worker, &at);
+    x->row.progress = str_pack(row->progress, &at);
+    if (old)
+        drop(s, old); /* from which the texts may have been borrowed */
+    map_put(&s->terms, uuid_bytes(&x->task), x);
+    order_add(&s->terms_over, x->row.until_ms, x->task, x);
+}
+
+void memory_lease_put(struct store_memory *s, struct uuid task, int64_t fence, const struct lease_terms *terms)
+{
+    put(s, task, &(struct lease_row){ .fence = fence, .until_ms = terms->until_ms, .worker = terms->worker });
+}
+
+void memory_leases_release(struct store_memory *s)
+{
+    map_each (&s->terms, slot)
+        free(slot->value);
+    map_release(&s->terms);
+    order_release(&s->terms_over);
+}
+
+/* The terms under which a task is leased at this moment; NULL: it is not. */
+static const struct lease_entry *terms_of(const struct store_memory *s, struct uuid task)
+{
+    const struct lease_entry *x = map_get(&s->terms, uuid_bytes(&task));
+    return x && memory_runs(s, task, x->row.fence) ? x : NULL;
+}
+
+static void keep_one(struct store_memory *s, int32_t tenant, struct lease_keep *k)
+{
+    const struct lease_entry *x = terms_of(s, k->id);
+    k->ret_kept = x && x->row.fence == k->fence && table_get(&s->table, k->id)->tenant == tenant;
+    k->ret_ended = k->ret_kept && memory_is_to_end(s, k->id, k->fence);
+    if (!k->ret_kept)
+        return;
+    struct lease_row row = x->row;
+    row.until_ms = k->until_ms;
+    row.progress = k->progress.n ? k->progress : row.progress;
+    put(s, k->id, &row);
+}
+
+enum err memory_keep(struct store_memory *s, struct op *base)
+{
+    struct op_keep *op = container_of(base, struct op_keep, op);
+    for (size_t i = 0; i < op->n; i++)
+        keep_one(s, op->tenant, &op->v[i]);
+    return ERR_OK;
+}
+
+enum err memory_leases_over(struct store_memory *s, struct op *base)
+{
+    struct op_leases_over *op = container_of(base, struct op_leases_over, op);
+    cleanup_with(picks_release) struct picks p = { 0 };
+    int64_t next_ms = INT64_MAX;
+    for (size_t i = 0; i < order_count(&s->terms_over) && next_ms == INT64_MAX;) {
+        struct lease_entry *x = order_at(&s->terms_over, i)->value;
+        if (!terms_of(s, x->task)) {
+            drop(s, x);
+            continue;
+        }
+        if (p.n < op->max && x->row.until_ms <= op->now_ms)
+            picks_add(&p, table_get(&s->table, x->task));
+        else
+            next_ms = x->row.until_ms;
+        i++;
+    }
+    if (picks_copy(&p, &base->arena, &op->ret, &base->error))
+        return base->error.code;
+    op->ret_next_ms = next_ms;
+    return ERR_OK;
+}
+
+enum err memory_reader_lease(struct reader *r, int32_t tenant, struct uuid task, struct arena *a, struct lease_row *ret,
+                             struct error *e)
+{
+    cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
+    const struct lease_entry *x = terms_of(s, task);
+    if (!x || table_get(&s->table, task)->tenant != tenant)
+        return memory_not_found("lease", e);
+    struct lease_row copy = x->row;
+    if (!arena_str(a, x->row.worker, &copy.worker) || !arena_str(a, x->row.progress, &copy.progress))
+        return memory_no_room(e);
+    *ret = copy;
+    return ERR_OK;
+}

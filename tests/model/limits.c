@@ -1,0 +1,90 @@
+/* What inserts and puts are held to besides their own rows: a tenant's limits, and calendars that must be there. */
+#include "model/internal.h"
+
+static bool counts_for(const struct task *t, int32_t tenant)
+{
+    return t->tenant == tenant && !t->deleted && !task_is_final(t->state);
+}
+
+static struct tenant_usage usage_of(const struct store_memory *s, int32_t tenant)
+{
+    struct tenant_usage u = { 0 };
+    for (size_t i = 0; i < order_count(&s->table.by_id); i++) {
+        const struct task *t = task_at(&s->table.by_id, i);
+        if (!counts_for(t, tenant))
+            continue;
+        u.pending++;
+        u.recurring += t->kind == TASK_RECURRING;
+    }
+    return u;
+}
+
+/* Only those that are not there yet. */
+static struct tenant_usage new_ones(const struct store_memory *s, const struct op_insert *op)
+{
+    struct tenant_usage u = { 0 };
+    cleanup_with(map_release) struct map seen;
+    map_init(&seen, HASH_STABLE);
+    for (size_t i = 0; i < op->count; i++) {
+        const struct task *t = &op->tasks[i];
+        bool is_new = !table_get(&s->table, t->id) && !map_get(&seen, uuid_bytes(&t->id));
+        map_put(&seen, uuid_bytes(&t->id), &seen);
+        if (!is_new || !counts_for(t, op->tasks[0].tenant))
+            continue;
+        u.pending++;
+        u.recurring += t->kind == TASK_RECURRING;
+    }
+    return u;
+}
+
+enum err memory_limits_check(const struct store_memory *s, const struct op_insert *op, struct error *e)
+{
+    if (!op->count || (!op->max_pending && !op->max_recurring))
+        return ERR_OK;
+    struct tenant_usage has = usage_of(s, op->tasks[0].tenant), comes = new_ones(s, op);
+    if (op->max_pending && comes.pending && has.pending + comes.pending > op->max_pending)
+        return limit_reached("max_pending", op->max_pending, e);
+    if (op->max_recurring && comes.recurring && has.recurring + comes.recurring > op->max_recurring)
+        return limit_reached("max_recurring", op->max_recurring, e);
+    return ERR_OK;
+}
+
+enum err memory_calendar_check(const struct store_memory *s, const struct task *t, struct error *e)
+{
+    if (!task_needs_calendar(t) || memory_catalog_find(s, t->tenant, CATALOG_CALENDAR, t->schedule.calendar))
+        return ERR_OK;
+    return calendar_missing(t->schedule.calendar, e);
+}
+
+enum err memory_calendar_unused(const struct store_memory *s, const struct catalog_entry *x, struct error *e)
+{
+    for (size_t i = 0; i < order_count(&s->table.by_id); i++) {
+        const struct task *t = task_at(&s->table.by_id, i);
+        if (t->tenant == x->tenant && task_needs_calendar(t) && str_eq(t->schedule.calendar, x->name))
+            return calendar_used(x->name, e);
+    }
+    return ERR_OK;
+}
+
+enum err memory_usage(struct reader *r, int32_t tenant, struct tenant_usage *ret, struct error *e)
+{
+    (void)e;
+    cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
+    *ret = usage_of(s, tenant);
+    return ERR_OK;
+}
+
+enum err memory_queue_due(struct reader *r, int32_t tenant, struct str queue, int64_t now_ms, int64_t *ret,
+                          struct error *e)
+{
+    (void)e;
+    cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
+    int64_t n = 0;
+    for (int class_ = CLASS_LOW; class_ <= CLASS_HIGH; class_++) {
+        const struct lane_rows *l = table_lane(&s->table, (struct lane){ tenant, queue, (enum priority_class)class_ });
+        for (int leased = 0; l && leased <= 1; leased++)
+            n += (int64_t)order_find(&l->due[leased], now_ms + 1, (struct uuid){ 0 });
+    }
+    *ret = n;
+    return ERR_OK;
+}

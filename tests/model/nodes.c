@@ -1,0 +1,203 @@
+/* OP_BEAT, OP_BURY and OP_HELD. A beat first makes up how all nodes will stand, then answers from that, and then makes it so. */
+#include <stdlib.h>
+
+#include "model/internal.h"
+
+struct node_entry {
+    struct node_row row;
+    char text[];
+};
+
+/* ---- who is there ---- */
+
+static const struct node_row *find_node(const struct store_memory *s, struct uuid id)
+{
+    const struct node_entry *n = map_get(&s->nodes, uuid_bytes(&id));
+    return n ? &n->row : NULL;
+}
+
+bool memory_node_is_dead(const struct store_memory *s, struct uuid id)
+{
+    const struct node_row *n = find_node(s, id);
+    return n && n->dead;
+}
+
+bool memory_node_lives(const struct store_memory *s, struct uuid id)
+{
+    const struct node_row *n = find_node(s, id);
+    return n && !n->dead;
+}
+
+static void put_node(struct store_memory *s, const struct node_row *row)
+{
+    struct node_entry *n =
+        xmalloc(sizeof *n + str_pack_size(row->name) + str_pack_size(row->version) + str_pack_size(row->doc));
+    char *at = n->text;
+    n->row = *row;
+    n->row.name = str_pack(row->name, &at);
+    n->row.version = str_pack(row->version, &at);
+    n->row.doc = str_pack(row->doc, &at);
+    free(map_put(&s->nodes, uuid_bytes(&n->row.id), n)); /* which may be what the texts were borrowed from */
+}
+
+static void drop_node(struct store_memory *s, struct uuid id)
+{
+    free(map_remove(&s->nodes, uuid_bytes(&id)));
+    memory_places_drop(s, id);
+}
+
+/* ---- OP_HELD ---- */
+
+static bool is_left_behind(const struct store_memory *s, const struct claim *c, struct uuid not_node)
+{
+    return c->hold == CLAIM_OWN && !uuid_eq(c->node, not_node) && !memory_node_lives(s, c->node);
+}
+
+enum err memory_held(struct store_memory *s, struct op *base)
+{
+    struct op_held *op = container_of(base, struct op_held, op);
+    cleanup_with(picks_release) struct picks p = { 0 };
+    map_each (&s->table.claims, slot)
+        if (is_left_behind(s, slot->value, op->not_node))
+            picks_held(slot->value, op->max, &p);
+    return picks_copy(&p, &base->arena, &op->ret, &base->error);
+}
+
+static bool anything_left_behind(const struct store_memory *s, struct uuid not_node)
+{
+    map_each (&s->table.claims, slot)
+        if (is_left_behind(s, slot->value, not_node))
+            return true;
+    return false;
+}
+
+/* ---- OP_BEAT ---- */
+
+/* How all nodes stand after the beat; their texts are borrowed. */
+static struct node_rows after_beat(const struct store_memory *s, const struct op_beat *op)
+{
+    struct node_rows all = { xcalloc(s->nodes.n + 1, sizeof *all.v), 0 };
+    struct node_row me = op->node;
+    me.beats = 1;
+    me.joined_ms = op->now_ms;
+    me.dead = false;
+    me.dead_ms = 0;
+    map_each (&s->nodes, slot) {
+        struct node_row row = ((const struct node_entry *)slot->value)->row;
+        if (uuid_eq(row.id, me.id)) {
+            me.beats = row.beats + 1;
+            me.joined_ms = row.joined_ms;
+            continue;
+        }
+        if (op->alone && !row.dead) {
+            row.dead = true;
+            row.dead_ms = op->now_ms;
+        }
+        all.v[all.n++] = row;
+    }
+    if (!op->leave)
+        all.v[all.n++] = me;
+    return all;
+}
+
+static struct node_rows as_they_are(const struct store_memory *s)
+{
+    struct node_rows all = { xcalloc(s->nodes.n, sizeof *all.v), 0 };
+    map_each (&s->nodes, slot)
+        all.v[all.n++] = ((const struct node_entry *)slot->value)->row;
+    return all;
+}
+
+static void make_it_so(struct store_memory *s, const struct op_beat *op, const struct node_rows *all)
+{
+    if (op->leave)
+        drop_node(s, op->node.id);
+    for (size_t i = 0; i < all->n; i++) {
+        put_node(s, &all->v[i]);
+        if (all->v[i].dead)
+            memory_places_drop(s, all->v[i].id);
+    }
+}
+
+/* Those that live by id, then the dead ones, the latest that joined first. */
+static int by_life(const void *x, const void *y)
+{
+    const struct node_row *a = x, *b = y;
+    if (a->dead != b->dead)
+        return a->dead ? 1 : -1;
+    if (a->dead && a->joined_ms != b->joined_ms)
+        return a->joined_ms > b->joined_ms ? -1 : 1;
+    return uuid_cmp(a->id, b->id);
+}
+
+static enum err copy_nodes(struct node_rows *all, struct arena *a, struct node_rows *ret, struct error *e)
+{
+    size_t n = 0;
+    if (all->n)
+        qsort(all->v, all->n, sizeof *all->v, by_life);
+    while (n < all->n && !all->v[n].dead)
+        n++;
+    n = min_of(n + NODES_DEAD_SHOWN, all->n);
+    struct node_row *v = arena_array(a, struct node_row, n);
+    for (size_t i = 0; v && i < n; i++) {
+        const struct node_row *row = &all->v[i];
+        v[i] = *row;
+        if (!arena_str(a, row->name, &v[i].name) || !arena_str(a, row->version, &v[i].version) ||
+            !arena_str(a, row->doc, &v[i].doc))
+            return memory_full(e);
+    }
+    if (!v)
+        return memory_full(e);
+    *ret = (struct node_rows){ v, n };
+    return ERR_OK;
+}
+
+enum err memory_beat(struct store_memory *s, struct op *base)
+{
+    struct op_beat *op = container_of(base, struct op_beat, op);
+    bool dead = memory_node_is_dead(s, op->node.id);
+    struct node_rows all = dead ? as_they_are(s) : after_beat(s, op);
+    enum err rc = copy_nodes(&all, &base->arena, &op->ret, &base->error);
+    if (!rc && !dead)
+        make_it_so(s, op, &all);
+    free(all.v);
+    if (rc)
+        return rc;
+    op->ret_dead = dead;
+    op->ret_wished = memory_is_wished(s, op->node.id);
+    op->ret_held_by_dead = anything_left_behind(s, op->node.id);
+    op->ret_worker_slots = memory_worker_slots(s, op->now_ms);
+    op->ret_store_us = 0;
+    return ERR_OK;
+}
+
+/* ---- the end of a node ---- */
+
+enum err memory_bury(struct store_memory *s, struct op *base)
+{
+    struct op_bury *op = container_of(base, struct op_bury, op);
+    const struct node_row *n = find_node(s, op->node);
+    op->ret_buried = n && !n->dead && n->beats == op->beats;
+    if (!op->ret_buried)
+        return ERR_OK;
+    struct node_row dead = *n;
+    dead.dead = true;
+    dead.dead_ms = op->now_ms;
+    put_node(s, &dead);
+    memory_places_drop(s, op->node);
+    return ERR_OK;
+}
+
+static bool holds_claims(const struct store_memory *s, struct uuid node)
+{
+    map_each (&s->table.claims, slot)
+        if (uuid_eq(((const struct claim *)slot->value)->node, node))
+            return true;
+    return false;
+}
+
+bool memory_node_may_go(const void *entry, const struct sweep *w)
+{
+    const struct node_row *n = &((const struct node_entry *)entry)->row;
+    return n->dead && n->dead_ms < w->now_ms - NODE_KEPT_MS && !holds_claims(w->store, n->id);
+}

@@ -1,0 +1,120 @@
+/* OP_FORGET: each kind is looked through whole, and what its time is up for goes, until there are enough. */
+#include <stdlib.h>
+
+#include "model/internal.h"
+
+/* Keys of what is about to be removed from a map, which must not change while it is walked. */
+struct victims {
+    struct str *v;
+    size_t n, max;
+};
+
+static struct victims victims_of(const struct map *m, size_t max)
+{
+    return (struct victims){ .v = xcalloc(m->n, sizeof(struct str)), .max = min_of(max, m->n) };
+}
+
+static void victims_add(struct victims *v, struct str key)
+{
+    if (v->n < v->max)
+        v->v[v->n++] = key;
+}
+
+static size_t victims_remove(struct victims *v, struct map *from)
+{
+    for (size_t i = 0; i < v->n; i++)
+        free(map_remove(from, v->v[i]));
+    free(v->v);
+    return v->n;
+}
+
+size_t memory_sweep(struct map *m, size_t max, bool (*may_go)(const void *entry, const struct sweep *w),
+                    const struct sweep *w)
+{
+    struct victims gone = victims_of(m, max);
+    map_each (m, slot)
+        if (may_go(slot->value, w))
+            victims_add(&gone, slot->key);
+    return victims_remove(&gone, m);
+}
+
+static size_t forget_idempotency(struct store_memory *s, int64_t before_ms, size_t max)
+{
+    struct victims old = victims_of(&s->idempotency, max);
+    map_each (&s->idempotency, slot)
+        if (((const struct idempotency_row *)slot->value)->record.created_ms < before_ms)
+            victims_add(&old, slot->key);
+    return victims_remove(&old, &s->idempotency);
+}
+
+static size_t forget_dedupe(struct store_memory *s, int64_t now_ms, size_t max)
+{
+    struct victims old = victims_of(&s->dedupe, max);
+    map_each (&s->dedupe, slot)
+        if (((const struct dedupe_row *)slot->value)->until_ms < now_ms)
+            victims_add(&old, slot->key);
+    return victims_remove(&old, &s->dedupe);
+}
+
+static size_t forget_jobs(struct store_memory *s, int64_t before_ms, size_t max)
+{
+    struct victims old = victims_of(&s->catalog, max);
+    map_each (&s->catalog, slot) {
+        const struct catalog_entry *x = &((const struct catalog_row *)slot->value)->entry;
+        if (x->kind == CATALOG_JOB && x->updated_ms < before_ms && catalog_job_is_over(x->doc))
+            victims_add(&old, slot->key);
+    }
+    return victims_remove(&old, &s->catalog);
+}
+
+static bool is_old(const struct op_forget *op, const struct task *t)
+{
+    bool dead = t->state == TASK_FAILED && t->resolved_ms == 0;
+    return task_is_final(t->state) && t->completed_ms > 0 &&
+           t->completed_ms < (dead ? op->dlq_before_ms : op->tasks_before_ms);
+}
+
+static size_t forget_tasks(struct store_memory *s, const struct op_forget *op, size_t max)
+{
+    cleanup_with(picks_release) struct picks p = { 0 };
+    for (size_t i = 0; p.n < max && i < order_count(&s->table.by_id); i++)
+        if (is_old(op, task_at(&s->table.by_id, i)))
+            picks_add(&p, task_at(&s->table.by_id, i));
+    for (size_t i = 0; i < p.n; i++)
+        table_drop(&s->table, p.v[i]->id);
+    return p.n;
+}
+
+static size_t forget_executions(struct store_memory *s, int64_t before_ms, size_t max)
+{
+    size_t n = 0;
+    for (size_t i = order_count(&s->executions); n < max && i-- > 0;) {
+        struct execution *x = order_at(&s->executions, i)->value;
+        if (x->completed_us / 1000 >= before_ms)
+            continue;
+        order_remove(&s->executions, 0, x->id);
+        free(x);
+        n++;
+    }
+    return n;
+}
+
+enum err memory_forget(struct store_memory *s, struct op *base)
+{
+    struct op_forget *op = container_of(base, struct op_forget, op);
+    size_t n = forget_idempotency(s, op->idempotency_before_ms, op->max);
+    n += forget_dedupe(s, op->now_ms, op->max - n);
+    n += forget_jobs(s, op->jobs_before_ms, op->max - n);
+    n += forget_tasks(s, op, op->max - n);
+    n += forget_executions(s, op->executions_before_ms, op->max - n);
+    struct sweep w = { .store = s, .now_ms = op->now_ms };
+    n += memory_sweep(&s->wishes, op->max - n, memory_wish_may_go, &w);
+    memory_places_tidy(s);
+    n += memory_sweep(&s->shares, op->max - n, memory_share_may_go, &w);
+    n += memory_sweep(&s->nodes, op->max - n, memory_node_may_go, &w);
+    w.now_ms = op->workers_before_ms;
+    n += memory_sweep(&s->workers, op->max - n, memory_worker_may_go, &w);
+    op->ret_forgotten = n;
+    op->ret_more = n == op->max;
+    return ERR_OK;
+}

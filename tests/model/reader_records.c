@@ -1,0 +1,114 @@
+/* Reading what stands besides tasks, and dead letters in groups. */
+#include <stdlib.h>
+
+#include "model/internal.h"
+
+/* ---- API keys ---- */
+
+bool memory_copy_key(struct arena *a, const struct api_key *k, struct api_key *ret)
+{
+    *ret = *k;
+    return arena_str(a, k->id, &ret->id) && arena_str(a, k->name, &ret->name) && arena_str(a, k->scopes, &ret->scopes);
+}
+
+static int by_id(const void *a, const void *b)
+{
+    return str_cmp((*(const struct api_key *const *)a)->id, (*(const struct api_key *const *)b)->id);
+}
+
+enum err memory_keys(struct reader *r, int32_t tenant, struct arena *a, struct key_list *ret, struct error *e)
+{
+    cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
+    const struct api_key **found = xcalloc(s->keys.n + 1, sizeof *found);
+    size_t n = 0;
+    map_each (&s->keys, slot)
+        if (((const struct api_key *)slot->value)->tenant == tenant)
+            found[n++] = slot->value;
+    qsort(found, n, sizeof *found, by_id);
+    struct key_list list = { .n = min_of(n, (size_t)LIST_MAX) };
+    list.v = arena_array(a, struct api_key, list.n);
+    for (size_t i = 0; list.v && i < list.n; i++)
+        if (!memory_copy_key(a, found[i], &list.v[i]))
+            list.v = NULL;
+    free(found);
+    if (!list.v)
+        return memory_no_room(e);
+    *ret = list;
+    return ERR_OK;
+}
+
+/* ---- dedupe keys ---- */
+
+enum err memory_dedupe(struct reader *r, int32_t tenant, struct str key, int64_t now_ms, struct uuid *ret,
+                       struct error *e)
+{
+    cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
+    const struct dedupe_row *row = dedupe_find(s, tenant, key);
+    const struct task *t = row && row->until_ms > now_ms ? table_get(&s->table, row->task) : NULL;
+    if (!t || t->deleted)
+        return memory_not_found("task", e);
+    *ret = t->id;
+    return ERR_OK;
+}
+
+/* ---- dead letters by their cause ---- */
+
+static int largest_first(const void *a, const void *b)
+{
+    const struct cause_group *x = a, *y = b;
+    return x->count != y->count ? (x->count < y->count) - (x->count > y->count) : str_cmp(x->cause, y->cause);
+}
+
+struct groups {
+    struct cause_group *v; /* texts are borrowed from the table */
+    size_t n;
+};
+
+/* Tasks come by id, rising. */
+static void add_to(struct groups *g, const struct task *t)
+{
+    size_t i = 0;
+    while (i < g->n && !str_eq(g->v[i].cause, t->cause))
+        i++;
+    struct cause_group *x = &g->v[i];
+    if (i == g->n)
+        g->v[g->n++] = (struct cause_group){ .cause = t->cause, .first_failed_ms = INT64_MAX };
+    x->count++;
+    x->first_failed_ms = min_of(x->first_failed_ms, t->completed_ms);
+    x->last_failed_ms = max_of(x->last_failed_ms, t->completed_ms);
+    x->latest = t->id;
+    x->last_error = t->last_error;
+}
+
+static enum err copy_groups(const struct groups *g, size_t max, struct arena *a, struct cause_groups *ret,
+                            struct error *e)
+{
+    struct cause_groups copy = { .n = min_of(g->n, max) };
+    copy.v = arena_array(a, struct cause_group, copy.n);
+    if (!copy.v)
+        return memory_no_room(e);
+    for (size_t i = 0; i < copy.n; i++) {
+        copy.v[i] = g->v[i];
+        if (!arena_str(a, g->v[i].cause, &copy.v[i].cause) || !arena_str(a, g->v[i].last_error, &copy.v[i].last_error))
+            return memory_no_room(e);
+    }
+    *ret = copy;
+    return ERR_OK;
+}
+
+enum err memory_causes(struct reader *r, int32_t tenant, size_t max, struct arena *a, struct cause_groups *ret,
+                       struct error *e)
+{
+    cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
+    const struct order *rows = &s->table.by_id;
+    struct groups g = { .v = xcalloc(order_count(rows) + 1, sizeof *g.v) };
+    for (size_t i = 0; i < order_count(rows); i++) {
+        const struct task *t = task_at(rows, i);
+        if (t->tenant == tenant && t->state == TASK_FAILED && t->resolved_ms == 0 && !t->deleted)
+            add_to(&g, t);
+    }
+    qsort(g.v, g.n, sizeof *g.v, largest_first);
+    enum err rc = copy_groups(&g, max, a, ret, e);
+    free(g.v);
+    return rc;
+}

@@ -1,0 +1,95 @@
+/* Slots change with rows: a row that is put in place of another lets go of what it keeps no more, and what it let go of is handed
+ * over when all else is done. */
+#include <assert.h>
+
+#include "model/internal.h"
+
+static bool stands_first(const struct line *l, const struct task *t)
+{
+    return order_count(&l->waiting) == 0 || order_find(&l->waiting, t->due_ms, t->id) == 0;
+}
+
+bool is_free_for(const struct table *t, const struct task *task, const struct slot_need *need)
+{
+    const struct line *l = table_line(t, need->key);
+    return !l || (order_count(&l->holders) < (size_t)need->limit && stands_first(l, task));
+}
+
+unsigned kept_slots(const struct table *t, const struct task *old, const struct task *next, struct slot_keys *keys)
+{
+    struct slot_need needs[SLOTS_MAX];
+    unsigned holds = table_holds(t, old->id);
+    for (size_t i = slot_needs(old, needs); i-- > 0;) {
+        if (!(holds >> needs[i].kind & 1) || slot_is_kept(next, needs[i].key))
+            continue;
+        holds &= ~(1u << needs[i].kind);
+        slot_keys_add(keys, needs[i].key);
+    }
+    return holds;
+}
+
+void change_row(struct table *t, const struct task *next, struct slot_keys *keys)
+{
+    const struct task *old = table_get(t, next->id);
+    struct task tidy = *next;
+    slot_tidy(&tidy, old->waits_for);
+    if (old->waits_for.n)
+        slot_keys_add(keys, old->waits_for);
+    table_put_holding(t, &tidy, kept_slots(t, old, &tidy, keys));
+}
+
+void drop_row(struct table *t, struct uuid id, struct slot_keys *keys)
+{
+    struct slot_need needs[SLOTS_MAX];
+    const struct task *old = table_get(t, id);
+    unsigned holds = table_holds(t, id);
+    for (size_t i = slot_needs(old, needs); i-- > 0;)
+        if (holds >> needs[i].kind & 1)
+            slot_keys_add(keys, needs[i].key);
+    if (old->waits_for.n)
+        slot_keys_add(keys, old->waits_for);
+    table_drop(t, id);
+}
+
+/* Gives the first of the line its slot, if it fits in. Returns the bit of its lane; 0: it did not. */
+static uint64_t hand_to_first(struct table *t, struct str key)
+{
+    const struct line *l = table_line(t, key);
+    if (!l || order_count(&l->waiting) == 0)
+        return 0;
+    struct task next = *task_at(&l->waiting, 0);
+    struct slot_need needs[SLOTS_MAX];
+    size_t i = slot_needs(&next, needs);
+    while (i-- > 0 && !str_eq(needs[i].key, key))
+        ;
+    assert(i < SLOTS_MAX); /* slot_tidy sees to it */
+    if (order_count(&l->holders) >= (size_t)needs[i].limit)
+        return 0;
+    next.state = TASK_SCHEDULED;
+    next.waits_for = (struct str){ 0 };
+    uint64_t bit = lane_bit(task_lane(&next)); /* its texts go with the old row */
+    table_put_holding(t, &next, table_holds(t, next.id) | 1u << needs[i].kind);
+    return bit;
+}
+
+void hand_over(struct table *t, const struct slot_keys *keys, uint64_t *woke)
+{
+    size_t at = 0;
+    for (struct str key; slot_keys_next(keys, &at, &key);)
+        for (uint64_t bit; (bit = hand_to_first(t, key));)
+            *woke |= bit;
+}
+
+void take_off_runs(struct table *t, struct task *occurrence, struct uuid parent)
+{
+    if (occurrence->kind != TASK_OCCURRENCE || occurrence->runs_count != 1)
+        return;
+    occurrence->runs_count = 0;
+    const struct task *p = table_get(t, parent);
+    if (!p)
+        return;
+    struct task next = *p;
+    next.runs_count = max_of(next.runs_count - 1, 0);
+    next.skipped_count++;
+    table_put(t, &next);
+}

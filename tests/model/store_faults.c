@@ -1,0 +1,199 @@
+/* The plan is the only state, under a lock that is never held while the inner store works. */
+#include "model/store_faults.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+struct store_faults {
+    struct store base;
+    struct store *inner;
+    pthread_mutex_t lock; /* over what follows */
+    struct store_fault *steps;
+    size_t at, n; /* the step that speaks about the next call */
+    size_t calls;
+};
+
+static struct store_faults *self(struct store *s)
+{
+    return container_of(s, struct store_faults, base);
+}
+
+static size_t times(const struct store_fault *s)
+{
+    return s->times ? s->times : 1;
+}
+
+static struct store_fault next_fault(struct store_faults *f)
+{
+    struct store_fault fault = { .kind = FAULT_NONE };
+    pthread_mutex_lock(&f->lock);
+    f->calls++;
+    if (f->at < f->n) {
+        struct store_fault *step = &f->steps[f->at];
+        fault = *step;
+        step->times = times(step) - 1;
+        if (step->times == 0)
+            f->at++;
+    }
+    pthread_mutex_unlock(&f->lock);
+    if (fault.code == ERR_OK)
+        fault.code = ERR_UNAVAILABLE;
+    return fault;
+}
+
+/* Who trusts the results of a call that failed must not get away with it. */
+static void wipe_results(struct op *op)
+{
+    static const size_t ret_at[] = {
+        [OP_CLAIM] = offsetof(struct op_claim, ret),   [OP_CLAIMED] = offsetof(struct op_claimed, ret),
+        [OP_HELD] = offsetof(struct op_held, ret),     [OP_RECURRING] = offsetof(struct op_recurring, ret),
+        [OP_RETAKE] = offsetof(struct op_retake, ret), [OP_KINDS - 1] = 0,
+    };
+    if (op->kind == OP_CATALOG) {
+        struct op_catalog *c = container_of(op, struct op_catalog, op);
+        for (size_t i = 0; i < c->n; i++)
+            c->v[i].ret_version = c->v[i].ret_created_ms = -1;
+    }
+    if (op->kind == OP_BEAT) {
+        struct op_beat *b = container_of(op, struct op_beat, op);
+        b->ret = (struct node_rows){ 0 };
+        b->ret_dead = b->ret_wished = b->ret_held_by_dead = false;
+    }
+    if (op->kind == OP_SHARE) {
+        struct op_share *s = container_of(op, struct op_share, op);
+        for (size_t i = 0; i < s->n; i++)
+            s->v[i].ret_tokens = s->v[i].ret_places = -1;
+    }
+    if (op->kind == OP_WISHES)
+        container_of(op, struct op_wishes, op)->ret_count = 0;
+    if (ret_at[op->kind])
+        *(struct tasks *)(void *)((char *)op + ret_at[op->kind]) = (struct tasks){ 0 };
+}
+
+static enum err apply_and_lose(struct store_faults *f, enum err code, struct op *const *ops, size_t n, struct error *e)
+{
+    enum err rc = store_apply(f->inner, ops, n, e);
+    for (size_t i = 0; i < n; i++)
+        wipe_results(ops[i]);
+    return rc == ERR_OK ? error_set(e, code, "injected: the answer to the commit was lost") : rc;
+}
+
+static enum err apply_without(struct store_faults *f, const struct store_fault *fault, struct op *const *ops, size_t n,
+                              struct error *e)
+{
+    struct op **others = xcalloc(n, sizeof(struct op *));
+    size_t count = 0;
+    enum err rc = ERR_OK;
+    for (size_t i = 0; i < n; i++)
+        if (i != fault->op)
+            others[count++] = ops[i];
+    if (count)
+        rc = store_apply(f->inner, others, count, e);
+    free(others);
+    if (rc == ERR_OK && fault->op < n)
+        ops[fault->op]->rc = error_set(&ops[fault->op]->error, fault->code, "injected: this operation fails");
+    return rc;
+}
+
+static enum err apply(struct store *s, struct op *const *ops, size_t n, struct error *e)
+{
+    struct store_faults *f = self(s);
+    struct store_fault fault = next_fault(f);
+    switch (fault.kind) {
+    case FAULT_NONE: break;
+    case FAULT_BEFORE: return error_set(e, fault.code, "injected: the store is down");
+    case FAULT_AFTER: return apply_and_lose(f, fault.code, ops, n, e);
+    case FAULT_OP: return apply_without(f, &fault, ops, n, e);
+    }
+    return store_apply(f->inner, ops, n, e);
+}
+
+static enum err reader(struct store *s, struct reader **ret, struct error *e)
+{
+    return store_reader(self(s)->inner, ret, e);
+}
+
+static void watch(struct store *s, struct store_watch *w)
+{
+    store_watch(self(s)->inner, w);
+}
+
+static void await(struct store *s, struct store_echo *echo)
+{
+    store_await(self(s)->inner, echo);
+}
+
+static bool forget_echo(struct store *s, struct store_echo *echo)
+{
+    return store_forget_echo(self(s)->inner, echo);
+}
+
+static void heeded(struct store *s, uint64_t heard)
+{
+    store_heeded(self(s)->inner, heard);
+}
+
+static void tell(struct store *s, const struct delivery_name *settled, size_t n)
+{
+    store_tell(self(s)->inner, settled, n);
+}
+
+static void free_all(struct store *s)
+{
+    struct store_faults *f = self(s);
+    store_free(f->inner);
+    pthread_mutex_destroy(&f->lock);
+    free(f->steps);
+    free(f);
+}
+
+struct store *store_faults_new(struct store *inner, struct store_faults **ret)
+{
+    static const struct store_ops ops = { .apply = apply,
+                                          .reader = reader,
+                                          .watch = watch,
+                                          .await = await,
+                                          .forget_echo = forget_echo,
+                                          .heeded = heeded,
+                                          .tell = tell,
+                                          .free = free_all };
+    static const struct store_ops alone = { .apply = apply, .reader = reader, .free = free_all };
+    struct store_faults *f = xnew(*f);
+    f->base.ops = store_is_shared(inner) ? &ops : &alone;
+    f->inner = inner;
+    pthread_mutex_init(&f->lock, NULL);
+    *ret = f;
+    return &f->base;
+}
+
+void store_faults_plan(struct store_faults *f, const struct store_fault *steps, size_t n)
+{
+    struct store_fault *copy = xcalloc(n, sizeof *copy);
+    if (n)
+        memcpy(copy, steps, n * sizeof *copy);
+    pthread_mutex_lock(&f->lock);
+    struct store_fault *old = f->steps;
+    f->steps = copy;
+    f->at = 0;
+    f->n = n;
+    pthread_mutex_unlock(&f->lock);
+    free(old);
+}
+
+size_t store_faults_left(struct store_faults *f)
+{
+    size_t left = 0;
+    pthread_mutex_lock(&f->lock);
+    for (size_t i = f->at; i < f->n; i++)
+        left += times(&f->steps[i]);
+    pthread_mutex_unlock(&f->lock);
+    return left;
+}
+
+size_t store_faults_calls(struct store_faults *f)
+{
+    pthread_mutex_lock(&f->lock);
+    size_t calls = f->calls;
+    pthread_mutex_unlock(&f->lock);
+    return calls;
+}

@@ -1,0 +1,403 @@
+/* Every operation first looks whether it can be done, its results copied into its arena, and only then changes anything: what
+ * fails leaves no trace because it had not begun. */
+#include "model/store_memory.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "model/internal.h"
+
+static struct store_memory *self(struct store *s)
+{
+    return container_of(s, struct store_memory, base);
+}
+
+#define as(type, base) container_of(base, type, op)
+
+/* ---- shared with the readers ---- */
+
+void picks_add(struct picks *p, const struct task *t)
+{
+    if (p->n == p->cap) {
+        p->cap = p->cap * 2 + 16;
+        p->v = xrealloc(p->v, p->cap * sizeof *p->v);
+    }
+    p->v[p->n++] = t;
+}
+
+void picks_release(struct picks *p)
+{
+    free(p->v);
+}
+
+enum err memory_full(struct error *e)
+{
+    return error_set(e, ERR_LIMIT, "the answer is larger than the memory set aside for it");
+}
+
+enum err picks_copy(const struct picks *p, struct arena *a, struct tasks *ret, struct error *e)
+{
+    struct tasks copy = { arena_array(a, struct task, p->n), p->n };
+    for (size_t i = 0; copy.v && i < p->n; i++)
+        if (!task_copy(a, p->v[i], &copy.v[i]))
+            copy.v = NULL;
+    if (!copy.v)
+        return memory_full(e);
+    *ret = copy;
+    return ERR_OK;
+}
+
+/* ---- insert ---- */
+
+static enum err id_conflict(const struct task *t, struct error *e)
+{
+    char text[UUID_TEXT + 1];
+    uuid_format(t->id, text);
+    error_set(e, ERR_CONFLICT, "there is another task %s already", text);
+    return error_in(e, "id");
+}
+
+/* All of them fit in, among what is there and among themselves. */
+static enum err insert_check(const struct store_memory *s, const struct op_insert *op, struct dedupe_taking *keys,
+                             struct error *e)
+{
+    cleanup_with(map_release) struct map seen; /* id → created_ms */
+    map_init(&seen, HASH_STABLE);
+    int64_t *created_ms = xcalloc(op->count, sizeof *created_ms);
+    enum err rc = ERR_OK;
+    for (size_t i = 0; i < op->count && rc == ERR_OK; i++) {
+        const struct task *t = &op->tasks[i], *there = table_get(&s->table, t->id);
+        const int64_t *expected = there ? &there->created_ms : map_get(&seen, uuid_bytes(&t->id));
+        if (!expected)
+            rc = memory_calendar_check(s, t, e)
+                     ? e->code
+                     : dedupe_take(keys, t, op->takes_over ? op->takes_over[i] : (struct uuid){ 0 }, e);
+        else if (*expected != t->created_ms)
+            rc = id_conflict(t, e);
+        created_ms[i] = t->created_ms;
+        map_put(&seen, uuid_bytes(&t->id), &created_ms[i]);
+    }
+    free(created_ms);
+    return rc;
+}
+
+static void insert_absent(struct store_memory *s, const struct task *t)
+{
+    if (!table_get(&s->table, t->id))
+        table_put(&s->table, t);
+}
+
+static enum err op_insert(struct store_memory *s, struct op *base)
+{
+    struct op_insert *op = as(struct op_insert, base);
+    cleanup_with(dedupe_release) struct dedupe_taking keys = dedupe_begin(s, NULL);
+    if (memory_idempotency_check(s, op->idempotency, &base->error) || insert_check(s, op, &keys, &base->error) ||
+        memory_limits_check(s, op, &base->error))
+        return base->error.code;
+    for (size_t i = 0; i < op->count; i++)
+        insert_absent(s, &op->tasks[i]);
+    dedupe_keep(&keys);
+    memory_idempotency_put(s, op->idempotency);
+    return ERR_OK;
+}
+
+/* ---- what is held ---- */
+
+void picks_held(const struct claim *c, size_t max, struct picks *p)
+{
+    list_each (&c->rows, link)
+        if (p->n < max)
+            picks_add(p, &container_of(link, struct row, link)->task);
+}
+
+static enum err op_claimed(struct store_memory *s, struct op *base)
+{
+    struct op_claimed *op = as(struct op_claimed, base);
+    cleanup_with(picks_release) struct picks p = { 0 };
+    const struct claim *c = table_claim(&s->table, op->claim);
+    if (c)
+        picks_held(c, SIZE_MAX, &p);
+    return picks_copy(&p, &base->arena, &op->ret, &base->error);
+}
+
+/* ---- settle ---- */
+
+static void add_execution(struct store_memory *s, const struct execution *x)
+{
+    if (order_get(&s->executions, 0, x->id))
+        return;
+    size_t size =
+        str_pack_size(x->worker) + str_pack_size(x->error) + str_pack_size(x->output) + str_pack_size(x->trace_id);
+    struct execution *row = xmalloc(sizeof *row + size);
+    char *at = (char *)(row + 1);
+    *row = *x;
+    row->worker = str_pack(x->worker, &at);
+    row->error = str_pack(x->error, &at);
+    row->output = str_pack(x->output, &at);
+    row->trace_id = str_pack(x->trace_id, &at);
+    order_add(&s->executions, 0, row->id, row);
+}
+
+static struct task settled(const struct task *t, const struct settlement *by, int64_t now_ms)
+{
+    struct task next = *t;
+    const struct verdict *v = &by->verdict;
+    next.state = v->next;
+    next.due_ms = v->next == TASK_SCHEDULED ? v->due_ms : t->due_ms;
+    next.attempts = v->attempts;
+    next.losses = v->losses;
+    next.last_error = v->last_error;
+    next.cause = v->next == TASK_FAILED ? str_from(v->cause.text) : (struct str){ 0 };
+    next.updated_ms = now_ms;
+    if (v->has_execution)
+        next.started_ms = v->execution.started_us / 1000;
+    next.completed_ms = task_is_final(v->next) ? now_ms : 0;
+    return next;
+}
+
+static void tell_parent(struct store_memory *s, struct uuid parent, int64_t run_ms)
+{
+    const struct task *t = table_get(&s->table, parent);
+    if (!t || run_ms <= t->last_run_ms)
+        return;
+    struct task next = *t;
+    next.last_run_ms = run_ms;
+    table_put(&s->table, &next);
+}
+
+static void put_and_hand_over(struct store_memory *s, const struct task *next, uint64_t *woke)
+{
+    struct slot_keys keys;
+    slot_keys_init(&keys);
+    change_row(&s->table, next, &keys);
+    hand_over(&s->table, &keys, woke);
+    slot_keys_release(&keys);
+}
+
+static void settle_one(struct store_memory *s, struct settlement *v, int64_t now_ms, uint64_t *woke)
+{
+    const struct task *t = table_get(&s->table, v->id);
+    v->stale = !t || t->state != TASK_RUNNING || t->fence != v->fence;
+    if (v->stale)
+        return;
+    struct task next = v->replace ? *v->replace : settled(t, v, now_ms);
+    assert(uuid_eq(next.id, v->id) && next.tenant == t->tenant && next.state != TASK_RUNNING);
+    next.claim = (struct uuid){ 0 };
+    if (!v->replace && (next.state == TASK_EXPIRED || next.state == TASK_SKIPPED))
+        take_off_runs(&s->table, &next, v->parent);
+    put_and_hand_over(s, &next, woke);
+    if (!v->verdict.has_execution)
+        return;
+    add_execution(s, &v->verdict.execution);
+    if (!uuid_is_nil(v->parent))
+        tell_parent(s, v->parent, v->verdict.execution.started_us / 1000);
+}
+
+static enum err op_settle(struct store_memory *s, struct op *base)
+{
+    struct op_settle *op = as(struct op_settle, base);
+    if (memory_idempotency_check(s, op->idempotency, &base->error))
+        return base->error.code;
+    op->ret_woke = 0;
+    for (size_t i = 0; i < op->n; i++)
+        settle_one(s, &op->v[i], op->now_ms, &op->ret_woke);
+    if (op->idempotency && !op->v[0].stale)
+        memory_idempotency_put(s, op->idempotency);
+    return ERR_OK;
+}
+
+/* ---- recurring tasks ---- */
+
+static enum err op_recurring(struct store_memory *s, struct op *base)
+{
+    struct op_recurring *op = as(struct op_recurring, base);
+    const struct order *o = &s->table.recurring;
+    cleanup_with(picks_release) struct picks p = { 0 };
+    size_t i = order_find(o, op->after_cursor_ms, op->after_id);
+    if (order_get(o, op->after_cursor_ms, op->after_id))
+        i++;
+    int64_t next_ms = INT64_MAX;
+    for (; i < order_count(o) && order_at(o, i)->key < next_ms; i++) {
+        const struct task *t = task_at(o, i);
+        if (p.n < op->max && recurring_gives(op, t->id, t->cursor_ms))
+            picks_add(&p, t);
+        else
+            next_ms = min_of(next_ms, recurring_counts_as(op, t->id, t->cursor_ms));
+    }
+    if (picks_copy(&p, &base->arena, &op->ret, &base->error))
+        return base->error.code;
+    op->ret_next_ms = next_ms;
+    return ERR_OK;
+}
+
+static enum err op_spawn(struct store_memory *s, struct op *base)
+{
+    struct op_spawn *op = as(struct op_spawn, base);
+    const struct spawn_plan *plan = op->plan;
+    const struct task *t = table_get(&s->table, op->id);
+    if (!t || t->kind != TASK_RECURRING || t->state != TASK_SCHEDULED || t->version != op->version ||
+        t->cursor_ms != op->cursor_ms)
+        return error_set(&base->error, ERR_CONFLICT, "the recurring task has changed since");
+    struct task next = *t;
+    next.cursor_ms = plan->cursor_ms;
+    next.runs_count += plan->runs;
+    next.skipped_count += plan->skipped;
+    if (plan->ended) {
+        next.state = TASK_COMPLETED;
+        next.updated_ms = next.completed_ms = op->now_ms;
+    }
+    table_put(&s->table, &next);
+    for (size_t i = 0; i < plan->occurrences.n; i++)
+        insert_absent(s, &plan->occurrences.v[i]);
+    return ERR_OK;
+}
+
+/* ---- put ---- */
+
+static bool is_withdrawn_by(const struct op_put *op, const struct task *t)
+{
+    bool waits = t->state == TASK_SCHEDULED || t->state == TASK_BLOCKED || t->state == TASK_PAUSED;
+    return op->withdraw && op->task->kind == TASK_RECURRING && t->kind == TASK_OCCURRENCE &&
+           uuid_eq(t->parent, op->task->id) && waits && !t->attempts && !t->losses && !t->started_ms;
+}
+
+static enum err put_check(const struct store_memory *s, const struct op_put *op, struct dedupe_taking *keys,
+                          struct error *e)
+{
+    const struct task *t = table_get(&s->table, op->task->id);
+    if (!t || t->deleted || t->tenant != op->task->tenant)
+        return error_set(e, ERR_NOT_FOUND, "there is no such task");
+    bool moved = t->kind == TASK_RECURRING && t->cursor_ms != op->cursor_ms;
+    if (t->version != op->version || t->fence != op->fence || t->state != op->state || moved) {
+        error_set(e, ERR_CONFLICT, "the task has changed since");
+        return error_in(e, t->version != op->version ? "version" : "state");
+    }
+    if (memory_calendar_check(s, op->task, e))
+        return e->code;
+    const struct task *there = op->also ? table_get(&s->table, op->also->id) : NULL;
+    if (there && is_withdrawn_by(op, there))
+        there = NULL;
+    if (there && there->created_ms != op->also->created_ms)
+        return id_conflict(op->also, e);
+    return op->also && !there ? dedupe_take(keys, op->also, (struct uuid){ 0 }, e) : ERR_OK;
+}
+
+/* Deletes what is withdrawn; returns where the cursor stands then. */
+static int64_t withdraw(struct store_memory *s, struct op_put *op, int64_t *ret_runs, struct slot_keys *keys)
+{
+    cleanup_with(picks_release) struct picks p = { 0 };
+    for (size_t i = 0; op->withdraw && i < order_count(&s->table.by_id); i++)
+        if (is_withdrawn_by(op, task_at(&s->table.by_id, i)))
+            picks_add(&p, task_at(&s->table.by_id, i));
+    int64_t cursor_ms = op->task->cursor_ms, spread_ms = schedule_spread(&op->task->schedule, op->task->id);
+    for (size_t i = 0; i < p.n; i++) {
+        int64_t at_ms = p.v[i]->scheduled_ms + spread_ms;
+        *ret_runs += p.v[i]->runs_count;
+        if (at_ms >= op->withdraw_from_ms && p.v[i]->runs_count)
+            cursor_ms = min_of(cursor_ms, at_ms);
+        drop_row(&s->table, p.v[i]->id, keys);
+    }
+    op->ret_withdrawn = p.n;
+    return cursor_ms;
+}
+
+static enum err op_put(struct store_memory *s, struct op *base)
+{
+    struct op_put *op = as(struct op_put, base);
+    cleanup_with(dedupe_release) struct dedupe_taking dedupe = dedupe_begin(s, op->task);
+    if (memory_idempotency_check(s, op->idempotency, &base->error) || put_check(s, op, &dedupe, &base->error))
+        return base->error.code;
+    struct task next = *op->task;
+    next.last_run_ms = max_of(next.last_run_ms, table_get(&s->table, next.id)->last_run_ms);
+    int64_t runs = 0;
+    struct slot_keys keys;
+    slot_keys_init(&keys);
+    next.cursor_ms = op->ret_cursor_ms = withdraw(s, op, &runs, &keys);
+    next.runs_count = max_of(next.runs_count - runs, 0);
+    change_row(&s->table, &next, &keys);
+    if (op->also)
+        insert_absent(s, op->also);
+    dedupe_keep(&dedupe);
+    op->ret_woke = 0;
+    hand_over(&s->table, &keys, &op->ret_woke);
+    slot_keys_release(&keys);
+    memory_idempotency_put(s, op->idempotency);
+    return ERR_OK;
+}
+
+/* ---- the store ---- */
+
+static enum err (*const verbs[])(struct store_memory *, struct op *) = {
+    [OP_INSERT] = op_insert,       [OP_CLAIM] = memory_claim,     [OP_CLAIMED] = op_claimed,
+    [OP_HELD] = memory_held,       [OP_SETTLE] = op_settle,       [OP_RECURRING] = op_recurring,
+    [OP_SPAWN] = op_spawn,         [OP_MISSED] = memory_missed,   [OP_PUT] = op_put,
+    [OP_KEY_PUT] = memory_key_put, [OP_CATALOG] = memory_catalog, [OP_LEASE] = memory_lease,
+    [OP_FORGET] = memory_forget,   [OP_BEAT] = memory_beat,       [OP_BURY] = memory_bury,
+    [OP_SHARE] = memory_share,     [OP_WISH] = memory_wish,       [OP_WISHES] = memory_wishes,
+    [OP_HAND] = memory_hand,       [OP_HANDED] = memory_handed,   [OP_RUNNING] = memory_running,
+    [OP_RETAKE] = memory_retake,   [OP_KEEP] = memory_keep,       [OP_LEASES_OVER] = memory_leases_over,
+    [OP_WORKER] = memory_worker,
+};
+
+static enum err apply(struct store *base, struct op *const *ops, size_t n, struct error *e)
+{
+    (void)e;
+    struct store_memory *s = self(base);
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < n; i++) {
+        ops[i]->error = (struct error){ 0 };
+        ops[i]->rc = verbs[ops[i]->kind](s, ops[i]);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return ERR_OK;
+}
+
+static void release_values(struct map *m)
+{
+    map_each (m, slot)
+        free(slot->value);
+    map_release(m);
+}
+
+static void free_store(struct store *base)
+{
+    struct store_memory *s = self(base);
+    table_release(&s->table);
+    for (size_t i = 0; i < order_count(&s->executions); i++)
+        free(order_at(&s->executions, i)->value);
+    order_release(&s->executions);
+    release_values(&s->idempotency);
+    release_values(&s->keys);
+    release_values(&s->leases);
+    release_values(&s->dedupe);
+    release_values(&s->catalog);
+    release_values(&s->nodes);
+    release_values(&s->wishes);
+    release_values(&s->workers);
+    memory_leases_release(s);
+    memory_shares_release(&s->shares);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+struct store *store_memory_new(void)
+{
+    static const struct store_ops ops = { .apply = apply, .reader = memory_reader, .free = free_store };
+    struct store_memory *s = xnew(*s);
+    s->base.ops = &ops;
+    pthread_mutex_init(&s->lock, NULL);
+    table_init(&s->table);
+    order_init(&s->executions);
+    map_init(&s->idempotency, HASH_STABLE);
+    map_init(&s->keys, HASH_STABLE);
+    map_init(&s->leases, HASH_STABLE);
+    map_init(&s->dedupe, HASH_STABLE);
+    map_init(&s->catalog, HASH_STABLE);
+    map_init(&s->nodes, HASH_STABLE);
+    map_init(&s->shares, HASH_STABLE);
+    map_init(&s->wishes, HASH_STABLE);
+    map_init(&s->terms, HASH_STABLE);
+    order_init(&s->terms_over);
+    map_init(&s->workers, HASH_STABLE);
+    return &s->base;
+}

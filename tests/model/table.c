@@ -1,0 +1,351 @@
+/* A row stands in rows and by_id always; in one lane or in recurring while it is SCHEDULED; in its claim's list while it is
+ * RUNNING; in the lines of the slots that it holds or waits for. Which, follows from the row alone: enter and leave are each
+ * other's mirror. */
+#include "model/table.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/buf.h"
+
+enum { LANE_KEY_MAX = 4096 };
+
+void table_init(struct table *t)
+{
+    map_init(&t->rows, HASH_STABLE);
+    order_init(&t->by_id);
+    map_init(&t->lanes, HASH_STABLE);
+    order_init(&t->recurring);
+    map_init(&t->claims, HASH_STABLE);
+    map_init(&t->lines, HASH_STABLE);
+    t->journal = NULL;
+}
+
+static void free_lane(struct lane_rows *l)
+{
+    for (int leased = 0; leased <= 1; leased++) {
+        order_release(&l->due[leased]);
+        order_release(&l->suspects[leased]);
+    }
+    free(l->key);
+    free(l);
+}
+
+static void free_line(struct line *l)
+{
+    order_release(&l->holders);
+    order_release(&l->waiting);
+    free(l);
+}
+
+void table_release(struct table *t)
+{
+    map_each (&t->rows, slot)
+        free(slot->value);
+    map_each (&t->lanes, slot)
+        free_lane(slot->value);
+    map_each (&t->claims, slot)
+        free(slot->value);
+    map_each (&t->lines, slot)
+        free_line(slot->value);
+    map_release(&t->lines);
+    map_release(&t->rows);
+    order_release(&t->by_id);
+    map_release(&t->lanes);
+    order_release(&t->recurring);
+    map_release(&t->claims);
+}
+
+/* ---- lanes ---- */
+
+static void lane_key(struct lane lane, struct buf *ret)
+{
+    buf_init(ret, LANE_KEY_MAX);
+    buf_printf(ret, "%d/%d/", (int)lane.tenant, (int)lane.class_);
+    buf_add(ret, lane.queue);
+    assert(!ret->full);
+}
+
+const struct lane_rows *table_lane(const struct table *t, struct lane lane)
+{
+    cleanup_with(buf_release) struct buf key;
+    lane_key(lane, &key);
+    return map_get(&t->lanes, buf_str(&key));
+}
+
+/* The lane of that name, made when there is none: a lane once seen stays. */
+static struct lane_rows *open_lane(struct table *t, struct lane lane)
+{
+    cleanup_with(buf_release) struct buf key;
+    lane_key(lane, &key);
+    struct lane_rows *l = map_get(&t->lanes, buf_str(&key));
+    if (l)
+        return l;
+    l = xnew(*l);
+    for (int leased = 0; leased <= 1; leased++) {
+        order_init(&l->due[leased]);
+        order_init(&l->suspects[leased]);
+    }
+    size_t n = key.n;
+    l->key = buf_take(&key);
+    l->lane = lane;
+    l->lane.queue = (struct str){ l->key + n - lane.queue.n, lane.queue.n };
+    map_put(&t->lanes, (struct str){ l->key, n }, l);
+    return l;
+}
+
+/* ---- claims ---- */
+
+const struct claim *table_claim(const struct table *t, struct uuid id)
+{
+    return map_get(&t->claims, uuid_bytes(&id));
+}
+
+void table_open_claim(struct table *t, struct uuid id, struct uuid node, enum claim_hold hold)
+{
+    struct claim *c = xnew(*c);
+    *c = (struct claim){ .id = id, .node = node, .hold = hold };
+    list_init(&c->rows);
+    void *old = map_put(&t->claims, uuid_bytes(&c->id), c);
+    assert(!old);
+}
+
+bool table_hand_claim(struct table *t, struct uuid id, struct uuid node, uint64_t epoch)
+{
+    struct claim *c = map_get(&t->claims, uuid_bytes(&id));
+    bool is_its = c && uuid_eq(c->node, node);
+    if (is_its && c->hold == CLAIM_OWN) {
+        c->hold = CLAIM_HANDED;
+        c->epoch = epoch;
+    }
+    return is_its;
+}
+
+static void hold(struct table *t, struct row *row)
+{
+    struct claim *c = row->task.state == TASK_RUNNING ? map_get(&t->claims, uuid_bytes(&row->task.claim)) : NULL;
+    list_init(&row->link);
+    if (c)
+        list_push(&c->rows, &row->link);
+}
+
+static void let_go(struct table *t, struct row *row)
+{
+    if (!list_linked(&row->link))
+        return;
+    list_remove(&row->link);
+    struct claim *c = map_get(&t->claims, uuid_bytes(&row->task.claim));
+    if (list_empty(&c->rows)) {
+        map_remove(&t->claims, uuid_bytes(&c->id));
+        free(c);
+    }
+}
+
+/* ---- lines ---- */
+
+const struct line *table_line(const struct table *t, struct str key)
+{
+    return map_get(&t->lines, key);
+}
+
+static struct line *open_line(struct table *t, struct str key)
+{
+    struct line *l = map_get(&t->lines, key);
+    if (l)
+        return l;
+    l = xcalloc(1, sizeof *l + str_pack_size(key));
+    order_init(&l->holders);
+    order_init(&l->waiting);
+    char *at = l->text;
+    l->key = str_pack(key, &at);
+    map_put(&t->lines, l->key, l);
+    return l;
+}
+
+static void close_line(struct table *t, struct line *l)
+{
+    if (order_count(&l->holders) || order_count(&l->waiting))
+        return;
+    map_remove(&t->lines, l->key);
+    free_line(l);
+}
+
+static bool is_waiting(const struct task *t)
+{
+    return t->state == TASK_BLOCKED && t->waits_for.n;
+}
+
+static void enter_lines(struct table *t, struct row *row)
+{
+    struct slot_need needs[SLOTS_MAX];
+    const struct task *task = &row->task;
+    for (size_t i = slot_needs(task, needs); i-- > 0;)
+        if (row->holds >> needs[i].kind & 1)
+            order_add(&open_line(t, needs[i].key)->holders, task->scheduled_ms, task->id, row);
+    if (is_waiting(task))
+        order_add(&open_line(t, task->waits_for)->waiting, task->due_ms, task->id, row);
+}
+
+static void leave_lines(struct table *t, const struct row *row)
+{
+    struct slot_need needs[SLOTS_MAX];
+    const struct task *task = &row->task;
+    for (size_t i = slot_needs(task, needs); i-- > 0;) {
+        if (!(row->holds >> needs[i].kind & 1))
+            continue;
+        struct line *l = open_line(t, needs[i].key);
+        order_remove(&l->holders, task->scheduled_ms, task->id);
+        close_line(t, l);
+    }
+    if (is_waiting(task)) {
+        struct line *l = open_line(t, task->waits_for);
+        order_remove(&l->waiting, task->due_ms, task->id);
+        close_line(t, l);
+    }
+}
+
+/* ---- rows ---- */
+
+static bool is_dispatched(const struct task *t)
+{
+    return t->kind != TASK_RECURRING && t->target != TARGET_WORKER && t->target != TARGET_WORKFLOW;
+}
+
+static bool is_claimable(const struct task *t)
+{
+    return t->state == TASK_SCHEDULED && t->kind != TASK_RECURRING && t->target != TARGET_WORKFLOW;
+}
+
+static struct order *due_order(struct table *t, const struct task *task)
+{
+    struct lane_rows *l = open_lane(t, task_lane(task));
+    bool leased = task->target == TARGET_WORKER;
+    return task_is_suspect(task) ? &l->suspects[leased] : &l->due[leased];
+}
+
+static bool is_spawning(const struct task *t)
+{
+    return t->state == TASK_SCHEDULED && t->kind == TASK_RECURRING;
+}
+
+/* Into the indexes of those that wait for their time, or for others, if it does. */
+static void enter(struct table *t, struct row *row)
+{
+    const struct task *task = &row->task;
+    if (is_claimable(task))
+        order_add(due_order(t, task), task->due_ms, task->id, row);
+    if (is_spawning(task))
+        order_add(&t->recurring, task->cursor_ms, task->id, row);
+    if (task->state == TASK_BLOCKED && is_dispatched(task))
+        open_lane(t, task_lane(task))->blocked++;
+    enter_lines(t, row);
+}
+
+static void leave(struct table *t, const struct row *row)
+{
+    const struct task *task = &row->task;
+    if (is_claimable(task))
+        order_remove(due_order(t, task), task->due_ms, task->id);
+    if (is_spawning(task))
+        order_remove(&t->recurring, task->cursor_ms, task->id);
+    if (task->state == TASK_BLOCKED && is_dispatched(task))
+        open_lane(t, task_lane(task))->blocked--;
+    leave_lines(t, row);
+}
+
+const struct task *table_get(const struct table *t, struct uuid id)
+{
+    const struct row *row = map_get(&t->rows, uuid_bytes(&id));
+    return row ? &row->task : NULL;
+}
+
+unsigned table_holds(const struct table *t, struct uuid id)
+{
+    const struct row *row = map_get(&t->rows, uuid_bytes(&id));
+    return row ? row->holds : 0;
+}
+
+static void retire(struct table *t, struct row *old)
+{
+    struct journal *j = t->journal;
+    if (!j) {
+        free(old);
+        return;
+    }
+    if (j->n == j->cap) {
+        j->cap = j->cap * 2 + 16;
+        j->v = xrealloc(j->v, j->cap * sizeof(struct row *));
+    }
+    j->v[j->n++] = old;
+}
+
+void table_put_holding(struct table *t, const struct task *task, unsigned holds)
+{
+    struct row *row = xmalloc(sizeof *row + task_text_size(task));
+    row->task = task_pack(task, (char *)(row + 1));
+    row->holds = holds;
+    if (task->state != TASK_FAILED) {
+        row->task.cause = row->task.resolution = (struct str){ 0 };
+        row->task.resolved_ms = 0;
+    }
+    hold(t, row); /* before the old one lets go: a claim handed on is never without a holder */
+    struct row *old = map_put(&t->rows, uuid_bytes(&row->task.id), row);
+    assert(old || !t->journal);
+    if (old) {
+        leave(t, old);
+        let_go(t, old);
+        order_at(&t->by_id, order_find(&t->by_id, 0, row->task.id))->value = row; /* its id is the same */
+        retire(t, old);
+    } else {
+        order_add(&t->by_id, 0, row->task.id, row);
+    }
+    enter(t, row);
+}
+
+void table_put(struct table *t, const struct task *task)
+{
+    table_put_holding(t, task, table_holds(t, task->id));
+}
+
+void table_drop(struct table *t, struct uuid id)
+{
+    assert(!t->journal);
+    struct row *row = map_remove(&t->rows, uuid_bytes(&id));
+    assert(row);
+    order_remove(&t->by_id, 0, id);
+    leave(t, row);
+    let_go(t, row);
+    free(row);
+}
+
+/* ---- taking back ---- */
+
+void table_begin(struct table *t, struct journal *j)
+{
+    assert(!t->journal);
+    *j = (struct journal){ 0 };
+    t->journal = j;
+}
+
+static void end_journal(struct table *t)
+{
+    for (size_t i = 0; i < t->journal->n; i++)
+        free(t->journal->v[i]);
+    free(t->journal->v);
+    t->journal = NULL;
+}
+
+void table_commit(struct table *t)
+{
+    end_journal(t);
+}
+
+void table_roll_back(struct table *t)
+{
+    struct journal j = *t->journal;
+    t->journal = NULL;
+    for (size_t i = j.n; i-- > 0;)
+        table_put_holding(t, &j.v[i]->task, j.v[i]->holds);
+    t->journal = &j;
+    end_journal(t);
+}

@@ -1,0 +1,181 @@
+/* The table and the description must say the same. */
+#include "check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "api/server/openapi.h"
+#include "api/server/routes.h"
+#include "base/json/json.h"
+
+static json_t *description(struct json_doc *doc)
+{
+    struct error e = { 0 };
+    assert_ok(json_parse(openapi_json(), doc, &e), &e);
+    return doc->root;
+}
+
+static json_t *operation(json_t *root, const struct route *r)
+{
+    static const char *const names[] = { "get", "post", "put", "patch", "delete" };
+    return json_object_get(json_object_get(json_object_get(root, "paths"), r->pattern), names[r->method]);
+}
+
+static void every_route_is_described_with_its_scope(void **state)
+{
+    (void)state;
+    struct json_doc doc;
+    json_t *root = description(&doc);
+    for (size_t i = 0; i < route_count; i++) {
+        json_t *op = operation(root, &routes[i]);
+        if (!op)
+            fail_msg("%s %s is not described", method_name(routes[i].method), routes[i].pattern);
+        bool open = json_array_size(json_object_get(op, "security")) == 0;
+        assert_true(json_is_array(json_object_get(op, "security")));
+        assert_int_equal(open, routes[i].scope == SCOPE_PUBLIC);
+        if (!open)
+            assert_string_equal(json_string_value(json_object_get(op, "x-scope")), scope_name(routes[i].scope));
+        assert_non_null(json_object_get(op, "operationId"));
+    }
+    json_doc_release(&doc);
+}
+
+static void nothing_is_described_that_is_no_route(void **state)
+{
+    (void)state;
+    struct json_doc doc;
+    json_t *paths = json_object_get(description(&doc), "paths");
+    size_t described = 0;
+    const char *path;
+    json_t *item;
+    json_object_foreach (paths, path, item)
+        described += json_object_size(item);
+    assert_int_equal(described, route_count);
+    json_doc_release(&doc);
+}
+
+static void what_writes_takes_a_key_and_says_so(void **state)
+{
+    (void)state;
+    struct json_doc doc;
+    json_t *root = description(&doc);
+    for (size_t i = 0; i < route_count; i++) {
+        char *text = json_dumps(operation(root, &routes[i]), 0);
+        bool takes = strstr(text, "parameters/IdempotencyKey") != NULL;
+        assert_int_equal(takes, !!(routes[i].flags & ROUTE_WRITES));
+        bool only_looks = routes[i].method == HTTP_GET || routes[i].run == preview; /* whose question is a body */
+        bool leases = routes[i].run == leases_ask || routes[i].run == leases_heartbeat ||
+                      routes[i].run == leases_report; /* what was said before is known by the lease */
+        assert_int_equal(takes, !only_looks && !leases);
+        assert_int_equal(routes[i].body_max > 0, takes || leases || routes[i].run == preview);
+        free(text);
+    }
+    json_doc_release(&doc);
+}
+
+/* Each "$ref" leads somewhere. */
+static void check_refs(json_t *root, json_t *at)
+{
+    const char *key;
+    size_t i;
+    json_t *v;
+    const char *ref = json_string_value(json_object_get(at, "$ref"));
+    if (ref) {
+        struct str rest = str_from(ref), piece;
+        json_t *target = root;
+        while (str_cut(&rest, '/', &piece)) {
+            char name[64];
+            snprintf(name, sizeof name, STR_FMT, STR_ARG(piece));
+            if (strcmp(name, "#") != 0)
+                target = json_object_get(target, name);
+        }
+        if (!target)
+            fail_msg("%s leads nowhere", ref);
+    }
+    json_object_foreach (at, key, v)
+        check_refs(root, v);
+    json_array_foreach (at, i, v)
+        check_refs(root, v);
+}
+
+static void references_lead_somewhere(void **state)
+{
+    (void)state;
+    struct json_doc doc;
+    json_t *root = description(&doc);
+    check_refs(root, root);
+    assert_string_equal(json_string_value(json_object_get(json_object_get(root, "info"), "version")), BELFRY_VERSION);
+    json_doc_release(&doc);
+}
+
+#define ID "0192a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b"
+
+static void paths_find_their_route(void **state)
+{
+    (void)state;
+    char allow[ALLOW_TEXT] = "?", text[UUID_TEXT + 1];
+    struct route_words words = { 0 };
+    const struct route *r = route_find(HTTP_GET, S("/v1/tasks/" ID "/executions"), &words, allow);
+    assert_non_null(r);
+    assert_string_equal(r->pattern, "/v1/tasks/{id}/executions");
+    uuid_format(words.id, text);
+    assert_string_equal(text, ID);
+    assert_ptr_equal(route_find(HTTP_POST, S("/v1/tasks/batch"), &words, allow)->run, batch_create);
+    assert_null(route_find(HTTP_GET, S("/v1/tasks/batch"), &words, allow));
+    assert_string_equal(allow, "POST, OPTIONS");
+    assert_null(route_find(HTTP_POST, S("/v1/tasks/" ID), &words, allow));
+    assert_string_equal(allow, "GET, HEAD, PATCH, DELETE, OPTIONS");
+    static const char *const nowhere[] = { "",        "/", "/v1/tasks/" ID "x", "/v1/tasks/" ID "/", "/v1/tasks/abc",
+                                           "/healthy" };
+    for (size_t i = 0; i < array_count(nowhere); i++) {
+        assert_null(route_find(HTTP_GET, str_from(nowhere[i]), &words, allow));
+        assert_string_equal(allow, "");
+    }
+}
+
+static void names_in_paths_are_words(void **state)
+{
+    (void)state;
+    char allow[ALLOW_TEXT] = "?", longest[ROUTE_NAME_MAX + sizeof "/v1/queues/x"];
+    struct route_words words = { 0 };
+    assert_string_equal(route_find(HTTP_GET, S("/v1/queues/mail-1.eu_west:a"), &words, allow)->pattern,
+                        "/v1/queues/{name}");
+    assert_str(words.name, "mail-1.eu_west:a");
+    assert_ptr_equal(route_find(HTTP_PUT, S("/v1/queues/x"), &words, allow)->run, queues_put);
+    assert_null(route_find(HTTP_POST, S("/v1/queues/x"), &words, allow));
+    assert_string_equal(allow, "GET, HEAD, PUT, PATCH, DELETE, OPTIONS");
+    static const char *const nowhere[] = { "/v1/queues/",         "/v1/queues/a b", "/v1/queues/a/b",
+                                           "/v1/queues/\xc3\xa4", "/v1/queues/a%",  "/v1/queues/a?b" };
+    for (size_t i = 0; i < array_count(nowhere); i++) {
+        assert_null(route_find(HTTP_GET, str_from(nowhere[i]), &words, allow));
+        assert_string_equal(allow, "");
+    }
+    int n = snprintf(longest, sizeof longest, "/v1/queues/%0*d", ROUTE_NAME_MAX, 7);
+    assert_non_null(route_find(HTTP_GET, (struct str){ longest, (size_t)n }, &words, allow));
+    n = snprintf(longest, sizeof longest, "/v1/queues/%0*d", ROUTE_NAME_MAX + 1, 7);
+    assert_null(route_find(HTTP_GET, (struct str){ longest, (size_t)n }, &words, allow));
+}
+
+static void methods_have_names(void **state)
+{
+    (void)state;
+    assert_int_equal(method_parse("HEAD"), HTTP_GET);
+    assert_int_equal(method_parse("PATCH"), HTTP_PATCH);
+    assert_int_equal(method_parse("patch"), HTTP_OTHER);
+    assert_string_equal(method_name(HTTP_OPTIONS), "OPTIONS");
+    assert_string_equal(method_name(HTTP_OTHER), "OTHER");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_route_is_described_with_its_scope),
+        cmocka_unit_test(nothing_is_described_that_is_no_route),
+        cmocka_unit_test(what_writes_takes_a_key_and_says_so),
+        cmocka_unit_test(references_lead_somewhere),
+        cmocka_unit_test(paths_find_their_route),
+        cmocka_unit_test(names_in_paths_are_words),
+        cmocka_unit_test(methods_have_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,242 @@
+#include "check.h"
+#include "core/target/address.h"
+
+static const struct address_policy nothing_allowed;
+
+static struct address address(const char *text)
+{
+    struct address a;
+    if (!address_parse(str_from(text), &a))
+        fail_msg("'%s' is no address", text);
+    return a;
+}
+
+static bool is_blocked(const char *text)
+{
+    return address_blocked(&nothing_allowed, address(text));
+}
+
+static void addresses_are_read_as_bytes(void **state)
+{
+    (void)state;
+    struct address a = address("203.0.113.9");
+    assert_false(a.is_v6);
+    assert_memory_equal(a.b, ((uint8_t[4]){ 203, 0, 113, 9 }), 4);
+    a = address("2001:DB8::c0:ffee:192.0.2.1");
+    assert_true(a.is_v6);
+    assert_memory_equal(
+        a.b, ((uint8_t[16]){ 0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0x00, 0xc0, 0xff, 0xee, 192, 0, 2, 1 }), 16);
+    a = address("1:2:3:4:5:6:7:8");
+    assert_memory_equal(a.b, ((uint8_t[16]){ 0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6, 0, 7, 0, 8 }), 16);
+    a = address("1:2:3:4:5:6:7::");
+    assert_memory_equal(a.b, ((uint8_t[16]){ 0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6, 0, 7, 0, 0 }), 16);
+    a = address("::");
+    assert_memory_equal(a.b, ((uint8_t[16]){ 0 }), 16);
+    a = address("::1");
+    assert_int_equal(a.b[15], 1);
+    a = address("fe80::1");
+    assert_int_equal(a.b[0], 0xfe);
+    assert_int_equal(a.b[15], 1);
+}
+
+static void forms_that_others_guess_at_are_refused(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "",
+        ".",
+        "1",
+        "127.1",
+        "127.0.1",
+        "2130706433",
+        "0x7f.0.0.1",
+        "0x7f000001",
+        "0177.0.0.1",
+        "127.0.0.01",
+        "00.0.0.0",
+        "256.0.0.1",
+        "1.2.3.4.",
+        ".1.2.3.4",
+        "1.2.3.4.5",
+        "1.2.3.-4",
+        " 1.2.3.4",
+        "1.2.3.4 ",
+        "1.2.3.1000",
+        "1..2.3",
+        "1.2.3",
+        ":",
+        ":::",
+        "1::2::3",
+        "1:2:3:4:5:6:7",
+        "1:2:3:4:5:6:7:8:9",
+        "1:2:3:4:5:6:7:8::",
+        "::1:2:3:4:5:6:7:8",
+        "1:",
+        ":1",
+        "1:2:3:4:5:6:7:",
+        "12345::",
+        "g::",
+        "fe80::1%eth0",
+        "fe80::1%25eth0",
+        "[::1]",
+        "::1.2.3",
+        "::0x7f.0.0.1",
+        "1.2.3.4::",
+        "::1.2.3.4:5",
+        "1:2:3:4:5:6:7:1.2.3.4",
+        "::ffff:127.1",
+        "1.2.3.4:80",
+    };
+    for (size_t i = 0; i < array_count(texts); i++) {
+        struct address a = { .b = { 42 } };
+        if (address_parse(str_from(texts[i]), &a))
+            fail_msg("'%s' was read", texts[i]);
+        assert_int_equal(a.b[0], 42);
+    }
+}
+
+/* Each row of the table by its first and last address, and by the neighbours on either side that are free. */
+static void every_row_is_blocked_to_its_edges(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *first, *last, *before, *after; /* NULL: the neighbour is blocked by another row, or is none */
+    } rows[] = {
+        { "0.0.0.0", "0.255.255.255", NULL, "1.0.0.0" },
+        { "10.0.0.0", "10.255.255.255", "9.255.255.255", "11.0.0.0" },
+        { "100.64.0.0", "100.127.255.255", "100.63.255.255", "100.128.0.0" },
+        { "127.0.0.0", "127.255.255.255", "126.255.255.255", "128.0.0.0" },
+        { "168.63.129.16", "168.63.129.16", "168.63.129.15", "168.63.129.17" },
+        { "169.254.0.0", "169.254.255.255", "169.253.255.255", "169.255.0.0" },
+        { "172.16.0.0", "172.31.255.255", "172.15.255.255", "172.32.0.0" },
+        { "192.0.0.0", "192.0.0.255", "191.255.255.255", "192.0.1.0" },
+        { "192.0.2.0", "192.0.2.255", "192.0.1.255", "192.0.3.0" },
+        { "192.168.0.0", "192.168.255.255", "192.167.255.255", "192.169.0.0" },
+        { "198.18.0.0", "198.19.255.255", "198.17.255.255", "198.20.0.0" },
+        { "198.51.100.0", "198.51.100.255", "198.51.99.255", "198.51.101.0" },
+        { "203.0.113.0", "203.0.113.255", "203.0.112.255", "203.0.114.0" },
+        { "224.0.0.0", "239.255.255.255", "223.255.255.255", NULL },
+        { "240.0.0.0", "255.255.255.255", NULL, NULL },
+        { "::", "::ffff:ffff", NULL, "::1:0:0" },
+        { "64:ff9b::", "64:ff9b::ffff:ffff", "64:ff9a:ffff:ffff:ffff:ffff:ffff:ffff", "64:ff9b::1:0:0" },
+        { "64:ff9b:1::", "64:ff9b:1:ffff:ffff:ffff:ffff:ffff", "64:ff9b:0:ffff:ffff:ffff:ffff:ffff", "64:ff9b:2::" },
+        { "2001::", "2001:0:ffff:ffff:ffff:ffff:ffff:ffff", "2000:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "2001:1::" },
+        { "2001:db8::", "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", "2001:db7:ffff:ffff:ffff:ffff:ffff:ffff",
+          "2001:db9::" },
+        { "2002::", "2002:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "2001:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "2003::" },
+        { "fc00::", "fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "fbff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "fe00::" },
+        { "fe80::", "febf:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "fe7f:ffff:ffff:ffff:ffff:ffff:ffff:ffff", NULL },
+        { "fec0::", "feff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", NULL, NULL },
+        { "ff00::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", NULL, NULL },
+    };
+    for (size_t i = 0; i < array_count(rows); i++) {
+        if (!is_blocked(rows[i].first) || !is_blocked(rows[i].last))
+            fail_msg("%s to %s is not blocked", rows[i].first, rows[i].last);
+        if (rows[i].before && is_blocked(rows[i].before))
+            fail_msg("%s is blocked", rows[i].before);
+        if (rows[i].after && is_blocked(rows[i].after))
+            fail_msg("%s is blocked", rows[i].after);
+    }
+}
+
+static void public_addresses_are_free(void **state)
+{
+    (void)state;
+    static const char *const texts[] = { "1.1.1.1", "8.8.8.8", "93.184.216.34", "2606:4700::1111",
+                                         "2a00:1450:4001::1" };
+    for (size_t i = 0; i < array_count(texts); i++)
+        assert_false(is_blocked(texts[i]));
+}
+
+static void mapped_ipv4_is_judged_as_ipv4(void **state)
+{
+    (void)state;
+    assert_true(is_blocked("::ffff:127.0.0.1"));
+    assert_true(is_blocked("::ffff:7f00:1"));
+    assert_true(is_blocked("::ffff:169.254.169.254"));
+    assert_false(is_blocked("::ffff:8.8.8.8"));
+}
+
+static struct address_range range(const char *text)
+{
+    struct address_range r;
+    struct error e;
+    assert_ok(address_range_parse(str_from(text), &r, &e), &e);
+    return r;
+}
+
+static void an_operator_allows_ranges(void **state)
+{
+    (void)state;
+    struct address_range allowed[] = { range("10.20.0.0/15"), range("::1"), range("127.0.0.1") };
+    struct address_policy p = { .allowed = allowed, .allowed_count = array_count(allowed) };
+    assert_false(address_blocked(&p, address("10.20.0.1")));
+    assert_false(address_blocked(&p, address("10.21.255.255")));
+    assert_true(address_blocked(&p, address("10.22.0.0")));
+    assert_false(address_blocked(&p, address("::1")));
+    assert_true(address_blocked(&p, address("::2")));
+    assert_false(address_blocked(&p, address("::ffff:127.0.0.1")));
+    assert_true(address_blocked(&p, address("127.0.0.2")));
+    struct address_range all[] = { range("0.0.0.0/0") };
+    p = (struct address_policy){ .allowed = all, .allowed_count = 1 };
+    assert_false(address_blocked(&p, address("192.168.1.1")));
+    assert_true(address_blocked(&p, address("fd00::1")));
+}
+
+static void our_own_interfaces_are_blocked_unless_allowed(void **state)
+{
+    (void)state;
+    struct address own[] = { address("8.8.4.4"), address("2606:4700::1") };
+    struct address_range allowed[] = { range("8.8.4.0/24") };
+    struct address_policy p = { .own = own, .own_count = 2 };
+    assert_true(address_blocked(&p, address("8.8.4.4")));
+    assert_true(address_blocked(&p, address("::ffff:8.8.4.4")));
+    assert_true(address_blocked(&p, address("2606:4700::1")));
+    assert_false(address_blocked(&p, address("8.8.4.5")));
+    p.allowed = allowed;
+    p.allowed_count = 1;
+    assert_false(address_blocked(&p, address("8.8.4.4")));
+}
+
+static void a_range_that_looks_like_a_mistake_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *says;
+    } rows[] = {
+        { "10.1.0.0/8", "has bits set beyond its first 8" },
+        { "fd00::1/64", "has bits set beyond its first 64" },
+        { "10.0.0.0/33", "needs a prefix length between 0 and 32" },
+        { "::/129", "needs a prefix length between 0 and 128" },
+        { "10.0.0.0/", "needs a prefix length" },
+        { "10.0.0.0/-1", "needs a prefix length" },
+        { "10.0.0/8", "is no address or range such as 10.0.0.0/8 or fd00::/8" },
+        { "example.com", "is no address" },
+        { "", "is no address" },
+    };
+    for (size_t i = 0; i < array_count(rows); i++) {
+        struct address_range r = { .bits = -7 };
+        struct error e;
+        assert_int_equal(address_range_parse(str_from(rows[i].text), &r, &e), ERR_INVALID);
+        assert_says(&e, rows[i].says);
+        assert_int_equal(r.bits, -7);
+    }
+    assert_int_equal(range("0.0.0.0/0").bits, 0);
+    assert_int_equal(range("1.2.3.4").bits, 32);
+    assert_int_equal(range("::1").bits, 128);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(addresses_are_read_as_bytes),
+        cmocka_unit_test(forms_that_others_guess_at_are_refused),
+        cmocka_unit_test(every_row_is_blocked_to_its_edges),
+        cmocka_unit_test(public_addresses_are_free),
+        cmocka_unit_test(mapped_ipv4_is_judged_as_ipv4),
+        cmocka_unit_test(an_operator_allows_ranges),
+        cmocka_unit_test(our_own_interfaces_are_blocked_unless_allowed),
+        cmocka_unit_test(a_range_that_looks_like_a_mistake_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,606 @@
+/* core/breaker: who keeps failing is left alone for a while. */
+#include "core/sharing/breaker.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "check.h"
+#include "seed.h"
+
+#define NOW 1767225600000LL
+
+static const struct outcome ok = { .kind = OUTCOME_OK, .retry_after_ms = -1 };
+static const struct outcome no_answer = { .kind = OUTCOME_FAILED, .failure = FAILURE_CONNECT, .retry_after_ms = -1 };
+static const struct outcome returned = { .kind = OUTCOME_RETURNED, .retry_after_ms = -1 };
+
+static struct outcome http(int status, int64_t retry_after_ms)
+{
+    return (struct outcome){
+        .kind = OUTCOME_FAILED, .failure = FAILURE_HTTP, .http_status = status, .retry_after_ms = retry_after_ms
+    };
+}
+
+static struct breaker breaker_for(const struct breaker_rules *rules)
+{
+    struct breaker b;
+    breaker_init(&b, rules, NOW);
+    return b;
+}
+
+static void report(struct breaker *b, int n, const struct outcome *o, int64_t now_ms)
+{
+    for (int i = 0; i < n; i++)
+        breaker_report(b, false, o, now_ms);
+}
+
+static struct breaker opened(void)
+{
+    struct breaker b = breaker_for(&breaker_host);
+    report(&b, 10, &no_answer, NOW);
+    assert_int_equal(b.state, BREAKER_OPEN);
+    return b;
+}
+
+/* ---- opening ---- */
+
+static void more_than_half_of_ten_within_a_minute_open_it(void **state)
+{
+    (void)state;
+    struct breaker b = breaker_for(&breaker_host);
+    report(&b, 9, &no_answer, NOW);
+    assert_true(breaker_ask(&b, 1000, NOW).go);
+    report(&b, 1, &no_answer, NOW + 59000);
+    assert_int_equal(b.state, BREAKER_OPEN);
+    struct breaker_answer a = breaker_ask(&b, 1000, NOW + 59000);
+    assert_false(a.go || a.trial);
+    assert_true(a.until_ms == NOW + 59000 + 30000);
+}
+
+static void half_of_them_do_not(void **state)
+{
+    (void)state;
+    struct breaker b = breaker_for(&breaker_host);
+    report(&b, 50, &ok, NOW);
+    report(&b, 50, &no_answer, NOW);
+    assert_int_equal(b.state, BREAKER_CLOSED);
+    report(&b, 1, &no_answer, NOW);
+    assert_int_equal(b.state, BREAKER_OPEN);
+}
+
+static void what_is_older_than_the_window_has_no_say(void **state)
+{
+    (void)state;
+    struct breaker b = breaker_for(&breaker_host);
+    report(&b, 9, &no_answer, NOW);
+    assert_int_equal(breaker_status(&b, NOW + 30000).failures, 9);
+    report(&b, 9, &no_answer, NOW + 60000);
+    assert_int_equal(b.state, BREAKER_CLOSED);
+    assert_int_equal(breaker_status(&b, NOW + 60000).total, 9);
+    assert_int_equal(breaker_status(&b, NOW + 10 * 60000).total, 0);
+}
+
+static void the_window_slides(void **state)
+{
+    (void)state;
+    struct breaker b = breaker_for(&breaker_host);
+    for (int i = 0; i < 300; i++) { /* one every ten seconds: never ten in a minute */
+        breaker_report(&b, false, &no_answer, NOW + i * 10000LL);
+        assert_true(breaker_status(&b, NOW + i * 10000LL).total <= 7);
+    }
+    assert_int_equal(b.state, BREAKER_CLOSED);
+}
+
+static void a_tenant_is_left_alone_when_nine_of_ten_fail(void **state)
+{
+    (void)state;
+    struct breaker b = breaker_for(&breaker_tenant);
+    report(&b, 10, &ok, NOW);
+    report(&b, 90, &no_answer, NOW + 200000);
+    assert_int_equal(b.state, BREAKER_CLOSED);
+    report(&b, 1, &no_answer, NOW + 200000);
+    assert_int_equal(b.state, BREAKER_OPEN);
+    assert_true(breaker_ask(&b, 1000, NOW + 200000).until_ms == NOW + 260000);
+    b = breaker_for(&breaker_tenant);
+    report(&b, 19, &no_answer, NOW);
+    assert_int_equal(b.state, BREAKER_CLOSED);
+}
+
+/* ---- trials ---- */
+
+static void one_trial_at_a_time_goes_when_its_time_is_over(void **state)
+{
+    (void)state;
+    struct breaker b = opened();
+    assert_false(breaker_ask(&b, 1000, NOW + 29999).go);
+    assert_true(breaker_would_go(&b, NOW + 30000));
+    assert_true(breaker_would_go(&b, NOW + 30000)); /* asking changes nothing */
+    struct breaker_answer a = breaker_ask(&b, 1000, NOW + 30000);
+    assert_true(a.go && a.trial);
+    assert_int_equal(b.state, BREAKER_HALF_OPEN);
+    assert_false(breaker_would_go(&b, NOW + 30001));
+    a = breaker_ask(&b, 1000, NOW + 30001);
+    assert_false(a.go);
+    assert_true(a.until_ms == NOW + 31001);
+}
+
+static void a_trial_that_succeeds_closes_it(void **state)
+{
+    (void)state;
+    struct breaker b = opened();
+    assert_true(breaker_ask(&b, 1000, NOW + 30000).trial);
+    breaker_report(&b, true, &ok, NOW + 30100);
+    assert_int_equal(b.state, BREAKER_CLOSED);
+    struct breaker_status s = breaker_status(&b, NOW + 30100);
+    assert_true(s.since_ms == NOW + 30100 && s.until_ms == 0 && s.total == 0 && s.failures == 0 && s.held == 0);
+    struct breaker_answer a = breaker_ask(&b, 1000, NOW + 30100);
+    assert_true(a.go && !a.trial);
+    report(&b, 9, &no_answer, NOW + 30100); /* what was before does not count any more */
+    assert_int_equal(b.state, BREAKER_CLOSED);
+}
+
+static void a_trial_that_fails_opens_it_again(void **state)
+{
+    (void)state;
+    struct breaker b = opened();
+    for (int64_t at = NOW + 30000, i = 0; i < 5; i++, at += 30500) {
+        assert_true(breaker_ask(&b, 1000, at).trial);
+        breaker_report(&b, true, &no_answer, at + 500);
+        assert_int_equal(b.state, BREAKER_OPEN);
+        assert_true(b.until_ms == at + 500 + 30000);
+    }
+}
+
+static void a_tenant_goes_on_with_one_a_minute_until_one_succeeds(void **state)
+{
+    (void)state;
+    struct breaker b = breaker_for(&breaker_tenant);
+    report(&b, 20, &no_answer, NOW);
+    for (int i = 1; i <= 5; i++) {
+        int went = 0;
+        for (int64_t at = NOW + (i - 1) * 60000; at < NOW + i * 60000; at += 100)
+            went += breaker_ask(&b, 1000, at).go;
+        assert_int_equal(went, 0);
+        assert_true(breaker_ask(&b, 1000, NOW + i * 60000).trial);
+        breaker_report(&b, true, i < 5 ? &no_answer : &ok, NOW + i * 60000);
+    }
+    assert_int_equal(b.state, BREAKER_CLOSED);
+}
+
+static void a_trial_that_never_called_makes_way_for_the_next(void **state)
+{
+    (void)state;
+    struct breaker b = opened();
+    assert_true(breaker_ask(&b, 1000, NOW + 30000).trial);
+    breaker_report(&b, true, &returned, NOW + 30010);
+    assert_int_equal(b.state, BREAKER_HALF_OPEN);
+    assert_true(breaker_ask(&b, 1000, NOW + 30010).trial);
+}
+
+static void a_trial_that_nobody_reports_is_forgotten(void **state)
+{
+    (void)state;
+    struct breaker b = opened();
+    assert_true(breaker_ask(&b, 5000, NOW + 30000).trial);
+    assert_false(breaker_ask(&b, 5000, NOW + 30000 + 5000 + BREAKER_TRIAL_GRACE_MS - 1).go);
+    assert_true(breaker_ask(&b, 5000, NOW + 30000 + 5000 + BREAKER_TRIAL_GRACE_MS).trial);
+}
+
+static void what_went_before_it_opened_has_no_say_afterwards(void **state)
+{
+    (void)state;
+    struct breaker b = opened();
+    report(&b, 100, &ok, NOW + 10);
+    assert_int_equal(b.state, BREAKER_OPEN);
+    report(&b, 100, &no_answer, NOW + 20);
+    assert_true(b.until_ms == NOW + 30000);
+    assert_true(breaker_ask(&b, 1000, NOW + 30000).trial);
+    report(&b, 100, &ok, NOW + 30001);
+    report(&b, 100, &no_answer, NOW + 30001);
+    assert_int_equal(b.state, BREAKER_HALF_OPEN);
+    assert_false(breaker_would_go(&b, NOW + 30002));
+}
+
+/* ---- held ---- */
+
+static void each_that_is_held_gets_a_time_of_its_own(void **state)
+{
+    (void)state;
+    struct breaker b = opened();
+    for (int i = 0; i < 100000; i++) {
+        struct breaker_answer a = breaker_ask(&b, 1000, NOW + i / 10);
+        assert_false(a.go);
+        assert_true(a.until_ms == NOW + 30000 + i);
+    }
+    assert_int_equal(breaker_status(&b, NOW + 10000).held, 100000);
+}
+
+static void those_who_come_back_go_behind_those_who_still_wait(void **state)
+{
+    (void)state;
+    struct breaker b = opened();
+    for (int i = 0; i < 1000; i++)
+        (void)breaker_ask(&b, 1000, NOW);
+    assert_true(breaker_ask(&b, 1000, NOW + 30000).trial);
+    breaker_report(&b, true, &no_answer, NOW + 30000); /* open until + 60 s */
+    assert_true(breaker_ask(&b, 1000, NOW + 30001).until_ms == NOW + 60000);
+    assert_true(breaker_ask(&b, 1000, NOW + 30001).until_ms == NOW + 60001);
+    b = opened();
+    for (int i = 0; i < 50000; i++)
+        (void)breaker_ask(&b, 1000, NOW);
+    assert_true(breaker_ask(&b, 1000, NOW + 30000).trial);
+    breaker_report(&b, true, &no_answer, NOW + 30000);
+    assert_true(breaker_ask(&b, 1000, NOW + 30001).until_ms == NOW + 80000); /* behind the other 50,000 */
+}
+
+static void nobody_is_held_longer_than_the_spread(void **state)
+{
+    (void)state;
+    struct breaker b = opened();
+    for (int i = 0; i < BREAKER_SPREAD_MAX_MS; i++)
+        (void)breaker_ask(&b, 1000, NOW);
+    assert_true(b.last_given_ms == NOW + 30000 + BREAKER_SPREAD_MAX_MS - 1);
+    assert_true(breaker_ask(&b, 1000, NOW).until_ms == NOW + 30000); /* from the front again */
+}
+
+/* ---- Retry-After ---- */
+
+static void retry_after_of_one_holds_the_others(void **state)
+{
+    (void)state;
+    struct breaker b = breaker_for(&breaker_host);
+    struct outcome o = http(429, 5000);
+    breaker_report(&b, false, &o, NOW);
+    struct breaker_status s = breaker_status(&b, NOW);
+    assert_true(s.state == BREAKER_CLOSED && s.held_by_retry_after && s.until_ms == NOW + 5000);
+    assert_true(breaker_ask(&b, 1000, NOW).until_ms == NOW + 5000);
+    assert_true(breaker_ask(&b, 1000, NOW + 1).until_ms == NOW + 5001);
+    o.retry_after_ms = 1000; /* the longer one holds */
+    breaker_report(&b, false, &o, NOW + 2);
+    assert_false(breaker_would_go(&b, NOW + 4999));
+    struct breaker_answer a = breaker_ask(&b, 1000, NOW + 5000);
+    assert_true(a.go && !a.trial);
+    assert_false(breaker_status(&b, NOW + 5000).held_by_retry_after);
+}
+
+static void retry_after_holds_nobody_for_more_than_an_hour(void **state)
+{
+    (void)state;
+    struct breaker b = breaker_for(&breaker_host);
+    struct outcome o = http(503, 86400000);
+    breaker_report(&b, false, &o, NOW);
+    assert_true(breaker_ask(&b, 1000, NOW).until_ms == NOW + 3600000);
+}
+
+static void retry_after_of_what_is_no_failure_of_the_host_or_not_a_hosts_holds_nobody(void **state)
+{
+    (void)state;
+    struct breaker b = breaker_for(&breaker_host);
+    struct outcome gone = http(404, 5000), now = http(503, 0);
+    breaker_report(&b, false, &gone, NOW);
+    breaker_report(&b, false, &now, NOW);
+    assert_true(breaker_would_go(&b, NOW));
+    b = breaker_for(&breaker_tenant);
+    struct outcome busy = http(429, 5000);
+    breaker_report(&b, false, &busy, NOW);
+    assert_true(breaker_would_go(&b, NOW));
+}
+
+static void retry_after_also_puts_off_the_trial(void **state)
+{
+    (void)state;
+    struct breaker b = breaker_for(&breaker_host);
+    struct outcome o = http(503, 120000);
+    report(&b, 10, &o, NOW);
+    assert_int_equal(b.state, BREAKER_OPEN);
+    assert_true(breaker_status(&b, NOW).until_ms == NOW + 120000);
+    assert_false(breaker_ask(&b, 1000, NOW + 119999).go);
+    assert_true(breaker_ask(&b, 1000, NOW + 120000).trial);
+}
+
+/* ---- what counts ---- */
+
+static void what_is_a_failure_of_the_host(void **state)
+{
+    (void)state;
+    static const struct {
+        struct outcome o;
+        enum breaker_sign sign;
+    } rows[] = {
+        { { .kind = OUTCOME_OK }, BREAKER_ALIVE },
+        { { .kind = OUTCOME_FAILED, .failure = FAILURE_CONNECT }, BREAKER_FAILURE },
+        { { .kind = OUTCOME_FAILED, .failure = FAILURE_TLS }, BREAKER_FAILURE },
+        { { .kind = OUTCOME_FAILED, .failure = FAILURE_TIMEOUT }, BREAKER_FAILURE },
+        { { .kind = OUTCOME_FAILED, .failure = FAILURE_NETWORK }, BREAKER_FAILURE },
+        { { .kind = OUTCOME_FAILED, .failure = FAILURE_HTTP, .http_status = 500 }, BREAKER_FAILURE },
+        { { .kind = OUTCOME_FAILED, .failure = FAILURE_HTTP, .http_status = 503 }, BREAKER_FAILURE },
+        { { .kind = OUTCOME_FAILED, .failure = FAILURE_HTTP, .http_status = 429 }, BREAKER_FAILURE },
+        { { .kind = OUTCOME_FAILED, .failure = FAILURE_HTTP, .http_status = 404 }, BREAKER_ALIVE },
+        { { .kind = OUTCOME_FAILED, .failure = FAILURE_HTTP, .http_status = 408 }, BREAKER_ALIVE },
+        { { .kind = OUTCOME_FAILED, .failure = FAILURE_HTTP, .http_status = 301 }, BREAKER_ALIVE },
+        { { .kind = OUTCOME_FAILED, .failure = FAILURE_REFUSED }, BREAKER_NOTHING },
+        { { .kind = OUTCOME_FAILED, .failure = FAILURE_INTERNAL }, BREAKER_NOTHING },
+        { { .kind = OUTCOME_FAILED, .failure = FAILURE_NONE }, BREAKER_NOTHING },
+        { { .kind = OUTCOME_CANCELLED, .failure = FAILURE_CONNECT }, BREAKER_NOTHING },
+        { { .kind = OUTCOME_LOST }, BREAKER_NOTHING },
+        { { .kind = OUTCOME_RETURNED }, BREAKER_NOTHING },
+        { { .kind = OUTCOME_HELD }, BREAKER_NOTHING },
+        { { .kind = OUTCOME_EXPIRED }, BREAKER_NOTHING },
+    };
+    for (size_t i = 0; i < array_count(rows); i++)
+        assert_int_equal(breaker_sign_of(&rows[i].o), rows[i].sign);
+    struct breaker b = breaker_for(&breaker_host);
+    report(&b, 100, &returned, NOW);
+    assert_int_equal(breaker_status(&b, NOW).total, 0);
+}
+
+static void states_have_names(void **state)
+{
+    (void)state;
+    assert_string_equal(breaker_state_name(BREAKER_CLOSED), "closed");
+    assert_string_equal(breaker_state_name(BREAKER_OPEN), "open");
+    assert_string_equal(breaker_state_name(BREAKER_HALF_OPEN), "half-open");
+}
+
+/* ---- the clock ---- */
+
+static void a_clock_set_back_makes_nobody_wait_longer(void **state)
+{
+    (void)state;
+    struct breaker b = opened();
+    (void)breaker_ask(&b, 1000, NOW + 10000);
+    int64_t year = 365LL * 86400000;
+    assert_true(breaker_ask(&b, 1000, NOW + 10000 - year).until_ms == NOW + 30000 - year + 1);
+    assert_true(breaker_ask(&b, 1000, NOW + 30000 - year).trial);
+    breaker_report(&b, true, &ok, NOW - 2 * year);
+    assert_true(breaker_ask(&b, 1000, NOW - 2 * year).go);
+    report(&b, 9, &no_answer, NOW - 2 * year);
+    assert_int_equal(breaker_status(&b, NOW - 3 * year).total, 0); /* the window begins anew */
+}
+
+static void times_to_and_fro_shorten_no_wait(void **state)
+{
+    (void)state;
+    struct breaker b = opened();
+    for (int i = 0; i < 10000; i++) {
+        (void)breaker_status(&b, NOW + 20);
+        (void)breaker_status(&b, NOW);
+    }
+    assert_true(b.until_ms == NOW + 30000);
+}
+
+/* ---- all of them ---- */
+
+#define breaker_test(f) cmocka_unit_test_setup_teardown(f, open_all, close_all)
+static struct breakers all;
+
+static int open_all(void **state)
+{
+    (void)state;
+    breakers_init(&all, 32, (struct hash_key){ 1, 2 });
+    return 0;
+}
+
+static int close_all(void **state)
+{
+    (void)state;
+    breakers_release(&all);
+    return 0;
+}
+
+static struct breakers_answer ask(int32_t tenant, const char *host, int64_t now_ms)
+{
+    return breakers_ask(&all, tenant, str_from(host), 1000, now_ms);
+}
+
+static void tell(int32_t tenant, const char *host, int n, const struct outcome *o, int64_t now_ms)
+{
+    struct breakers_answer went = { .go = true };
+    for (int i = 0; i < n; i++)
+        breakers_report(&all, tenant, str_from(host), &went, o, now_ms);
+}
+
+static void a_host_of_one_tenant_is_not_anothers(void **state)
+{
+    (void)state;
+    tell(1, "dead.example", 10, &no_answer, NOW);
+    struct breakers_answer a = ask(1, "dead.example", NOW);
+    assert_false(a.go || a.by_tenant);
+    assert_true(a.until_ms == NOW + 30000);
+    assert_true(ask(1, "good.example", NOW).go);
+    assert_true(ask(1, "", NOW).go);
+    assert_true(ask(2, "dead.example", NOW).go);
+}
+
+static void a_tenant_whose_hosts_all_fail_is_held_as_a_whole(void **state)
+{
+    (void)state;
+    static const char *const hosts[] = { "a.example", "b.example", "c.example" };
+    for (size_t i = 0; i < array_count(hosts); i++)
+        tell(1, hosts[i], 7, &no_answer, NOW);
+    struct breakers_answer a = ask(1, "new.example", NOW);
+    assert_true(!a.go && a.by_tenant);
+    assert_true(a.until_ms == NOW + 60000);
+    assert_true(ask(2, "a.example", NOW).go);
+    a = ask(1, "new.example", NOW + 60000);
+    assert_true(a.go && a.tenant_trial && !a.host_trial);
+    breakers_report(&all, 1, S("new.example"), &a, &ok, NOW + 60001);
+    assert_true(ask(1, "a.example", NOW + 60001).go);
+}
+
+static void a_trial_of_the_host_is_not_spent_while_the_tenant_is_held(void **state)
+{
+    (void)state;
+    tell(1, "a.example", 20, &no_answer, NOW);
+    struct breakers_answer a = ask(1, "a.example", NOW);
+    assert_false(a.go || a.by_tenant); /* both hold it: the host's time is what it is told */
+    a = breakers_ask(&all, 1, S("a.example"), 100000, NOW + 30000);
+    assert_true(!a.go && a.by_tenant);
+    a = ask(1, "a.example", NOW + 60000);
+    assert_true(a.go && a.host_trial && a.tenant_trial);
+    breakers_report(&all, 1, S("a.example"), &a, &ok, NOW + 60001);
+    a = ask(1, "a.example", NOW + 60001);
+    assert_true(a.go && !a.host_trial && !a.tenant_trial);
+}
+
+static void status_is_told_without_making_one(void **state)
+{
+    (void)state;
+    struct breaker_status s;
+    assert_false(breakers_status(&all, 1, S("a.example"), NOW, &s));
+    tell(1, "a.example", 10, &no_answer, NOW);
+    assert_true(breakers_status(&all, 1, S("a.example"), NOW, &s));
+    assert_true(s.state == BREAKER_OPEN && s.failures == 10 && s.total == 10 && s.since_ms == NOW);
+    assert_true(s.until_ms == NOW + 30000);
+    assert_true(breakers_status(&all, 1, S(""), NOW, &s));
+    assert_int_equal(s.state, BREAKER_CLOSED);
+    assert_int_equal(all.by_key.n, 2);
+}
+
+static void see(void *context, const struct breaker_view *view)
+{
+    char *text = context;
+    size_t n = strlen(text);
+    snprintf(text + n, 200 - n, "%d " STR_FMT " %s; ", view->tenant, STR_ARG(view->host),
+             breaker_state_name(view->status.state));
+}
+
+static void those_that_hold_somebody_can_be_listed(void **state)
+{
+    (void)state;
+    char text[200] = "";
+    struct outcome busy = http(429, 5000);
+    tell(7, "dead.example", 10, &no_answer, NOW);
+    tell(7, "busy.example", 1, &busy, NOW);
+    tell(8, "good.example", 10, &ok, NOW);
+    for (int i = 0; i < 20; i++)
+        tell(9, "x.example", 1, &no_answer, NOW);
+    breakers_each(&all, NOW, see, text);
+    assert_non_null(strstr(text, "7 dead.example open; "));
+    assert_non_null(strstr(text, "7 busy.example closed; "));
+    assert_non_null(strstr(text, "9 x.example open; "));
+    assert_non_null(strstr(text, "9  open; "));
+    assert_null(strstr(text, "good"));
+    assert_null(strstr(text, "8 "));
+}
+
+static void they_are_bounded_and_closed_ones_go_first(void **state)
+{
+    (void)state;
+    char host[32];
+    tell(1, "dead.example", 10, &no_answer, NOW);
+    for (int i = 0; i < 1000; i++) {
+        snprintf(host, sizeof host, "h%d.example", i);
+        tell(1, host, 1, &ok, NOW);
+        assert_true(all.by_key.n <= 32);
+    }
+    assert_int_equal(all.by_key.n, 32);
+    assert_false(ask(1, "dead.example", NOW).go); /* still known */
+    for (int i = 0; i < 100; i++) {               /* all open: the oldest goes */
+        snprintf(host, sizeof host, "dead%d.example", i);
+        tell(2 + i, host, 10, &no_answer, NOW);
+        tell(2 + i, host, 10, &no_answer, NOW);
+    }
+    assert_int_equal(all.by_key.n, 32);
+    struct breaker_status s;
+    assert_true(breakers_status(&all, 101, S("dead99.example"), NOW, &s));
+    assert_int_equal(s.state, BREAKER_OPEN);
+    assert_false(breakers_status(&all, 2, S("dead0.example"), NOW, &s));
+}
+
+static void one_that_is_held_by_retry_after_is_not_forgotten_for_one_that_is_not(void **state)
+{
+    (void)state;
+    char host[32];
+    struct outcome busy = http(429, 60000);
+    tell(1, "busy.example", 1, &busy, NOW);
+    for (int i = 0; i < 100; i++) {
+        snprintf(host, sizeof host, "h%d.example", i);
+        tell(1, host, 1, &ok, NOW);
+    }
+    assert_false(ask(1, "busy.example", NOW).go);
+}
+
+static void what_calls_no_host_counts_for_the_tenant_alone(void **state)
+{
+    (void)state;
+    tell(1, "", 20, &no_answer, NOW);
+    assert_int_equal(all.by_key.n, 1);
+    struct breakers_answer a = ask(1, "", NOW);
+    assert_true(!a.go && a.by_tenant);
+}
+
+static void a_host_that_is_too_long_has_a_breaker_all_the_same(void **state)
+{
+    (void)state;
+    char host[400];
+    memset(host, 'a', sizeof host - 1);
+    host[sizeof host - 1] = '\0';
+    tell(1, host, 10, &no_answer, NOW);
+    assert_false(ask(1, host, NOW).go);
+}
+
+static void no_trial_is_lost_and_no_two_run_at_once_whatever_happens(void **state)
+{
+    (void)state;
+    struct prng r = seeded_prng(__func__);
+    struct breaker b = breaker_for(&breaker_host);
+    int64_t now = NOW;
+    int trials = 0, closed = 0, last = BREAKER_CLOSED;
+    for (int i = 0; i < 200000; i++) {
+        now += prng_between(&r, 0, 200);
+        bool dead = now / 600000 % 2;
+        if (trials && prng_below(&r, 3) == 0) {
+            breaker_report(&b, true, prng_below(&r, 5) == 0 ? &returned : dead ? &no_answer : &ok, now);
+            trials = 0;
+        }
+        struct breaker_answer a = breaker_ask(&b, 100000, now);
+        trials += a.trial;
+        assert_true(trials <= 1);
+        assert_true(a.go || a.until_ms > now);
+        if (a.go && !a.trial)
+            breaker_report(&b, false, dead ? &no_answer : &ok, now);
+        closed += last != BREAKER_CLOSED && b.state == BREAKER_CLOSED;
+        last = (int)b.state;
+    }
+    assert_true(closed > 5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        breaker_test(more_than_half_of_ten_within_a_minute_open_it),
+        breaker_test(half_of_them_do_not),
+        breaker_test(what_is_older_than_the_window_has_no_say),
+        breaker_test(the_window_slides),
+        breaker_test(a_tenant_is_left_alone_when_nine_of_ten_fail),
+        breaker_test(one_trial_at_a_time_goes_when_its_time_is_over),
+        breaker_test(a_trial_that_succeeds_closes_it),
+        breaker_test(a_trial_that_fails_opens_it_again),
+        breaker_test(a_tenant_goes_on_with_one_a_minute_until_one_succeeds),
+        breaker_test(a_trial_that_never_called_makes_way_for_the_next),
+        breaker_test(a_trial_that_nobody_reports_is_forgotten),
+        breaker_test(what_went_before_it_opened_has_no_say_afterwards),
+        breaker_test(each_that_is_held_gets_a_time_of_its_own),
+        breaker_test(those_who_come_back_go_behind_those_who_still_wait),
+        breaker_test(nobody_is_held_longer_than_the_spread),
+        breaker_test(retry_after_of_one_holds_the_others),
+        breaker_test(retry_after_holds_nobody_for_more_than_an_hour),
+        breaker_test(retry_after_of_what_is_no_failure_of_the_host_or_not_a_hosts_holds_nobody),
+        breaker_test(retry_after_also_puts_off_the_trial),
+        breaker_test(what_is_a_failure_of_the_host),
+        breaker_test(states_have_names),
+        breaker_test(a_clock_set_back_makes_nobody_wait_longer),
+        breaker_test(times_to_and_fro_shorten_no_wait),
+        breaker_test(a_host_of_one_tenant_is_not_anothers),
+        breaker_test(a_tenant_whose_hosts_all_fail_is_held_as_a_whole),
+        breaker_test(a_trial_of_the_host_is_not_spent_while_the_tenant_is_held),
+        breaker_test(status_is_told_without_making_one),
+        breaker_test(those_that_hold_somebody_can_be_listed),
+        breaker_test(they_are_bounded_and_closed_ones_go_first),
+        breaker_test(one_that_is_held_by_retry_after_is_not_forgotten_for_one_that_is_not),
+        breaker_test(what_calls_no_host_counts_for_the_tenant_alone),
+        breaker_test(a_host_that_is_too_long_has_a_breaker_all_the_same),
+        breaker_test(no_trial_is_lost_and_no_two_run_at_once_whatever_happens),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,146 @@
+/* Claims that a queue has are written down, however often that fails. */
+#include <stdlib.h>
+
+#include "check.h"
+#include "node/fleet/handoff.h"
+
+#define NOW 1772532000000LL
+
+struct desk {
+    struct writer writer;
+    struct op *op; /* the one in flight */
+    struct handover *handover;
+    struct uuid node;
+    int refused;
+};
+
+static struct desk *the_desk;
+
+static void submit(struct writer *w, struct op *op)
+{
+    (void)w;
+    assert_null(the_desk->op);
+    the_desk->op = op;
+}
+
+static void refused(void *context)
+{
+    ((struct desk *)context)->refused++;
+}
+
+static int setup(void **state)
+{
+    static const struct writer_ops ops = { submit };
+    struct desk *d = the_desk = xnew(*d);
+    d->writer.ops = &ops;
+    d->node.b[0] = 5;
+    d->handover = handover_new(
+        &(struct handover_setup){ .writer = &d->writer, .node = &d->node, .refused = refused, .context = d });
+    *state = d;
+    return 0;
+}
+
+static const struct op_hand *asked(const struct desk *d)
+{
+    assert_non_null(d->op);
+    assert_int_equal(d->op->kind, OP_HAND);
+    return (const struct op_hand *)d->op;
+}
+
+static void answer(struct desk *d, enum err rc)
+{
+    struct op *op = take(d->op);
+    op->rc = rc;
+    if (rc)
+        error_set(&op->error, rc, "no");
+    op->done(op);
+}
+
+static int teardown(void **state)
+{
+    struct desk *d = *state;
+    handover_free(d->handover);
+    free(d);
+    return 0;
+}
+
+static struct uuid claim(int n)
+{
+    return (struct uuid){ { (uint8_t)n } };
+}
+
+static void many_claims_are_one_operation(void **state)
+{
+    struct desk *d = *state;
+    handover_claim(d->handover, claim(1), 11);
+    handover_claim(d->handover, claim(2), 12);
+    assert_false(handover_is_idle(d->handover));
+    handover_step(d->handover, NOW);
+    assert_int_equal(asked(d)->n, 2);
+    assert_true(asked(d)->epochs[0] == 11 && asked(d)->epochs[1] == 12); /* of the queue that has them */
+    assert_true(uuid_eq(asked(d)->node, d->node));
+    handover_claim(d->handover, claim(3), 13);
+    handover_step(d->handover, NOW);
+    answer(d, ERR_OK);
+    handover_step(d->handover, NOW);
+    assert_int_equal(asked(d)->n, 1);
+    assert_true(uuid_eq(asked(d)->claims[0], claim(3)) && asked(d)->epochs[0] == 13);
+    answer(d, ERR_OK);
+    assert_true(handover_is_idle(d->handover));
+    assert_true(handover_step(d->handover, NOW) == INT64_MAX);
+}
+
+static void one_that_failed_is_asked_again(void **state)
+{
+    struct desk *d = *state;
+    handover_claim(d->handover, claim(1), 11);
+    handover_step(d->handover, NOW);
+    answer(d, ERR_UNAVAILABLE);
+    int64_t at_ms = handover_step(d->handover, NOW);
+    assert_null(d->op);
+    assert_true(at_ms > NOW && at_ms < NOW + 1000);
+    handover_step(d->handover, at_ms);
+    assert_int_equal(asked(d)->n, 1);
+    answer(d, ERR_OK);
+    assert_true(handover_is_idle(d->handover));
+}
+
+static void who_is_dead_is_told_and_hands_nothing_over(void **state)
+{
+    struct desk *d = *state;
+    handover_claim(d->handover, claim(1), 11);
+    handover_step(d->handover, NOW);
+    answer(d, ERR_CONFLICT);
+    assert_int_equal(d->refused, 1);
+    handover_forget(d->handover);
+    handover_step(d->handover, NOW + 5000);
+    assert_null(d->op);
+    assert_true(handover_is_idle(d->handover));
+}
+
+static void what_was_asked_for_before_it_was_forgotten_is_not_counted_among_the_next(void **state)
+{
+    struct desk *d = *state;
+    handover_claim(d->handover, claim(1), 11);
+    handover_claim(d->handover, claim(2), 12);
+    handover_step(d->handover, NOW);
+    handover_forget(d->handover);
+    handover_claim(d->handover, claim(3), 13);
+    answer(d, ERR_OK);
+    handover_step(d->handover, NOW);
+    assert_int_equal(asked(d)->n, 1);
+    assert_true(uuid_eq(asked(d)->claims[0], claim(3)));
+    answer(d, ERR_OK);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        T(many_claims_are_one_operation),
+        T(one_that_failed_is_asked_again),
+        T(who_is_dead_is_told_and_hands_nothing_over),
+        T(what_was_asked_for_before_it_was_forgotten_is_not_counted_among_the_next),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,471 @@
+/* A node whose queue and events are others' too: what it hands over, gets back, finds lost, and does while they are down. */
+#include "fleet_node_world.h"
+#include "node/fleet/held_audit.h"
+
+static void a_claim_is_handed_over_when_the_queue_has_all_of_it(void **state)
+{
+    struct world *w = *state;
+    task_due(w, 1, NOW);
+    task_due(w, 2, NOW + 40);
+    rest(w);
+    assert_int_equal(queue_depth(hand.queue), 1);
+    assert_int_equal(handed(w), 0);
+    rest_at(w, NOW + 40);
+    assert_int_equal(queue_depth(hand.queue), 2);
+    assert_int_equal(handed(w), 2);
+    assert_int_equal(node_status(w->node).scheduler.held, 2);
+    assert_int_equal(w->run_count, 0);
+}
+
+static void an_outcome_that_a_worker_published_is_settled(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task t = task_due(w, 1, NOW);
+    rest(w);
+    struct taken taken = take_all(w, &a);
+    assert_int_equal(taken.tasks.n, 1);
+    publish_outcome(&taken.tasks.v[0], OUTCOME_OK);
+    ack(&taken.tasks.v[0]);
+    rest(w);
+    assert_int_equal(row_of(w, &t, &a).state, TASK_COMPLETED);
+    assert_int_equal(node_status(w->node).scheduler.held, 0);
+    assert_int_equal(events_depth(hand.events), 0);
+    assert_int_equal(told_count, 0);
+}
+
+static void others_are_told_of_what_they_hold(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task t = task_due(w, 1, NOW);
+    rest(w);
+    struct taken taken = take_all(w, &a);
+    struct delivery_name name = { t.id, 1 };
+    node_heard_settled(w->node, &name, 1); /* as if it were another's */
+    assert_int_equal(node_status(w->node).scheduler.held, 0);
+    publish_outcome(&taken.tasks.v[0], OUTCOME_OK);
+    ack(&taken.tasks.v[0]);
+    rest(w);
+    assert_int_equal(told_count, 1);
+    assert_true(uuid_eq(told[0].id, t.id));
+}
+
+static void what_others_settled_and_did_not_tell_is_let_go_of_after_a_while(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    task_due(w, 1, NOW);
+    rest(w);
+    struct taken taken = take_all(w, &a);
+    struct settlement v = { .id = taken.tasks.v[0].id,
+                            .fence = 1,
+                            .verdict = { .next = TASK_COMPLETED, .attempts = 1 } };
+    struct op_settle op = { .op = { .kind = OP_SETTLE }, .v = &v, .n = 1, .now_ms = NOW };
+    arena_init(&op.op.arena, 4096);
+    apply_op(w, &op.op);
+    arena_release(&op.op.arena);
+    ack(&taken.tasks.v[0]);
+    rest_at(w, NOW + 1000);
+    assert_int_equal(node_status(w->node).scheduler.held, 1);
+    rest_at(w, NOW + HOLDING_ASK_MS + 1100);
+    assert_int_equal(node_status(w->node).scheduler.held, 0);
+}
+
+static void what_lapses_is_lost_and_claimed_anew(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task t = task_due(w, 1, NOW);
+    rest(w);
+    take_all(w, &a);
+    rest_at(w, NOW + 3900);
+    assert_int_equal(row_of(w, &t, &a).fence, 1);
+    rest_at(w, NOW + 4600);
+    rest_at(w, NOW + 4700);
+    struct task row = row_of(w, &t, &a);
+    assert_int_equal(row.losses, 1);
+    assert_int_equal(row.fence, 2);
+    assert_int_equal(queue_depth(hand.queue), 1);
+    struct delivery_id id = { t.id, 1 };
+    struct error e;
+    bool known;
+    assert_ok(queue_known(hand.queue, &id, NULL, 1, &known, &e), &e);
+    assert_false(known); /* acknowledged after the commit */
+}
+
+static void what_the_queue_has_forgotten_is_returned_once_the_events_before_have_passed(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task t = task_due(w, 1, NOW), done = task_due(w, 2, NOW);
+    rest(w);
+    struct taken taken = take_all(w, &a);
+    publish_outcome(&taken.tasks.v[uuid_eq(taken.tasks.v[0].id, done.id) ? 0 : 1], OUTCOME_OK);
+    queue_free(hand.queue);
+    hand.queue = queue_memory_new();
+    hand.epoch++;
+    w->now_ms = hand.now_ms = NOW + 1000;
+    step_at(w, w->now_ms);
+    for (int i = 0; i < 20; i++) { /* everything but what was published */
+        carry_all(&hand);
+        while (!list_empty(&w->pending)) {
+            struct op *op = container_of(list_pop(&w->pending), struct op, link);
+            apply_op(w, op);
+            op->done(op);
+        }
+        step_at(w, w->now_ms += 200);
+        hand.now_ms = w->now_ms;
+    }
+    assert_int_equal(row_of(w, &t, &a).fence, 1); /* an event has not been applied */
+    rest_at(w, w->now_ms + 100);
+    rest_at(w, w->now_ms + 100);
+    assert_int_equal(row_of(w, &done, &a).state, TASK_COMPLETED);
+    assert_int_equal(row_of(w, &t, &a).fence, 2);
+    assert_int_equal(row_of(w, &t, &a).losses, 0);
+    assert_int_equal(queue_depth(hand.queue), 1);
+}
+
+static void what_may_be_in_the_queue_and_must_not_run_twice_is_lost(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task once = plain_task(1, NOW);
+    once.delivery = DELIVER_AT_MOST_ONCE;
+    add_task(w, once);
+    step_at(w, NOW);
+    answer(w, OP_CLAIM);
+    step_at(w, NOW);
+    refuse(&hand, ERRAND_PUSH, true);
+    rest_at(w, NOW + 300); /* the queue, asked, does not know it */
+    assert_int_equal(row_of(w, &once, &a).state, TASK_FAILED);
+    assert_int_equal(queue_depth(hand.queue), 0);
+}
+
+static void what_may_be_in_the_queue_and_is_there_is_left_there(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task t = task_due(w, 1, NOW);
+    step_at(w, NOW);
+    answer(w, OP_CLAIM);
+    step_at(w, NOW);
+    struct task arrived = row_of(w, &t, &a);
+    struct error e;
+    struct pushed pushed;
+    assert_ok(queue_push(hand.queue, &arrived, 1, 0, &pushed, &e), &e);
+    refuse(&hand, ERRAND_PUSH, true);
+    rest_at(w, NOW + 300);
+    assert_int_equal(queue_depth(hand.queue), 1);
+    assert_int_equal(row_of(w, &t, &a).fence, 1);
+    assert_int_equal(handed(w), 1);
+}
+
+/* It may have run meanwhile: then it is over, and whoever runs it again must have a higher fence. */
+static void what_may_have_been_in_the_queue_and_is_not_is_pushed_under_another_fence(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task t = task_due(w, 1, NOW);
+    step_at(w, NOW);
+    answer(w, OP_CLAIM);
+    step_at(w, NOW);
+    refuse(&hand, ERRAND_PUSH, true);
+    rest_at(w, NOW + 300);
+    rest_at(w, NOW + 310);
+    assert_int_equal(row_of(w, &t, &a).fence, 2);
+    assert_int_equal(row_of(w, &t, &a).losses, 0);
+    assert_int_equal(queue_depth(hand.queue), 1);
+}
+
+static void what_may_be_in_a_queue_that_can_not_tell_is_claimed_anew(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    hand.base.push_again = false;
+    struct task t = task_due(w, 1, NOW);
+    step_at(w, NOW);
+    answer(w, OP_CLAIM);
+    step_at(w, NOW);
+    refuse(&hand, ERRAND_PUSH, true);
+    rest(w);
+    rest_at(w, NOW + 10);
+    assert_int_equal(row_of(w, &t, &a).fence, 2);
+    assert_int_equal(row_of(w, &t, &a).losses, 0);
+    assert_int_equal(queue_depth(hand.queue), 1);
+}
+
+/* One epoch says of a claim whether the queue has it. */
+static void what_a_queue_that_can_not_tell_did_not_get_of_a_claim_before_it_was_wiped_is_claimed_anew(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    hand.base.push_again = false;
+    struct task before = task_due(w, 1, NOW), after = task_due(w, 2, NOW + 40);
+    rest(w);
+    assert_int_equal(queue_depth(hand.queue), 1);
+    queue_free(hand.queue);
+    hand.queue = queue_memory_new();
+    hand.epoch++;
+    rest_at(w, NOW + 40);
+    rest_at(w, NOW + 50);
+    assert_int_equal(queue_depth(hand.queue), 1);
+    assert_int_equal(row_of(w, &before, &a).fence, 1);
+    assert_true(handed_in(w, &before) == hand.epoch - 1);
+    assert_int_equal(row_of(w, &after, &a).fence, 2);
+    assert_int_equal(row_of(w, &after, &a).losses, 0);
+    assert_true(handed_in(w, &after) == hand.epoch);
+    for (int i = 1; i <= 40; i++)
+        rest_at(w, NOW + 50 + 100 * i);
+    assert_int_equal(queue_depth(hand.queue), 2);
+    assert_int_equal(row_of(w, &before, &a).fence, 2);
+    assert_int_equal(row_of(w, &after, &a).fence, 2); /* nothing was amiss with it */
+    assert_true(handed_in(w, &before) == hand.epoch);
+}
+
+static void where_the_queue_can_not_tell_the_first_push_tells_which_epoch_the_others_are_for(void **state)
+{
+    struct world *w = *state;
+    hand.base.push_again = false;
+    task_due(w, 1, NOW);
+    task_due(w, 2, NOW + 10);
+    step_at(w, NOW);
+    answer(w, OP_CLAIM);
+    step_at(w, NOW);
+    struct errand *first = next_errand(&hand, ERRAND_PUSH);
+    assert_true(container_of(first, struct errand_push, errand)->epoch == 0);
+    step_at(w, NOW + 10);
+    assert_null(find_errand(&hand, ERRAND_PUSH));
+    run_errand(&hand, first);
+    first->done(first);
+    step_at(w, NOW + 10);
+    struct errand *second = find_errand(&hand, ERRAND_PUSH);
+    assert_non_null(second);
+    assert_true(container_of(second, struct errand_push, errand)->epoch == hand.epoch);
+    rest_at(w, NOW + 10);
+    assert_int_equal(handed(w), 2);
+}
+
+/* There each of them can be asked about. */
+static void a_queue_that_can_tell_gets_the_rest_of_a_claim_though_it_was_wiped(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task before = task_due(w, 1, NOW), after = task_due(w, 2, NOW + 40);
+    rest(w);
+    queue_free(hand.queue);
+    hand.queue = queue_memory_new();
+    hand.epoch++;
+    for (int i = 0; i <= 40; i++)
+        rest_at(w, NOW + 40 + 300 * i);
+    assert_int_equal(row_of(w, &before, &a).fence, 2);
+    assert_int_equal(row_of(w, &after, &a).fence, 1);
+    assert_int_equal(queue_depth(hand.queue), 2);
+}
+
+static void while_the_queue_is_down_the_node_runs_what_is_due_itself(void **state)
+{
+    struct world *w = *state;
+    struct task t = task_due(w, 1, NOW);
+    step_at(w, NOW);
+    answer(w, OP_CLAIM);
+    step_at(w, NOW);
+    for (int ms = 0; ms <= 1200; ms += 200) {
+        if (find_errand(&hand, ERRAND_PUSH))
+            refuse(&hand, ERRAND_PUSH, false);
+        if (find_errand(&hand, ERRAND_LOOK))
+            refuse(&hand, ERRAND_LOOK, false);
+        step_at(w, NOW + ms + 200);
+    }
+    assert_int_equal(w->run_count, 1);
+    assert_true(is_running(w, &t));
+    assert_true(node_status(w->node).scheduler.falls_back);
+    assert_int_equal(handed(w), 0);
+    end_run(w, OUTCOME_OK);
+    rest_at(w, NOW + 2000);
+    task_due(w, 2, NOW + 2000);
+    rest_at(w, NOW + 2600); /* a look was answered: the next goes there again */
+    assert_int_equal(queue_depth(hand.queue), 1);
+    assert_false(node_status(w->node).scheduler.falls_back);
+}
+
+/* All that is asked of the store is answered; what is asked of the queue is refused, or not answered at all. */
+static void the_queue_is_down_until(struct world *w, int64_t end_ms)
+{
+    const enum errand_kind kinds[] = { ERRAND_PUSH, ERRAND_LAPSED, ERRAND_KNOWN };
+    while (w->now_ms < end_ms) {
+        for (size_t i = 0; i < array_count(kinds); i++)
+            while (find_errand(&hand, kinds[i]))
+                refuse(&hand, kinds[i], false);
+        for (; !list_empty(&w->pending); step_at(w, w->now_ms))
+            answer_op(w, first_op(w));
+        step_at(w, w->now_ms + 20);
+    }
+}
+
+/* Whoever compares what was handed over with what the queue knows would not find it otherwise, should the queue come back empty. */
+static void what_the_queue_had_before_it_went_down_is_handed_over_and_the_rest_of_the_claim_runs_apart(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task there = task_due(w, 1, NOW), here = task_due(w, 2, NOW + 40);
+    rest(w);
+    assert_int_equal(queue_depth(hand.queue), 1);
+    assert_int_equal(handed(w), 0);
+    the_queue_is_down_until(w, NOW + 1500);
+    assert_int_equal(handed(w), 1);
+    assert_int_equal(row_of(w, &there, &a).fence, 1);
+    assert_int_equal(w->run_count, 1);
+    assert_true(is_running(w, &here));
+    assert_int_equal(row_of(w, &here, &a).fence, 2);
+    end_run(w, OUTCOME_OK);
+}
+
+static void what_is_left_of_a_claim_when_the_queue_comes_back_is_pushed_under_another(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    task_due(w, 1, NOW);
+    step_at(w, NOW);
+    answer(w, OP_CLAIM);
+    step_at(w, NOW);
+    the_queue_is_down_until(w, NOW + 1500);
+    assert_int_equal(w->run_count, 1);
+    end_run(w, OUTCOME_OK);
+    struct task here = task_due(w, 2, NOW + 1500), there = task_due(w, 3, NOW + 1540);
+    the_queue_is_down_until(w, NOW + 1520);
+    assert_int_equal(w->run_count, 1);
+    assert_true(is_running(w, &here));
+    assert_true(uuid_eq(row_of(w, &there, &a).claim, row_of(w, &here, &a).claim));
+    rest_at(w, NOW + 1539); /* a look is answered */
+    rest_at(w, NOW + 1540);
+    assert_int_equal(queue_depth(hand.queue), 1);
+    assert_int_equal(row_of(w, &there, &a).fence, 2);
+    assert_int_equal(handed(w), 1);
+    end_run(w, OUTCOME_OK);
+}
+
+static enum recall_result recall_result_of;
+static int recalls_done;
+
+static void recall_done(struct recall *r)
+{
+    recall_result_of = r->result;
+    recalls_done++;
+}
+
+static void a_task_that_waits_in_the_queue_is_recalled_from_there(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task t = task_due(w, 1, NOW);
+    rest(w);
+    struct task running = row_of(w, &t, &a), replace = running;
+    replace.state = TASK_CANCELLED;
+    replace.version++;
+    struct recall r = { .running = &running, .replace = &replace, .done = recall_done };
+    recalls_done = 0;
+    node_recall(w->node, &r);
+    assert_int_equal(recalls_done, 0);
+    rest(w);
+    assert_int_equal(recalls_done, 1);
+    assert_int_equal(recall_result_of, RECALL_DONE);
+    assert_int_equal(row_of(w, &t, &a).state, TASK_CANCELLED);
+    assert_int_equal(queue_depth(hand.queue), 0);
+    assert_int_equal(node_status(w->node).scheduler.held, 0);
+}
+
+static void one_that_runs_on_a_worker_is_asked_to_end(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task t = task_due(w, 1, NOW);
+    rest(w);
+    take_all(w, &a);
+    struct task running = row_of(w, &t, &a), replace = running;
+    replace.state = TASK_CANCELLED;
+    struct recall r = { .running = &running, .replace = &replace, .abort = true, .done = recall_done };
+    recalls_done = 0;
+    node_recall(w->node, &r);
+    rest(w);
+    assert_int_equal(recalls_done, 1);
+    assert_int_equal(recall_result_of, RECALL_ABORTING);
+    struct taken taken = take_all(w, &a);
+    assert_int_equal(taken.abort_count, 1);
+}
+
+static void a_node_that_goes_leaves_what_the_queue_has(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    struct task there = task_due(w, 1, NOW), armed = task_due(w, 2, NOW + 1000);
+    rest(w);
+    rest_at(w, NOW + 960);
+    node_drain(w->node);
+    rest(w);
+    assert_int_equal(row_of(w, &there, &a).state, TASK_RUNNING);
+    assert_int_equal(row_of(w, &armed, &a).state, TASK_SCHEDULED);
+    assert_int_equal(queue_depth(hand.queue), 1);
+    assert_int_equal(held_by_the_dead(w), 0);
+}
+
+static void what_workers_say_of_themselves_is_kept_and_gives_room(void **state)
+{
+    struct world *w = *state;
+    struct event ev = { .kind = EVENT_WORKER,
+                        .worker = { .id = { { 3 } }, .name = S("w"), .version = S("1"), .slots = 50, .doc = S("{}") } };
+    struct error e;
+    for (int i = 1; i <= 140; i++)
+        add_task(w, plain_task(i, NOW));
+    rest(w);
+    assert_int_equal(node_status(w->node).scheduler.held, 100); /* no worker is known: so many may wait */
+    assert_ok(events_publish(hand.events, &ev, 1, &e), &e);
+    rest(w);
+    rest_at(w, NOW + 600);
+    rest_at(w, NOW + 1200);
+    assert_int_equal(node_status(w->node).scheduler.held, 140);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup_fleet, teardown_fleet)
+    const struct CMUnitTest tests[] = {
+        T(a_claim_is_handed_over_when_the_queue_has_all_of_it),
+        T(an_outcome_that_a_worker_published_is_settled),
+        T(others_are_told_of_what_they_hold),
+        T(what_others_settled_and_did_not_tell_is_let_go_of_after_a_while),
+        T(what_lapses_is_lost_and_claimed_anew),
+        T(what_the_queue_has_forgotten_is_returned_once_the_events_before_have_passed),
+        T(what_may_be_in_the_queue_and_must_not_run_twice_is_lost),
+        T(what_may_be_in_the_queue_and_is_there_is_left_there),
+        T(what_may_have_been_in_the_queue_and_is_not_is_pushed_under_another_fence),
+        T(what_may_be_in_a_queue_that_can_not_tell_is_claimed_anew),
+        T(what_a_queue_that_can_not_tell_did_not_get_of_a_claim_before_it_was_wiped_is_claimed_anew),
+        T(where_the_queue_can_not_tell_the_first_push_tells_which_epoch_the_others_are_for),
+        T(a_queue_that_can_tell_gets_the_rest_of_a_claim_though_it_was_wiped),
+        T(while_the_queue_is_down_the_node_runs_what_is_due_itself),
+        T(what_the_queue_had_before_it_went_down_is_handed_over_and_the_rest_of_the_claim_runs_apart),
+        T(what_is_left_of_a_claim_when_the_queue_comes_back_is_pushed_under_another),
+        T(a_task_that_waits_in_the_queue_is_recalled_from_there),
+        T(one_that_runs_on_a_worker_is_asked_to_end),
+        T(a_node_that_goes_leaves_what_the_queue_has),
+        T(what_workers_say_of_themselves_is_kept_and_gives_room),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,352 @@
+/* Two nodes on one store: one wants back what the other holds. */
+#include <stdlib.h>
+
+#include "check.h"
+#include "model/store_memory.h"
+#include "node/cluster/recall_requests.h"
+
+enum { TENANT = 1, NOW = 1000000, ARENA = 1 << 20, DUE = NOW + 500, PRIORITY = 5 };
+
+struct world {
+    struct store *store;
+    struct reader *reader;
+    struct writer writer;
+    struct list pending;
+    struct uuid owner_id, asker_id;
+    struct wishes *owner, *asker;
+    struct task task; /* as it was claimed */
+    struct task replace;
+    struct recall recall;
+    atomic_bool given_up;
+    int answers, grants;
+    enum wish_grant grant;
+    int64_t now_ms;
+    struct arena arena;
+};
+
+static struct world *the_world;
+
+static void submit(struct writer *w, struct op *op)
+{
+    (void)w;
+    list_push(&the_world->pending, &op->link);
+}
+
+static void apply(struct world *w, struct op *op)
+{
+    struct error e;
+    assert_int_equal(store_apply(w->store, &op, 1, &e), ERR_OK);
+}
+
+static void run(struct world *w, struct op *op)
+{
+    arena_init(&op->arena, ARENA);
+    apply(w, op);
+    assert_int_equal(op->rc, ERR_OK);
+    arena_release(&op->arena);
+}
+
+static void settle_as(struct world *w, enum task_state next, int64_t due_ms)
+{
+    struct settlement s = { .id = w->task.id, .fence = w->task.fence, .verdict = { .next = next, .due_ms = due_ms } };
+    struct op_settle op = { .op.kind = OP_SETTLE, .v = &s, .n = 1, .now_ms = w->now_ms };
+    run(w, &op.op);
+    assert_false(s.stale);
+}
+
+/* What the owner does with a wish: the test has decided. */
+static enum wish_grant grant(void *context, const struct wish *wish)
+{
+    struct world *w = context;
+    assert_true(uuid_eq(wish->id, w->task.id) && wish->fence == w->task.fence);
+    w->grants++;
+    if (w->grant == WISH_DONE)
+        settle_as(w, wish->abort ? TASK_CANCELLED : TASK_SCHEDULED, w->now_ms + WISHES_BACK_MS);
+    return w->grant;
+}
+
+static void answered(struct recall *r)
+{
+    struct world *w = container_of(r, struct world, recall);
+    w->answers++;
+}
+
+static struct wishes *make(struct world *w, const struct uuid *id)
+{
+    return wishes_new(&(struct wishes_setup){ .writer = &w->writer, .node = id, .grant = grant, .context = w });
+}
+
+static void beat(struct world *w, struct uuid id)
+{
+    struct op_beat op = { .op.kind = OP_BEAT, .node = { .id = id, .name = S("n"), .doc = S("{}") }, .now_ms = NOW };
+    run(w, &op.op);
+}
+
+static void claim(struct world *w)
+{
+    struct lane_quota lane = { .lane = { TENANT, S("mail"), priority_class_of(PRIORITY) }, .max = 1 };
+    struct op_claim op = { .op.kind = OP_CLAIM,
+                           .claim.b = { 7 },
+                           .node = w->owner_id,
+                           .lanes = &lane,
+                           .lane_count = 1,
+                           .now_ms = NOW,
+                           .until_ms = NOW + 1000,
+                           .max = 1,
+                           .max_bytes = 1 << 20 };
+    arena_init(&op.op.arena, ARENA);
+    apply(w, &op.op);
+    assert_int_equal(op.ret.n, 1);
+    assert_true(task_copy(&w->arena, &op.ret.v[0], &w->task));
+    arena_release(&op.op.arena);
+}
+
+static int setup(void **state)
+{
+    static const struct writer_ops ops = { submit };
+    struct world *w = the_world = xnew(*w);
+    struct error e;
+    w->writer.ops = &ops;
+    w->now_ms = NOW;
+    w->owner_id.b[0] = 1;
+    w->asker_id.b[0] = 2;
+    list_init(&w->pending);
+    arena_init(&w->arena, ARENA);
+    w->store = store_memory_new();
+    assert_ok(store_reader(w->store, &w->reader, &e), &e);
+    beat(w, w->owner_id);
+    beat(w, w->asker_id);
+    struct task t = { .id.b = { 9 },
+                      .tenant = TENANT,
+                      .kind = TASK_ONE_TIME,
+                      .state = TASK_SCHEDULED,
+                      .priority = PRIORITY,
+                      .queue = S("mail"),
+                      .version = 1,
+                      .target = TARGET_NOOP,
+                      .created_ms = NOW,
+                      .due_ms = DUE,
+                      .scheduled_ms = DUE,
+                      .retry.max_attempts = 1 };
+    struct op_insert insert = { .op.kind = OP_INSERT, .tasks = &t, .count = 1 };
+    run(w, &insert.op);
+    claim(w);
+    w->owner = make(w, &w->owner_id);
+    w->asker = make(w, &w->asker_id);
+    w->replace = w->task;
+    w->replace.state = TASK_PAUSED;
+    w->replace.version++;
+    w->replace.claim = (struct uuid){ 0 };
+    w->recall =
+        (struct recall){ .running = &w->task, .replace = &w->replace, .given_up = &w->given_up, .done = answered };
+    *state = w;
+    return 0;
+}
+
+/* Carries what was submitted to the store; of one kind, only so far. */
+static void carry(struct world *w)
+{
+    for (struct list *link; (link = list_pop(&w->pending));) {
+        struct op *op = container_of(link, struct op, link);
+        apply(w, op);
+        op->done(op);
+    }
+}
+
+static void pass(struct world *w, int64_t ms)
+{
+    for (int64_t end = w->now_ms + ms; w->now_ms < end; w->now_ms++) {
+        wishes_step(w->asker, w->now_ms);
+        wishes_step(w->owner, w->now_ms);
+        carry(w);
+    }
+}
+
+static int teardown(void **state)
+{
+    struct world *w = *state;
+    pass(w, 2000);
+    wishes_free(w->owner);
+    wishes_free(w->asker);
+    reader_free(w->reader);
+    store_free(w->store);
+    arena_release(&w->arena);
+    free(w);
+    return 0;
+}
+
+static struct task row(struct world *w)
+{
+    struct task t;
+    struct error e;
+    assert_ok(reader_get(w->reader, TENANT, w->task.id, &w->arena, &t, &e), &e);
+    return t;
+}
+
+static void ask(struct world *w)
+{
+    pass(w, 1);
+    wishes_ask(w->asker, &w->recall);
+    carry(w);
+    wishes_heard(w->owner);
+}
+
+/* ---- wanting ---- */
+
+static void what_another_node_gives_back_is_free(void **state)
+{
+    struct world *w = *state;
+    w->grant = WISH_DONE;
+    ask(w);
+    pass(w, 50);
+    assert_int_equal(w->answers, 1);
+    assert_int_equal(w->recall.result, RECALL_FREED);
+    assert_int_equal(row(w).state, TASK_SCHEDULED);
+    assert_true(row(w).due_ms >= w->now_ms + WISHES_BACK_MS - 50); /* time enough to change it */
+}
+
+static void what_was_tried_and_failed_meanwhile_is_free_too(void **state)
+{
+    struct world *w = *state;
+    w->grant = WISH_REFUSED;
+    ask(w);
+    pass(w, 50);
+    settle_as(w, TASK_SCHEDULED, w->now_ms + 7);
+    pass(w, 50);
+    assert_int_equal(w->recall.result, RECALL_FREED);
+    assert_int_equal(row(w).version, 1); /* what it becomes is for who asked, who looks at it anew */
+}
+
+static void the_wish_alone_reaches_its_owner_when_no_news_do(void **state)
+{
+    struct world *w = *state;
+    struct op_beat beats = { .op.kind = OP_BEAT, .node = { .id = w->owner_id, .doc = S("{}") }, .now_ms = NOW };
+    pass(w, 1);
+    wishes_ask(w->asker, &w->recall);
+    carry(w);
+    run(w, &beats.op);
+    assert_true(beats.ret_wished);
+}
+
+static void what_is_aborted_elsewhere_is_looked_at_anew(void **state)
+{
+    struct world *w = *state;
+    w->grant = WISH_DONE;
+    w->recall.abort = true;
+    ask(w);
+    pass(w, 100);
+    assert_int_equal(w->answers, 1);
+    assert_int_equal(w->recall.result, RECALL_FREED);
+    assert_int_equal(row(w).state, TASK_CANCELLED);
+}
+
+static void what_runs_elsewhere_stays(void **state)
+{
+    struct world *w = *state;
+    w->grant = WISH_REFUSED;
+    ask(w);
+    pass(w, 500);
+    assert_int_equal(w->answers, 0);
+    pass(w, 1000);
+    assert_int_equal(w->answers, 1);
+    assert_int_equal(w->recall.result, RECALL_RUNNING);
+    assert_int_equal(row(w).state, TASK_RUNNING);
+}
+
+static void who_does_not_wait_any_more_asks_no_more(void **state)
+{
+    struct world *w = *state;
+    w->grant = WISH_REFUSED;
+    ask(w);
+    pass(w, 50);
+    atomic_store(&w->given_up, true);
+    int before = w->grants;
+    pass(w, 100);
+    assert_int_equal(w->answers, 1);
+    assert_int_equal(w->recall.result, RECALL_RUNNING);
+    assert_int_equal(w->grants, before);
+}
+
+static void a_store_that_is_away_for_a_moment_is_asked_again(void **state)
+{
+    struct world *w = *state;
+    w->grant = WISH_DONE;
+    pass(w, 1);
+    wishes_ask(w->asker, &w->recall);
+    struct op *op = container_of(list_pop(&w->pending), struct op, link);
+    op->rc = ERR_UNAVAILABLE;
+    op->done(op);
+    pass(w, 250);
+    wishes_heard(w->owner);
+    pass(w, 100);
+    assert_int_equal(w->recall.result, RECALL_FREED);
+    assert_int_equal(w->answers, 1);
+}
+
+static void what_this_node_claimed_a_moment_ago_is_asked_for_again(void **state)
+{
+    struct world *w = *state;
+    pass(w, 1);
+    wishes_ask(w->owner, &w->recall);
+    carry(w);
+    assert_int_equal(w->answers, 1);
+    assert_int_equal(w->recall.result, RECALL_RUNNING);
+    assert_false(w->recall.known);
+}
+
+/* ---- being asked ---- */
+
+static void a_wish_that_comes_before_its_claim_is_looked_at_again(void **state)
+{
+    struct world *w = *state;
+    w->grant = WISH_UNKNOWN;
+    ask(w);
+    pass(w, 30);
+    assert_true(w->grants >= 2);
+    w->grant = WISH_DONE;
+    pass(w, 100);
+    assert_int_equal(w->recall.result, RECALL_FREED);
+}
+
+static void one_that_nobody_waits_for_is_ended_all_the_same(void **state)
+{
+    struct world *w = *state;
+    w->grant = WISH_DONE;
+    pass(w, 1);
+    wishes_replace(w->asker, w->task.id, w->task.fence, w->now_ms);
+    carry(w);
+    wishes_heard(w->owner);
+    pass(w, 5);
+    assert_int_equal(row(w).state, TASK_CANCELLED);
+    assert_true(wishes_is_idle(w->asker));
+}
+
+static void who_is_asked_for_nothing_does_nothing(void **state)
+{
+    struct world *w = *state;
+    assert_true(wishes_step(w->owner, w->now_ms) == INT64_MAX);
+    assert_true(wishes_is_idle(w->owner));
+    wishes_heard(w->owner);
+    pass(w, 10);
+    assert_int_equal(w->grants, 0);
+    assert_true(wishes_step(w->owner, w->now_ms) == INT64_MAX);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(what_another_node_gives_back_is_free),
+        TEST(what_was_tried_and_failed_meanwhile_is_free_too),
+        TEST(the_wish_alone_reaches_its_owner_when_no_news_do),
+        TEST(what_is_aborted_elsewhere_is_looked_at_anew),
+        TEST(what_runs_elsewhere_stays),
+        TEST(who_does_not_wait_any_more_asks_no_more),
+        TEST(a_store_that_is_away_for_a_moment_is_asked_again),
+        TEST(what_this_node_claimed_a_moment_ago_is_asked_for_again),
+        TEST(a_wish_that_comes_before_its_claim_is_looked_at_again),
+        TEST(one_that_nobody_waits_for_is_ended_all_the_same),
+        TEST(who_is_asked_for_nothing_does_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

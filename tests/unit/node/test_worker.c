@@ -1,0 +1,407 @@
+/* A worker that is a process of its own: over a courier whose errands take their time. */
+#include <stdlib.h>
+
+#include "manual_async_io.h"
+#include "node/worker/worker.h"
+
+#define NOW 1772532000000LL
+
+enum { SLOTS = 3, VISIBILITY_MS = 4000, RUNS_MAX = 16 };
+
+struct bench {
+    struct hand_courier courier;
+    struct metrics *metrics;
+    struct runner runner;
+    struct run *runs[RUNS_MAX];
+    size_t run_count;
+    struct worker *worker;
+    int64_t now_ms, queue_us;
+    bool full;
+};
+
+static struct bench *the_bench;
+
+static void start_run(struct runner *r, struct run *run)
+{
+    (void)r;
+    the_bench->runs[the_bench->run_count++] = run;
+}
+
+static void end_run(struct bench *b, size_t i, enum outcome_kind kind)
+{
+    struct run *run = b->runs[i];
+    struct outcome o = { .kind = kind, .retry_after_ms = -1, .started_us = 1, .completed_us = 2 };
+    b->runs[i] = b->runs[--b->run_count];
+    run->done(run, &o);
+}
+
+static void abort_run(struct runner *r, struct run *run)
+{
+    (void)r;
+    for (size_t i = 0; i < the_bench->run_count; i++)
+        if (the_bench->runs[i] == run)
+            end_run(the_bench, i, OUTCOME_CANCELLED);
+}
+
+static bool may_take(void *context)
+{
+    return !((struct bench *)context)->full;
+}
+
+static void queue_time(void *context, int64_t queue_us)
+{
+    ((struct bench *)context)->queue_us = queue_us;
+}
+
+static void describe(void *context, struct jw *w)
+{
+    (void)context;
+    jw_kv_cstr(w, "zone", "north");
+}
+
+static void step(struct bench *b, int64_t ms)
+{
+    b->now_ms += ms;
+    b->courier.now_ms = b->now_ms;
+    worker_step(b->worker, b->now_ms, 0);
+}
+
+static int setup(void **state)
+{
+    static const struct runner_ops ops = { start_run, abort_run, NULL };
+    struct bench *b = the_bench = xnew(*b);
+    hand_courier_init(&b->courier);
+    b->now_ms = b->courier.now_ms = NOW;
+    b->metrics = metrics_new();
+    b->runner.ops = &ops;
+    struct worker_setup setup = { .courier = &b->courier.base,
+                                  .metrics = b->metrics,
+                                  .id = { { 7 } },
+                                  .name = S("host:1"),
+                                  .version = S("9"),
+                                  .slots = SLOTS,
+                                  .visibility_ms = VISIBILITY_MS,
+                                  .cpu_milli = 1000,
+                                  .fleet = true,
+                                  .describe = describe,
+                                  .may_take = may_take,
+                                  .queue_time = queue_time,
+                                  .context = b };
+    setup.runners[TARGET_NOOP] = &b->runner;
+    b->worker = worker_new(&setup);
+    *state = b;
+    return 0;
+}
+
+/* Until nothing is under way but a take that finds nothing. */
+static void come_to_rest(struct bench *b)
+{
+    for (int i = 0; i < 50; i++) {
+        step(b, 0);
+        bool some = carry_all(&b->courier);
+        struct errand *e = find_errand(&b->courier, ERRAND_TAKE);
+        if (e && (!container_of(e, struct errand_take, errand)->ask.max || queue_depth(b->courier.queue)))
+            carry(&b->courier, ERRAND_TAKE);
+        else if (!some)
+            return;
+    }
+}
+
+static int teardown(void **state)
+{
+    struct bench *b = *state;
+    worker_stop_taking(b->worker);
+    worker_give_up(b->worker);
+    for (int i = 0; i < 50 && !worker_is_idle(b->worker); i++) {
+        step(b, 250);
+        if (find_errand(&b->courier, ERRAND_TAKE))
+            carry(&b->courier, ERRAND_TAKE);
+        carry_all(&b->courier);
+    }
+    assert_true(worker_is_idle(b->worker));
+    worker_free(b->worker);
+    hand_courier_release(&b->courier);
+    metrics_free(b->metrics);
+    free(b);
+    return 0;
+}
+
+static struct task pushed(struct bench *b, int n)
+{
+    struct task t = { .id = { { (uint8_t)n, 1 } },
+                      .tenant = 1,
+                      .state = TASK_RUNNING,
+                      .fence = 1,
+                      .due_ms = NOW,
+                      .scheduled_ms = NOW,
+                      .priority = PRIORITY_DEFAULT,
+                      .queue = S("default"),
+                      .timeout_ms = 1000,
+                      .target = TARGET_NOOP,
+                      .retry = RETRY_DEFAULT };
+    struct error e;
+    struct pushed came;
+    assert_ok(queue_push(b->courier.queue, &t, 1, 0, &came, &e), &e);
+    return t;
+}
+
+static size_t published(struct bench *b, enum event_kind kind, struct event *ret_last)
+{
+    static struct arena a;
+    struct event_list list = { 0 };
+    struct error e;
+    size_t n = 0;
+    arena_release(&a);
+    arena_init(&a, 1 << 20);
+    assert_ok(events_poll(b->courier.events, 100, 0, &a, &list, &e), &e);
+    for (size_t i = 0; i < list.n; i++) {
+        if (list.v[i].kind != kind)
+            continue;
+        *ret_last = list.v[i];
+        n++;
+    }
+    return n;
+}
+
+static void an_outcome_is_published_before_its_delivery_is_acknowledged(void **state)
+{
+    struct bench *b = *state;
+    pushed(b, 1);
+    come_to_rest(b);
+    assert_int_equal(b->run_count, 1);
+    end_run(b, 0, OUTCOME_OK);
+    step(b, 0);
+    assert_null(find_errand(&b->courier, ERRAND_ACK));
+    carry(&b->courier, ERRAND_PUBLISH);
+    struct event e;
+    assert_int_equal(published(b, EVENT_OUTCOME, &e), 1);
+    assert_non_null(find_errand(&b->courier, ERRAND_ACK));
+}
+
+static void what_can_not_be_published_takes_up_a_slot_and_is_not_dropped(void **state)
+{
+    struct bench *b = *state;
+    for (int i = 1; i <= 5; i++)
+        pushed(b, i);
+    come_to_rest(b);
+    assert_int_equal(b->run_count, SLOTS);
+    while (b->run_count)
+        end_run(b, 0, OUTCOME_OK);
+    step(b, 0);
+    refuse(&b->courier, ERRAND_PUBLISH, false);
+    step(b, 50);
+    struct errand *take = find_errand(&b->courier, ERRAND_TAKE);
+    assert_true(!take || container_of(take, struct errand_take, errand)->ask.max == 0);
+    assert_int_equal(worker_unpublished(b->worker), SLOTS);
+    step(b, 200);
+    carry(&b->courier, ERRAND_PUBLISH);
+    assert_int_equal(worker_unpublished(b->worker), 0);
+    come_to_rest(b);
+    assert_int_equal(b->run_count, 2);
+}
+
+static void what_waits_to_be_published_is_renewed_like_what_runs(void **state)
+{
+    struct bench *b = *state;
+    pushed(b, 1);
+    pushed(b, 2);
+    come_to_rest(b);
+    end_run(b, 0, OUTCOME_OK);
+    step(b, 0);
+    refuse(&b->courier, ERRAND_PUBLISH, false);
+    step(b, VISIBILITY_MS / 3);
+    struct errand *e = find_errand(&b->courier, ERRAND_RENEW);
+    assert_non_null(e);
+    assert_int_equal(container_of(e, struct errand_renew, errand)->n, 2);
+}
+
+static void an_ack_that_failed_is_sent_again(void **state)
+{
+    struct bench *b = *state;
+    struct task t = pushed(b, 1);
+    come_to_rest(b);
+    end_run(b, 0, OUTCOME_OK);
+    step(b, 0);
+    carry(&b->courier, ERRAND_PUBLISH);
+    refuse(&b->courier, ERRAND_ACK, false);
+    step(b, 200);
+    carry(&b->courier, ERRAND_ACK);
+    struct delivery_id id = { t.id, t.fence };
+    struct error e;
+    bool known;
+    assert_ok(queue_known(b->courier.queue, &id, NULL, 1, &known, &e), &e);
+    assert_false(known);
+}
+
+static void one_take_is_in_flight_and_waits_for_something(void **state)
+{
+    struct bench *b = *state;
+    step(b, 0);
+    struct errand *e = find_errand(&b->courier, ERRAND_TAKE);
+    assert_non_null(e);
+    assert_true(container_of(e, struct errand_take, errand)->ask.wait_ms > 0);
+    assert_int_equal(container_of(e, struct errand_take, errand)->ask.max, SLOTS);
+    step(b, 100);
+    list_remove(&e->link);
+    assert_null(find_errand(&b->courier, ERRAND_TAKE));
+    list_push(&b->courier.errands, &e->link);
+}
+
+static void after_a_take_that_brought_nothing_the_next_one_goes_out_at_once(void **state)
+{
+    struct bench *b = *state;
+    step(b, 0);
+    carry(&b->courier, ERRAND_TAKE);
+    step(b, 0);
+    assert_non_null(find_errand(&b->courier, ERRAND_TAKE));
+}
+
+static void who_is_full_asks_only_what_it_should_end(void **state)
+{
+    struct bench *b = *state;
+    struct task t = pushed(b, 1);
+    pushed(b, 2);
+    pushed(b, 3);
+    come_to_rest(b);
+    assert_int_equal(b->run_count, SLOTS);
+    struct error e;
+    assert_ok(queue_abort(b->courier.queue, (struct delivery_id){ t.id, t.fence }, &e), &e);
+    step(b, 300);
+    struct errand *take = find_errand(&b->courier, ERRAND_TAKE);
+    assert_non_null(take);
+    assert_int_equal(container_of(take, struct errand_take, errand)->ask.max, 0);
+    carry(&b->courier, ERRAND_TAKE);
+    step(b, 0);
+    assert_int_equal(b->run_count, SLOTS - 1);
+    assert_false(worker_runs(b->worker, t.id, t.fence));
+}
+
+static void a_machine_without_room_takes_nothing_until_it_has_some(void **state)
+{
+    struct bench *b = *state;
+    b->full = true;
+    pushed(b, 1);
+    step(b, 0);
+    assert_null(find_errand(&b->courier, ERRAND_TAKE));
+    b->full = false;
+    step(b, 300);
+    assert_non_null(find_errand(&b->courier, ERRAND_TAKE));
+}
+
+static void room_is_what_its_settings_give_less_what_runs(void **state)
+{
+    struct bench *b = *state;
+    struct task t = pushed(b, 1), large = t;
+    struct error e;
+    struct pushed came;
+    large.id.b[0] = 9;
+    large.cpu_milli = 700;
+    assert_ok(queue_push(b->courier.queue, &large, 1, 0, &came, &e), &e);
+    come_to_rest(b);
+    step(b, 0);
+    struct errand *take = find_errand(&b->courier, ERRAND_TAKE);
+    assert_int_equal(container_of(take, struct errand_take, errand)->ask.cpu_milli, 300);
+    assert_int_equal(container_of(take, struct errand_take, errand)->ask.memory_mb, -1);
+}
+
+static void a_suspect_runs_alone(void **state)
+{
+    struct bench *b = *state;
+    struct task t = pushed(b, 1);
+    struct error e;
+    struct pushed came;
+    come_to_rest(b);
+    t.id.b[0] = 9;
+    t.losses = SUSPECT_LOSSES;
+    assert_ok(queue_push(b->courier.queue, &t, 1, 0, &came, &e), &e);
+    carry(&b->courier, ERRAND_TAKE);
+    step(b, 0);
+    assert_int_equal(b->run_count, 1);
+    end_run(b, 0, OUTCOME_OK);
+    carry(&b->courier, ERRAND_TAKE); /* asked while the other ran */
+    come_to_rest(b);
+    assert_true(worker_runs(b->worker, t.id, t.fence));
+    pushed(b, 3);
+    come_to_rest(b);
+    assert_int_equal(b->run_count, 1);
+}
+
+static void what_was_taken_long_ago_is_given_back_and_not_started(void **state)
+{
+    struct bench *b = *state;
+    pushed(b, 1);
+    step(b, 0);
+    struct errand *e = next_errand(&b->courier, ERRAND_TAKE);
+    run_errand(&b->courier, e);
+    container_of(e, struct errand_take, errand)->ret.queue_us = b->now_ms * 1000;
+    e->done(e);
+    assert_int_equal(b->queue_us, NOW * 1000);
+    step(b, VISIBILITY_MS);
+    assert_int_equal(b->run_count, 0);
+    carry_all(&b->courier);
+    struct event event;
+    assert_int_equal(published(b, EVENT_OUTCOME, &event), 1);
+    assert_int_equal(event.outcome.kind, OUTCOME_RETURNED);
+}
+
+static void it_tells_of_itself_and_when_it_goes(void **state)
+{
+    struct bench *b = *state;
+    struct event e;
+    step(b, 0);
+    carry(&b->courier, ERRAND_PUBLISH);
+    assert_int_equal(published(b, EVENT_WORKER, &e), 1);
+    assert_int_equal(e.worker.slots, SLOTS);
+    assert_false(e.worker.left);
+    assert_str(e.worker.doc, "{\"zone\":\"north\"}");
+    step(b, WORKER_REPORT_MS - 1);
+    assert_null(find_errand(&b->courier, ERRAND_PUBLISH));
+    step(b, 1);
+    carry(&b->courier, ERRAND_PUBLISH);
+    worker_stop_taking(b->worker);
+    carry(&b->courier, ERRAND_TAKE);
+    step(b, 0);
+    assert_false(worker_is_idle(b->worker));
+    refuse(&b->courier, ERRAND_PUBLISH, false);
+    step(b, 250);
+    carry(&b->courier, ERRAND_PUBLISH);
+    assert_true(published(b, EVENT_WORKER, &e) >= 1);
+    assert_true(e.worker.left);
+    assert_true(worker_is_idle(b->worker));
+}
+
+static void what_arrives_after_it_was_stopped_is_given_back(void **state)
+{
+    struct bench *b = *state;
+    pushed(b, 1);
+    step(b, 0);
+    worker_stop_taking(b->worker);
+    carry(&b->courier, ERRAND_TAKE);
+    step(b, 0);
+    assert_int_equal(b->run_count, 0);
+    carry_all(&b->courier);
+    struct event e;
+    assert_int_equal(published(b, EVENT_OUTCOME, &e), 1);
+    assert_int_equal(e.outcome.kind, OUTCOME_RETURNED);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        T(an_outcome_is_published_before_its_delivery_is_acknowledged),
+        T(what_can_not_be_published_takes_up_a_slot_and_is_not_dropped),
+        T(what_waits_to_be_published_is_renewed_like_what_runs),
+        T(an_ack_that_failed_is_sent_again),
+        T(one_take_is_in_flight_and_waits_for_something),
+        T(after_a_take_that_brought_nothing_the_next_one_goes_out_at_once),
+        T(who_is_full_asks_only_what_it_should_end),
+        T(a_machine_without_room_takes_nothing_until_it_has_some),
+        T(room_is_what_its_settings_give_less_what_runs),
+        T(a_suspect_runs_alone),
+        T(what_was_taken_long_ago_is_given_back_and_not_started),
+        T(it_tells_of_itself_and_when_it_goes),
+        T(what_arrives_after_it_was_stopped_is_given_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

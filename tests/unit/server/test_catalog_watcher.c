@@ -1,0 +1,198 @@
+/* What other nodes write is read when news say so, and from time to time in any case. */
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "check.h"
+#include "model/store_memory.h"
+#include "server/catalog_watcher.h"
+
+enum { TENANT = 1, NOW = 1000000, ARENA = 1 << 20, PATIENCE_S = 30 };
+
+struct world {
+    struct store *store;
+    struct book *book;
+    struct watcher *watcher;
+    sem_t catalog, lanes;
+    pthread_mutex_t lock;
+    size_t lane_count; /* under the lock */
+};
+
+static void apply(struct world *w, struct op *op)
+{
+    struct error e;
+    arena_init(&op->arena, ARENA);
+    assert_int_equal(store_apply(w->store, &op, 1, &e), ERR_OK);
+    assert_ok(op->rc, &op->error);
+    arena_release(&op->arena);
+}
+
+static void write_queue(struct world *w, const char *name, const char *doc)
+{
+    struct catalog_change change = {
+        .entry = { .kind = CATALOG_QUEUE, .tenant = TENANT, .name = str_from(name), .doc = str_from(doc) },
+        .version = -1,
+    };
+    struct op_catalog op = { .op.kind = OP_CATALOG, .v = &change, .n = 1, .now_ms = NOW };
+    apply(w, &op.op);
+}
+
+static void write_task(struct world *w, const char *queue)
+{
+    static uint8_t number;
+    struct task t = { .id.b = { ++number },
+                      .tenant = TENANT,
+                      .kind = TASK_ONE_TIME,
+                      .state = TASK_SCHEDULED,
+                      .priority = 5,
+                      .queue = str_from(queue),
+                      .version = 1,
+                      .target = TARGET_NOOP,
+                      .created_ms = NOW,
+                      .due_ms = NOW };
+    struct op_insert op = { .op.kind = OP_INSERT, .tasks = &t, .count = 1 };
+    apply(w, &op.op);
+}
+
+static void lanes_read(void *context, const struct lane *lanes, size_t n)
+{
+    struct world *w = context;
+    (void)lanes;
+    pthread_mutex_lock(&w->lock);
+    w->lane_count = n;
+    pthread_mutex_unlock(&w->lock);
+    sem_post(&w->lanes);
+}
+
+static void catalog_read(void *context, bool changed, uint64_t heard)
+{
+    struct world *w = context;
+    (void)heard;
+    if (changed)
+        sem_post(&w->catalog);
+}
+
+static void wait_for(sem_t *s)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += PATIENCE_S;
+    assert_int_equal(sem_timedwait(s, &until), 0);
+}
+
+static int setup(void **state)
+{
+    struct world *w = xnew(*w);
+    struct error e;
+    w->store = store_memory_new();
+    w->book = book_new();
+    sem_init(&w->catalog, 0, 0);
+    sem_init(&w->lanes, 0, 0);
+    pthread_mutex_init(&w->lock, NULL);
+    struct watcher_setup s = {
+        .store = w->store, .book = w->book, .lanes = lanes_read, .catalog = catalog_read, .context = w
+    };
+    assert_ok(watcher_new(&s, &w->watcher, &e), &e);
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct world *w = *state;
+    watcher_free(w->watcher);
+    store_free(w->store);
+    book_free(w->book);
+    sem_destroy(&w->catalog);
+    sem_destroy(&w->lanes);
+    pthread_mutex_destroy(&w->lock);
+    free(w);
+    return 0;
+}
+
+static void a_changed_catalog_is_read_when_somebody_says_so(void **state)
+{
+    struct world *w = *state;
+    write_queue(w, "mail", "{\"weight\":7}");
+    watcher_heard(w->watcher, false, true, 0);
+    wait_for(&w->catalog);
+    assert_int_equal(book_queue(w->book, TENANT, S("mail"), NULL).weight, 7);
+    write_queue(w, "mail", "{\"weight\":8}");
+    watcher_heard(w->watcher, false, true, 0);
+    wait_for(&w->catalog);
+    assert_int_equal(book_queue(w->book, TENANT, S("mail"), NULL).weight, 8);
+}
+
+static void a_catalog_of_many_pages_is_read_whole(void **state)
+{
+    struct world *w = *state;
+    char name[16];
+    for (int i = 0; i < 1000; i++) {
+        snprintf(name, sizeof name, "q%04d", i);
+        write_queue(w, name, "{\"weight\":7}");
+    }
+    struct reader *r;
+    struct error e;
+    assert_ok(store_reader(w->store, &r, &e), &e);
+    assert_ok(watcher_fill(w->book, r, &e), &e);
+    for (int i = 0; i < 1000; i++) {
+        snprintf(name, sizeof name, "q%04d", i);
+        assert_int_equal(book_queue(w->book, TENANT, str_from(name), NULL).weight, 7);
+    }
+    reader_free(r);
+}
+
+static void entries_too_large_for_one_page_are_read_one_by_one(void **state)
+{
+    struct world *w = *state;
+    enum { SIZE = 3 << 20 };
+    char *doc = xmalloc(SIZE + 64);
+    for (int i = 0; i < 15; i++) {
+        char name[16];
+        int n = snprintf(doc, 64, "{\"weight\":%d", i + 1);
+        memset(doc + n, ' ', SIZE);
+        memcpy(doc + n + SIZE, "}", 2);
+        snprintf(name, sizeof name, "q%02d", i);
+        struct catalog_change change = {
+            .entry = { .kind = CATALOG_QUEUE, .tenant = TENANT, .name = str_from(name), .doc = str_from(doc) }
+        };
+        struct op_catalog op = { .op.kind = OP_CATALOG, .v = &change, .n = 1, .now_ms = NOW };
+        apply(w, &op.op);
+    }
+    free(doc);
+    struct reader *r;
+    struct error e;
+    assert_ok(store_reader(w->store, &r, &e), &e);
+    assert_ok(watcher_fill(w->book, r, &e), &e);
+    assert_int_equal(book_queue(w->book, TENANT, S("q00"), NULL).weight, 1);
+    assert_int_equal(book_queue(w->book, TENANT, S("q14"), NULL).weight, 15);
+    reader_free(r);
+}
+
+static void new_lanes_are_found_without_a_word(void **state)
+{
+    struct world *w = *state;
+    size_t n = 0;
+    write_task(w, "mail");
+    write_task(w, "post");
+    while (n != 2) {
+        wait_for(&w->lanes);
+        pthread_mutex_lock(&w->lock);
+        n = w->lane_count;
+        pthread_mutex_unlock(&w->lock);
+    }
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(a_changed_catalog_is_read_when_somebody_says_so),
+        TEST(a_catalog_of_many_pages_is_read_whole),
+        TEST(entries_too_large_for_one_page_are_read_one_by_one),
+        TEST(new_lanes_are_found_without_a_word),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
