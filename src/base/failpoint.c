@@ -10,9 +10,9 @@
 
 static const struct place {
     const char *name;
-    bool heeds_error;
+    bool follows_error;
 } places[] = {
-#define X(name, heeds_error) { #name, heeds_error },
+#define X(name, follows_error) { #name, follows_error },
     FAILPOINT_MAP(X)
 #undef X
 };
@@ -61,7 +61,7 @@ enum err failpoint_arm(struct str spec, struct error *e)
     bool kills = str_eq(action, S("kill"));
     if (!kills && !str_eq(action, S("error")))
         return error_set(e, ERR_INVALID, "the action of a failpoint is kill or error: '%s:kill'", place->name);
-    if (!kills && !place->heeds_error)
+    if (!kills && !place->follows_error)
         return error_set(e, ERR_INVALID, "failpoint '%s' knows no error, only kill", place->name);
     if (rest.n && !str_to_i64(rest, 1, INT64_MAX, &count))
         return error_set(e, ERR_INVALID, "the count of a failpoint is a number from 1 on: '%s:kill:3'", place->name);

@@ -31,7 +31,7 @@ struct hello {
 struct child {
     struct clock *clock;
     struct bench_shared *shared;
-    const struct assembly *assembly;
+    const struct server *server;
     size_t node;
 };
 
@@ -41,7 +41,7 @@ static void observe(void *context, const struct event *ev, const struct settleme
     struct child *c = context;
     if (s->stale)
         return;
-    atomic_store_explicit(&c->shared->conflicts[c->node], assembly_count(c->assembly, METRIC_CLAIM_CONFLICTS),
+    atomic_store_explicit(&c->shared->conflicts[c->node], server_count(c->server, METRIC_CLAIM_CONFLICTS),
                           memory_order_relaxed);
     size_t at = atomic_fetch_add(&c->shared->taken, 1);
     if (at >= BENCH_SAMPLES_MAX)
@@ -59,34 +59,34 @@ static _Noreturn void run_child(const struct bench_server *s, size_t node, int t
     char dir[sizeof s->dir + 16];
     snprintf(dir, sizeof dir, node ? "%s/node%zu" : "%s", s->dir, node);
     struct child child = { .clock = cli->clock, .shared = s->shared, .node = node };
-    struct assembly_setup setup = { .clock = cli->clock,
-                                    .zones = cli->zones,
-                                    .data_dir = dir,
-                                    .store_url = s->store,
-                                    .fleet = s->fleet,
-                                    .falls_back = true,
-                                    .roles = s->fleet ? NODE_SCHEDULER | NODE_UPDATER : 0,
-                                    .listen = "127.0.0.1:0",
-                                    .slots = s->slots,
-                                    .allow_loopback = true,
-                                    .drain_ms = 10000,
-                                    .retention = { .tasks_ms = 7 * DAY_MS,
-                                                   .dlq_ms = 7 * DAY_MS,
-                                                   .executions_ms = 90 * DAY_MS,
-                                                   .idempotency_ms = DAY_MS,
-                                                   .jobs_ms = 7 * DAY_MS,
-                                                   .interval_ms = 60000 },
-                                    .observe = observe,
-                                    .observe_context = &child };
+    struct server_setup setup = { .clock = cli->clock,
+                                  .zones = cli->zones,
+                                  .data_dir = dir,
+                                  .store_url = s->store,
+                                  .fleet = s->fleet,
+                                  .falls_back = true,
+                                  .roles = s->fleet ? NODE_SCHEDULER | NODE_UPDATER : 0,
+                                  .listen = "127.0.0.1:0",
+                                  .slots = s->slots,
+                                  .allow_loopback = true,
+                                  .drain_ms = 10000,
+                                  .retention = { .tasks_ms = 7 * DAY_MS,
+                                                 .dlq_ms = 7 * DAY_MS,
+                                                 .executions_ms = 90 * DAY_MS,
+                                                 .idempotency_ms = DAY_MS,
+                                                 .jobs_ms = 7 * DAY_MS,
+                                                 .interval_ms = 60000 },
+                                  .observe = observe,
+                                  .observe_context = &child };
     struct hello hello = { 0 };
-    struct assembly *a = NULL;
-    hello.ok = assembly_new(&setup, hello.key, &a, &hello.error) == ERR_OK;
-    child.assembly = a;
-    hello.port = hello.ok ? assembly_port(a) : 0;
+    struct server *a = NULL;
+    hello.ok = server_new(&setup, hello.key, &a, &hello.error) == ERR_OK;
+    child.server = a;
+    hello.port = hello.ok ? server_port(a) : 0;
     bool told = write(tell, &hello, sizeof hello) == (ssize_t)sizeof hello;
     if (hello.ok && told)
-        assembly_run(a);
-    assembly_free(a);
+        server_run(a);
+    server_free(a);
     _exit(0);
 }
 

@@ -22,7 +22,7 @@ enum {
 };
 
 /* One entry, parsed; its texts are in its arena. */
-struct book_item {
+struct catalog_cache_item {
     enum catalog_kind kind;
     int32_t tenant;
     struct str key, name;
@@ -36,11 +36,11 @@ struct book_item {
 
 struct pages {
     pthread_rwlock_t lock;
-    struct map items;   /* kind, tenant and name → struct book_item */
+    struct map items;   /* kind, tenant and name → struct catalog_cache_item */
     struct map numbers; /* a tenant's number → its item, which `items` owns */
 };
 
-struct book {
+struct catalog_cache {
     struct pages *pages;
     _Atomic uint64_t generation;
 };
@@ -62,7 +62,7 @@ static struct str number_key(const int32_t *number)
     return (struct str){ (const char *)number, sizeof *number };
 }
 
-static struct book_item *find(const struct pages *p, int32_t tenant, enum catalog_kind kind, struct str name)
+static struct catalog_cache_item *find(const struct pages *p, int32_t tenant, enum catalog_kind kind, struct str name)
 {
     char key[KEY_MAX];
     return name.n <= CATALOG_NAME_MAX ? map_get(&p->items, key_of(tenant, kind, name, key)) : NULL;
@@ -70,7 +70,7 @@ static struct book_item *find(const struct pages *p, int32_t tenant, enum catalo
 
 /* ---- items ---- */
 
-static void item_unref(struct book_item *item)
+static void item_unref(struct catalog_cache_item *item)
 {
     if (!item || atomic_fetch_sub(&item->users, 1) > 1)
         return;
@@ -78,12 +78,12 @@ static void item_unref(struct book_item *item)
     free(item);
 }
 
-static void item_unrefp(struct book_item **item)
+static void item_unrefp(struct catalog_cache_item **item)
 {
     item_unref(*item);
 }
 
-static enum err read_tenant(struct book_item *item, struct str doc, struct error *e)
+static enum err read_tenant(struct catalog_cache_item *item, struct str doc, struct error *e)
 {
     if (tenant_rules_read(doc, &item->arena, &item->rules, e))
         return e->code;
@@ -94,7 +94,7 @@ static enum err read_tenant(struct book_item *item, struct str doc, struct error
 }
 
 /* Of its texts nobody here makes use: they go when it is read. */
-static enum err read_calendar(struct book_item *item, struct str text, struct error *e)
+static enum err read_calendar(struct catalog_cache_item *item, struct str text, struct error *e)
 {
     cleanup_with(arena_release) struct arena scratch;
     arena_init(&scratch, ITEM_ARENA_MAX);
@@ -105,7 +105,7 @@ static enum err read_calendar(struct book_item *item, struct str text, struct er
     return rc;
 }
 
-static enum err read_doc(struct book_item *item, struct str doc, struct error *e)
+static enum err read_doc(struct catalog_cache_item *item, struct str doc, struct error *e)
 {
     switch (item->kind) {
     case CATALOG_QUEUE: return queue_rules_read(doc, &item->arena, &item->queue, e);
@@ -117,9 +117,9 @@ static enum err read_doc(struct book_item *item, struct str doc, struct error *e
     return ERR_CORRUPT;
 }
 
-static enum err item_new(const struct catalog_entry *entry, struct book_item **ret, struct error *e)
+static enum err item_new(const struct catalog_entry *entry, struct catalog_cache_item **ret, struct error *e)
 {
-    cleanup_with(item_unrefp) struct book_item *item = xnew(*item);
+    cleanup_with(item_unrefp) struct catalog_cache_item *item = xnew(*item);
     char key[KEY_MAX];
     atomic_init(&item->users, 1);
     item->kind = entry->kind;
@@ -143,9 +143,9 @@ static enum err item_new(const struct catalog_entry *entry, struct book_item **r
 
 /* ---- life ---- */
 
-struct book *book_new(void)
+struct catalog_cache *catalog_cache_new(void)
 {
-    struct book *b = xnew(*b);
+    struct catalog_cache *b = xnew(*b);
     b->pages = xnew(*b->pages);
     struct hash_key key;
     crypto_random(&key, sizeof key);
@@ -155,7 +155,7 @@ struct book *book_new(void)
     return b;
 }
 
-void book_free(struct book *b)
+void catalog_cache_free(struct catalog_cache *b)
 {
     if (!b)
         return;
@@ -168,7 +168,7 @@ void book_free(struct book *b)
     free(b);
 }
 
-uint64_t book_generation(const struct book *b)
+uint64_t catalog_cache_generation(const struct catalog_cache *b)
 {
     return atomic_load(&b->generation);
 }
@@ -181,25 +181,26 @@ static bool is_kept(enum catalog_kind kind)
 }
 
 /* Gives back what stood there; the caller drops it when the lock is off. */
-static struct book_item *take_out(struct pages *p, struct str key)
+static struct catalog_cache_item *take_out(struct pages *p, struct str key)
 {
-    struct book_item *old = map_remove(&p->items, key);
+    struct catalog_cache_item *old = map_remove(&p->items, key);
     if (old && old->kind == CATALOG_TENANT)
         map_remove(&p->numbers, number_key(&old->rules.number));
     return old;
 }
 
 /* Of an entry that was removed and made again the versions tell nothing. */
-static bool is_outdated(const struct pages *p, const struct book_item *item)
+static bool is_outdated(const struct pages *p, const struct catalog_cache_item *item)
 {
-    const struct book_item *known = map_get(&p->items, item->key);
+    const struct catalog_cache_item *known = map_get(&p->items, item->key);
     return known && known->created_ms == item->created_ms && known->version > item->version;
 }
 
-static enum err put_in(struct pages *p, struct book_item *item, struct book_item **ret_old, struct error *e)
+static enum err put_in(struct pages *p, struct catalog_cache_item *item, struct catalog_cache_item **ret_old,
+                       struct error *e)
 {
     if (item->kind == CATALOG_TENANT) {
-        const struct book_item *other = map_get(&p->numbers, number_key(&item->rules.number));
+        const struct catalog_cache_item *other = map_get(&p->numbers, number_key(&item->rules.number));
         if (other && !str_eq(other->name, item->name))
             return error_set(e, ERR_CORRUPT, "entry '" STR_FMT "': its number is that of '" STR_FMT "'",
                              STR_ARG(item->name), STR_ARG(other->name));
@@ -211,20 +212,20 @@ static enum err put_in(struct pages *p, struct book_item *item, struct book_item
     return ERR_OK;
 }
 
-enum err book_read(const struct catalog_entry *entry, struct book_item **ret, struct error *e)
+enum err catalog_cache_read(const struct catalog_entry *entry, struct catalog_cache_item **ret, struct error *e)
 {
     *ret = NULL;
     return is_kept(entry->kind) ? item_new(entry, ret, e) : ERR_OK;
 }
 
-void book_item_free(struct book_item *item)
+void catalog_cache_item_free(struct catalog_cache_item *item)
 {
     item_unref(item);
 }
 
-enum err book_keep(struct book *b, struct book_item *item, struct error *e)
+enum err catalog_cache_keep(struct catalog_cache *b, struct catalog_cache_item *item, struct error *e)
 {
-    struct book_item *old = NULL;
+    struct catalog_cache_item *old = NULL;
     if (!item)
         return ERR_OK;
     pthread_rwlock_wrlock(&b->pages->lock);
@@ -237,20 +238,20 @@ enum err book_keep(struct book *b, struct book_item *item, struct error *e)
     return rc;
 }
 
-enum err book_put(struct book *b, const struct catalog_entry *entry, struct error *e)
+enum err catalog_cache_put(struct catalog_cache *b, const struct catalog_entry *entry, struct error *e)
 {
-    struct book_item *item;
-    enum err rc = book_read(entry, &item, e);
-    return rc ? rc : book_keep(b, item, e);
+    struct catalog_cache_item *item;
+    enum err rc = catalog_cache_read(entry, &item, e);
+    return rc ? rc : catalog_cache_keep(b, item, e);
 }
 
-void book_remove(struct book *b, int32_t tenant, enum catalog_kind kind, struct str name)
+void catalog_cache_remove(struct catalog_cache *b, int32_t tenant, enum catalog_kind kind, struct str name)
 {
     char key[KEY_MAX];
     if (!is_kept(kind) || name.n > CATALOG_NAME_MAX)
         return;
     pthread_rwlock_wrlock(&b->pages->lock);
-    struct book_item *old = take_out(b->pages, key_of(tenant, kind, name, key));
+    struct catalog_cache_item *old = take_out(b->pages, key_of(tenant, kind, name, key));
     if (old)
         atomic_fetch_add(&b->generation, 1);
     pthread_rwlock_unlock(&b->pages->lock);
@@ -261,15 +262,15 @@ void book_remove(struct book *b, int32_t tenant, enum catalog_kind kind, struct 
 
 /* What became of a page: parsed before the lock is taken, dropped when it is off. */
 struct follow {
-    struct book_item **in;  /* one an entry of the page; NULL: it is as it was, or can not be read */
-    struct book_item **out; /* what stood there, or is not there any more */
+    struct catalog_cache_item **in;  /* one an entry of the page; NULL: it is as it was, or can not be read */
+    struct catalog_cache_item **out; /* what stood there, or is not there any more */
     size_t out_count;
 };
 
 static bool is_known(struct pages *p, const struct catalog_entry *x)
 {
     pthread_rwlock_rdlock(&p->lock);
-    const struct book_item *item = find(p, x->tenant, x->kind, x->name);
+    const struct catalog_cache_item *item = find(p, x->tenant, x->kind, x->name);
     bool same = item && item->version == x->version && item->created_ms == x->created_ms;
     pthread_rwlock_unlock(&p->lock);
     return same;
@@ -281,7 +282,7 @@ static int compare_places(int32_t tenant, struct str name, int32_t other_tenant,
 }
 
 /* Whether the page speaks of this place and has nothing there. */
-static bool is_gone(const struct book_page *p, const struct book_item *item)
+static bool is_gone(const struct catalog_cache_page *p, const struct catalog_cache_item *item)
 {
     const struct catalog_entries *all = &p->page->entries;
     if (item->kind != p->kind ||
@@ -301,7 +302,7 @@ static bool is_gone(const struct book_page *p, const struct book_item *item)
     return low < all->n || !p->page->more;
 }
 
-static void take_out_gone(struct pages *p, const struct book_page *page, struct follow *f)
+static void take_out_gone(struct pages *p, const struct catalog_cache_page *page, struct follow *f)
 {
     size_t first = f->out_count;
     map_each (&p->items, slot)
@@ -311,13 +312,13 @@ static void take_out_gone(struct pages *p, const struct book_page *page, struct 
         take_out(p, f->out[i]->key);
 }
 
-static void put_page_in(struct pages *p, const struct book_page *page, struct follow *f,
+static void put_page_in(struct pages *p, const struct catalog_cache_page *page, struct follow *f,
                         void (*unreadable)(const struct catalog_entry *, const struct error *))
 {
     struct error e;
     take_out_gone(p, page, f);
     for (size_t i = 0; i < page->page->entries.n; i++) {
-        struct book_item *old = NULL;
+        struct catalog_cache_item *old = NULL;
         if (f->in[i] && put_in(p, f->in[i], &old, &e) == ERR_OK)
             f->in[i] = NULL;
         else if (f->in[i])
@@ -327,7 +328,7 @@ static void put_page_in(struct pages *p, const struct book_page *page, struct fo
     }
 }
 
-static void parse_changed(struct pages *p, const struct book_page *page, struct follow *f,
+static void parse_changed(struct pages *p, const struct catalog_cache_page *page, struct follow *f,
                           void (*unreadable)(const struct catalog_entry *, const struct error *))
 {
     struct error e;
@@ -336,16 +337,16 @@ static void parse_changed(struct pages *p, const struct book_page *page, struct 
             unreadable(&page->page->entries.v[i], &e);
 }
 
-bool book_follow(struct book *b, const struct book_page *p, uint64_t generation,
-                 void (*unreadable)(const struct catalog_entry *entry, const struct error *e))
+bool catalog_cache_follow(struct catalog_cache *b, const struct catalog_cache_page *p, uint64_t generation,
+                          void (*unreadable)(const struct catalog_entry *entry, const struct error *e))
 {
     assert(is_kept(p->kind));
     size_t n = p->page->entries.n;
-    struct follow f = { .in = xcalloc(n + 1, sizeof(struct book_item *)) };
+    struct follow f = { .in = xcalloc(n + 1, sizeof(struct catalog_cache_item *)) };
     parse_changed(b->pages, p, &f, unreadable);
     pthread_rwlock_wrlock(&b->pages->lock);
     bool current = atomic_load(&b->generation) == generation;
-    f.out = xcalloc(b->pages->items.n + n + 1, sizeof(struct book_item *));
+    f.out = xcalloc(b->pages->items.n + n + 1, sizeof(struct catalog_cache_item *));
     if (current) {
         bool changes = false;
         for (size_t i = 0; i < n; i++)
@@ -373,11 +374,11 @@ static struct str copy_text(struct str text, struct arena *a)
     return a && arena_str(a, text, &copy) ? copy : (struct str){ 0 };
 }
 
-struct queue_rules book_queue(const struct book *b, int32_t tenant, struct str queue, struct arena *a)
+struct queue_rules catalog_cache_queue(const struct catalog_cache *b, int32_t tenant, struct str queue, struct arena *a)
 {
     struct queue_rules rules = QUEUE_RULES_DEFAULT;
     pthread_rwlock_rdlock(&b->pages->lock);
-    const struct book_item *item = find(b->pages, tenant, CATALOG_QUEUE, queue);
+    const struct catalog_cache_item *item = find(b->pages, tenant, CATALOG_QUEUE, queue);
     if (item) {
         rules = item->queue;
         rules.paused_by = copy_text(rules.paused_by, a);
@@ -387,7 +388,8 @@ struct queue_rules book_queue(const struct book *b, int32_t tenant, struct str q
     return rules;
 }
 
-static bool tell_tenant(const struct book_item *item, bool is_default, struct arena *a, struct tenant_rules *ret)
+static bool tell_tenant(const struct catalog_cache_item *item, bool is_default, struct arena *a,
+                        struct tenant_rules *ret)
 {
     if (!item && !is_default)
         return false;
@@ -397,16 +399,17 @@ static bool tell_tenant(const struct book_item *item, bool is_default, struct ar
     return true;
 }
 
-bool book_tenant(const struct book *b, int32_t number, struct arena *a, struct tenant_rules *ret)
+bool catalog_cache_tenant(const struct catalog_cache *b, int32_t number, struct arena *a, struct tenant_rules *ret)
 {
     pthread_rwlock_rdlock(&b->pages->lock);
-    const struct book_item *item = map_get(&b->pages->numbers, number_key(&number));
+    const struct catalog_cache_item *item = map_get(&b->pages->numbers, number_key(&number));
     bool known = tell_tenant(item, number == DEFAULT_NUMBER, a, ret);
     pthread_rwlock_unlock(&b->pages->lock);
     return known;
 }
 
-bool book_tenant_named(const struct book *b, struct str name, struct arena *a, struct tenant_rules *ret)
+bool catalog_cache_tenant_named(const struct catalog_cache *b, struct str name, struct arena *a,
+                                struct tenant_rules *ret)
 {
     pthread_rwlock_rdlock(&b->pages->lock);
     bool known = tell_tenant(find(b->pages, 0, CATALOG_TENANT, name), str_eq(name, S("default")), a, ret);
@@ -414,7 +417,7 @@ bool book_tenant_named(const struct book *b, struct str name, struct arena *a, s
     return known;
 }
 
-size_t book_tenant_count(const struct book *b)
+size_t catalog_cache_tenant_count(const struct catalog_cache *b)
 {
     int32_t number = DEFAULT_NUMBER;
     pthread_rwlock_rdlock(&b->pages->lock);
@@ -436,7 +439,7 @@ static void tell_calendars(const struct pages *p, int32_t tenant, struct buf *ou
     struct str *names = xcalloc(p->items.n + 1, sizeof *names);
     size_t n = 0;
     map_each (&p->items, slot) {
-        const struct book_item *item = slot->value;
+        const struct catalog_cache_item *item = slot->value;
         if (item->kind == CATALOG_CALENDAR && item->tenant == tenant)
             names[n++] = item->name;
     }
@@ -463,11 +466,12 @@ static enum err no_calendar(const struct pages *p, int32_t tenant, struct str na
     return ERR_NOT_FOUND;
 }
 
-enum err book_calendar(struct book *b, int32_t tenant, struct str name, const struct calendar **ret, struct error *e)
+enum err catalog_cache_calendar(struct catalog_cache *b, int32_t tenant, struct str name, const struct calendar **ret,
+                                struct error *e)
 {
     enum err rc = ERR_OK;
     pthread_rwlock_rdlock(&b->pages->lock);
-    struct book_item *item = find(b->pages, tenant, CATALOG_CALENDAR, name);
+    struct catalog_cache_item *item = find(b->pages, tenant, CATALOG_CALENDAR, name);
     if (item) {
         atomic_fetch_add(&item->users, 1);
         *ret = &item->calendar;
@@ -479,12 +483,12 @@ enum err book_calendar(struct book *b, int32_t tenant, struct str name, const st
 }
 
 /* What the book gave out as const is its own to change. */
-void book_calendar_unref(const struct calendar *c)
+void catalog_cache_calendar_unref(const struct calendar *c)
 {
     union {
         const struct calendar *theirs;
         struct calendar *ours;
     } calendar = { c };
     if (c)
-        item_unref(container_of(calendar.ours, struct book_item, calendar));
+        item_unref(container_of(calendar.ours, struct catalog_cache_item, calendar));
 }

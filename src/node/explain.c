@@ -118,7 +118,7 @@ static bool by_pause(const struct explain_view *v, const struct task *t, struct 
 {
     cleanup_with(arena_release) struct arena a;
     arena_init(&a, RULES_ARENA);
-    struct queue_rules r = book_queue(v->book, t->tenant, t->queue, &a);
+    struct queue_rules r = catalog_cache_queue(v->catalog, t->tenant, t->queue, &a);
     const char *until = r.paused_until_ms ? ", until " : "";
     struct when when = at(r.paused_until_ms);
     return say(ret, EXPLAIN_QUEUE_PAUSED, r.paused_until_ms,

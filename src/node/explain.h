@@ -43,7 +43,7 @@ struct explanation {
 struct explain_view {
     struct scheduler *scheduler;
     struct worker *worker;
-    const struct book *book; /* NULL: none */
+    const struct catalog_cache *catalog; /* NULL: none */
     size_t slots;
     bool recovering;
 };

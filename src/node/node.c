@@ -24,10 +24,10 @@ void node_settled(void *context, const struct event *e, const struct settlement 
         n->setup.observe(n->setup.observe_context, e, s);
 }
 
-void node_woke_lanes(void *context, uint64_t lanes)
+void node_on_lanes_unblocked_bits(void *context, uint64_t lanes)
 {
     struct node *n = context;
-    scheduler_woke(n->scheduler, lanes);
+    scheduler_on_lanes_unblocked(n->scheduler, lanes);
     if (lanes)
         leasing_look(n->leasing, n->now_ms);
 }
@@ -45,7 +45,7 @@ static void nothing_is_missed(void *context)
     scheduler_let_go(n->scheduler);
 }
 
-static void told(struct errand *e)
+static void told(struct io_request *e)
 {
     if (e->rc)
         log_warn("publish_failed", kv_err(&e->error));
@@ -54,9 +54,9 @@ static void told(struct errand *e)
 bool node_end_claim(struct node *n, const struct settle_facts *t, const struct outcome *o)
 {
     struct event ev = { .task = *t, .outcome = *o };
-    struct errand_publish errand = { .errand = { .kind = ERRAND_PUBLISH, .done = told }, .v = &ev, .n = 1 };
-    courier_submit(n->setup.own, &errand.errand);
-    return errand.errand.rc == ERR_OK;
+    struct io_publish io_request = { .io_request = { .kind = IO_PUBLISH, .done = told }, .v = &ev, .n = 1 };
+    async_io_submit(n->setup.own, &io_request.io_request);
+    return io_request.io_request.rc == ERR_OK;
 }
 
 static bool end_claim(void *context, const struct task *t, const struct outcome *o)
@@ -79,7 +79,8 @@ static void replaced(void *context, const struct replaced *r)
     char text[SLOT_REASON_MAX];
     struct str why = slot_replace_reason(r->by_scheduled_ms, text);
     if (!scheduler_holds(n->scheduler, r->id, r->fence)) { /* it has ended, and is being settled as what it was */
-        wishes_replace(n->wishes, r->id, r->fence, r->by_scheduled_ms); /* or another node has it, or it is leased */
+        recall_requests_replace(n->recall_requests, r->id, r->fence,
+                                r->by_scheduled_ms); /* or another node has it, or it is leased */
         node_fleet_abort(n, r->id, r->fence);
         return;
     }
@@ -110,10 +111,10 @@ static void refused(void *context)
 
 /* ---- beginning and end ---- */
 
-struct worker_setup node_worker_setup(const struct node *n, struct courier *courier, struct uuid id)
+struct worker_setup node_worker_setup(const struct node *n, struct async_io *async_io, struct uuid id)
 {
     const struct node_setup *setup = &n->setup;
-    struct worker_setup worker = { .courier = courier,
+    struct worker_setup worker = { .async_io = async_io,
                                    .metrics = setup->metrics,
                                    .id = id,
                                    .name = setup->name,
@@ -137,19 +138,19 @@ static void make_worker(struct node *n)
 static void handed(void *context, struct uuid claim, uint64_t epoch)
 {
     struct node *n = context;
-    handover_claim(n->fleet.handover, claim, epoch);
+    handoff_claim(n->fleet.handoff, claim, epoch);
 }
 
 static void make_scheduler(struct node *n, int64_t now_ms)
 {
     const struct node_setup *setup = &n->setup;
     n->scheduler = scheduler_new(&(struct scheduler_setup){ .writer = setup->writer,
-                                                            .courier = setup->courier,
+                                                            .async_io = setup->async_io,
                                                             .own = setup->fallback ? setup->own : NULL,
                                                             .own_filter = setup->filter,
                                                             .fleet = setup->fleet,
                                                             .zones = setup->zones,
-                                                            .book = setup->book,
+                                                            .catalog = setup->catalog,
                                                             .breakers = worker_breakers(n->worker),
                                                             .metrics = setup->metrics,
                                                             .node = n->id,
@@ -176,7 +177,7 @@ struct node *node_new(const struct node_setup *setup, int64_t now_ms)
     struct node *n = xnew(*n);
     n->setup = *setup;
     if (!setup->fleet)
-        n->setup.own = setup->courier;
+        n->setup.own = setup->async_io;
     n->now_ms = now_ms;
     n->expected_ms = setup->shared ? clock_steady_ms(setup->clock) : now_ms;
     if (setup->shared)
@@ -186,24 +187,24 @@ struct node *node_new(const struct node_setup *setup, int64_t now_ms)
     node_join(n, now_ms);
     make_worker(n);
     make_scheduler(n, now_ms);
-    n->updater = updater_new(&(struct updater_setup){ .courier = n->setup.own,
+    n->updater = updater_new(&(struct updater_setup){ .async_io = n->setup.own,
                                                       .writer = setup->writer,
                                                       .metrics = setup->metrics,
                                                       .seed = setup->seed + 2,
                                                       .settled = node_settled,
                                                       .batch_settled = node_fleet_tell,
-                                                      .woke = node_woke_lanes,
+                                                      .unblocked = node_on_lanes_unblocked_bits,
                                                       .context = n });
     n->recovery = recovery_new(&(struct recovery_setup){ .writer = setup->writer,
                                                          .metrics = setup->metrics,
                                                          .seed = setup->seed + 3,
                                                          .nudge = found,
-                                                         .woke = node_woke_lanes,
+                                                         .unblocked = node_on_lanes_unblocked_bits,
                                                          .context = n });
-    node_grant_wishes(n);
-    n->missed =
-        missed_new(&(struct missed_setup){ .writer = setup->writer, .over = nothing_is_missed, .context = n }, now_ms);
-    missed_wait(n->missed);
+    node_serve_recalls(n);
+    n->missed = catch_up_new(
+        &(struct catch_up_setup){ .writer = setup->writer, .over = nothing_is_missed, .context = n }, now_ms);
+    catch_up_wait(n->missed);
     node_leasing_init(n);
     node_fleet_init(n, now_ms);
     return n;
@@ -217,8 +218,8 @@ void node_free(struct node *n)
     node_fleet_release(n);
     membership_free(n->membership);
     recovery_free(n->recovery);
-    missed_free(n->missed);
-    wishes_free(n->wishes);
+    catch_up_free(n->missed);
+    recall_requests_free(n->recall_requests);
     leasing_free(n->leasing);
     scheduler_free(n->scheduler);
     worker_free(n->worker);
@@ -233,7 +234,7 @@ void node_drain(struct node *n)
     n->draining = true;
     membership_close(n->membership);
     recovery_stop(n->recovery);
-    missed_stop(n->missed);
+    catch_up_stop(n->missed);
     worker_stop_taking(n->worker);
     leasing_stop(n->leasing);
     node_fleet_drain(n);
@@ -254,8 +255,8 @@ size_t node_queued(const struct node *n)
 static bool holds_nothing(const struct node *n)
 {
     return scheduler_is_idle(n->scheduler) && worker_is_idle(n->worker) && updater_is_idle(n->updater) &&
-           n->recalls == 0 && list_empty(&n->waiting_recalls) && wishes_is_idle(n->wishes) &&
-           !recovery_in_flight(n->recovery) && !missed_in_flight(n->missed) && node_queued(n) == 0 &&
+           n->recalls == 0 && list_empty(&n->waiting_recalls) && recall_requests_is_idle(n->recall_requests) &&
+           !recovery_in_flight(n->recovery) && !catch_up_in_flight(n->missed) && node_queued(n) == 0 &&
            leasing_is_idle(n->leasing) && node_fleet_is_idle(n);
 }
 
@@ -272,8 +273,8 @@ static void clock_set_back(struct node *n, int64_t now_ms)
 {
     scheduler_clock_set_back(n->scheduler, now_ms);
     recovery_clock_set_back(n->recovery, now_ms);
-    missed_clock_set_back(n->missed, now_ms);
-    wishes_clock_set_back(n->wishes, now_ms);
+    catch_up_clock_set_back(n->missed, now_ms);
+    recall_requests_clock_set_back(n->recall_requests, now_ms);
     list_each (&n->waiting_recalls, link)
         container_of(link, struct recall, link)->retry_at_ms = now_ms;
 }
@@ -287,7 +288,7 @@ static int64_t stall_clock_ms(const struct node *n, int64_t now_ms)
 static void look_for_missed(struct node *n, int64_t now_ms)
 {
     if (node_has_role(n, NODE_SCHEDULER))
-        missed_look_again(n->missed, now_ms);
+        catch_up_look_again(n->missed, now_ms);
 }
 
 /* A process that was stopped and continued, or a clock that was set forward, is an outage like any other; so is a store that keeps
@@ -304,7 +305,7 @@ static void notice_stall(struct node *n, int64_t now_ms)
         look_for_missed(n, now_ms);
         return;
     }
-    missed_wait(n->missed);
+    catch_up_wait(n->missed);
     membership_look_around(n->membership);
     n->company = COMPANY_UNKNOWN;
 }
@@ -318,7 +319,7 @@ static void expect_step(struct node *n, int64_t now_ms, int64_t wake)
 
 bool node_is_settled_in(const struct node *n)
 {
-    bool looked = missed_is_over(n->missed) || !node_has_role(n, NODE_SCHEDULER);
+    bool looked = catch_up_is_over(n->missed) || !node_has_role(n, NODE_SCHEDULER);
     return n->joined && recovery_is_over(n->recovery) && looked;
 }
 
@@ -357,7 +358,7 @@ int64_t node_step(struct node *n, int64_t now_us)
     n->now_ms = now_ms;
     settle_in(n);
     int64_t wake = recovery_step(n->recovery, now_ms);
-    missed_step(n->missed, now_ms, !scheduler_awaits(n->scheduler));
+    catch_up_step(n->missed, now_ms, !scheduler_awaits(n->scheduler));
     if (n->draining) {
         scheduler_drain(n->scheduler);
         node_drain_queue(n);
@@ -370,13 +371,13 @@ int64_t node_step(struct node *n, int64_t now_us)
     wake = min_of(wake, updater_step(n->updater, now_ms, behind_ms));
     wake = min_of(wake, node_fleet_step(n, behind_ms));
     wake = min_of(wake, node_retry_recalls(n));
-    wake = min_of(wake, wishes_step(n->wishes, now_ms));
+    wake = min_of(wake, recall_requests_step(n->recall_requests, now_ms));
     wake = min_of(wake, leasing_step(n->leasing, now_ms, n->joined && node_is_leader(n)));
     if (n->draining && holds_nothing(n))
         membership_leave(n->membership);
     wake = min_of(wake, membership_step(n->membership, now_ms));
     if (!scheduler_awaits(n->scheduler))
-        wake = min_of(wake, missed_next_ms(n->missed));
+        wake = min_of(wake, catch_up_next_ms(n->missed));
     expect_step(n, now_ms, wake);
     return wake;
 }

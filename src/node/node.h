@@ -17,13 +17,13 @@ struct node_setup {
         *clock;      /* to know when we were stopped, and corrected by the store's; node_step is given what it shows */
     bool shared;     /* other nodes may be on the store */
     int64_t beat_ms; /* 0: MEMBERSHIP_BEAT_MS */
-    struct str version;      /* of the program, for the others */
-    struct courier *courier; /* to the queue and the events */
+    struct str version;        /* of the program, for the others */
+    struct async_io *async_io; /* to the queue and the events */
 
     /* In a fleet others take from that queue, and what it has confirmed is the queue's, whatever becomes of this node. */
     bool fleet;
-    struct courier *own; /* with it: a queue and events in memory, for what runs or ends in this process */
-    bool fallback;       /* while the queue is down, what is due runs in this process; else it waits */
+    struct async_io *own; /* with it: a queue and events in memory, for what runs or ends in this process */
+    bool fallback;        /* while the queue is down, what is due runs in this process; else it waits */
     size_t waiting; /* that may wait in the queue, of all nodes together; 0: half of the workers' slots, at least 100 */
     bool lease;     /* who leads is for the courier's lease to say, not for the store */
     unsigned roles; /* NODE_…; 0: all. Who does not schedule neither claims nor spawns */
@@ -36,7 +36,7 @@ struct node_setup {
                                           NULL: somebody looks for lanes by himself, as where the store is shared */
 
     struct zoneinfo *zones;
-    struct book *book; /* NULL: no rules, no calendars */
+    struct catalog_cache *catalog; /* NULL: no rules, no calendars */
     struct metrics *metrics;
     struct runner *runners[RUNNER_KINDS];
     struct str name; /* host and process, for the record */
@@ -61,7 +61,7 @@ int64_t node_step(struct node *n, int64_t now_us);
 void node_know_lane(struct node *n, struct lane lane);
 void node_nudge(struct node *n, const struct task *tasks, size_t count, int64_t now_ms);
 
-/* Other nodes have done something that concerns this one (struct store_news): one came, left or was buried. */
+/* Other nodes have done something that concerns this one (struct store_notice): one came, left or was buried. */
 void node_nodes_changed(struct node *n);
 
 /* Duties that one node does for all are this one's; on a store that is not shared they are, always. */
@@ -71,17 +71,17 @@ bool node_is_leader(const struct node *n);
 const struct node_rows *node_others(const struct node *n);
 uint64_t node_others_generation(const struct node *n);
 
-/* A put let somebody go on who waited for a slot (its ret_woke); UINT64_MAX: nobody knows, its answer was lost. */
-void node_woke(struct node *n, uint64_t lanes);
+/* A put let somebody go on who waited for a slot (its ret_unblocked_lanes); UINT64_MAX: nobody knows, its answer was lost. */
+void node_on_lanes_unblocked(struct node *n, uint64_t lanes);
 
 /* What other nodes have done (port/store.h): something is due in any lane; these lanes are there; rules have changed; a task that is held here is wished back;
  * one that was wished is given back. Each may be said for nothing. */
 void node_heard_due(struct node *n, int64_t due_ms);
 void node_know_lanes(struct node *n, const struct lane *lanes, size_t count);
 void node_await_rules(struct node *n, bool await); /* they are being read; they have been, or could not be */
-void node_heard_wish(struct node *n);
+void node_on_recall_request(struct node *n);
 void node_heard_given_back(struct node *n);
-void node_heard_settled(struct node *n, const struct delivery_name *settled, size_t count); /* store_news.settled */
+void node_heard_settled(struct node *n, const struct delivery_name *settled, size_t count); /* store_notice.settled */
 
 /* How the queue of a fleet was found the last time, about every second; false: it does not answer. */
 bool node_queue_state(const struct node *n, struct queue_state *ret);
@@ -108,7 +108,7 @@ void node_recall(struct node *n, struct recall *r);
  * What is waited for is answered: nothing, and from now on at once. */
 struct lease_ask;
 void node_lease(struct node *n, struct lease_ask *a, int64_t now_ms);
-void node_lease_over(struct node *n, int32_t tenant, struct str queue, uint64_t woke);
+void node_lease_over(struct node *n, int32_t tenant, struct str queue, uint64_t unblocked);
 void node_stop_leasing(struct node *n);
 
 /* Stops claiming, hands back what has not fired and lets what runs finish; node_give_up ends that by force. */

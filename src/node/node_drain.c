@@ -3,7 +3,7 @@
 
 enum { DRAIN_ARENA = 256 << 20 };
 
-static void acknowledged(struct errand *e)
+static void acknowledged(struct io_request *e)
 {
     if (e->rc) /* it will be found by who recovers */
         log_warn("ack_failed", kv_err(&e->error));
@@ -14,31 +14,31 @@ static void hand_back(struct node *n, const struct task *t)
     struct outcome o = { .kind = OUTCOME_RETURNED, .retry_after_ms = -1 };
     struct settle_facts facts = settle_facts_of(t, &o, NULL);
     struct delivery_id d = { t->id, t->fence };
-    struct errand_ids ack = { .errand = { .kind = ERRAND_ACK, .done = acknowledged }, .v = &d, .n = 1 };
+    struct io_ids ack = { .io_request = { .kind = IO_ACK, .done = acknowledged }, .v = &d, .n = 1 };
     if (node_end_claim(n, &facts, &o))
-        courier_submit(n->setup.own, &ack.errand);
+        async_io_submit(n->setup.own, &ack.io_request);
 }
 
-static void taken(struct errand *e)
+static void taken(struct io_request *e)
 {
     (void)e; /* it is looked at where it was submitted: the queue is in memory */
 }
 
 void node_drain_queue(struct node *n)
 {
-    struct courier *c = n->setup.own;
-    struct errand_take all = { .errand = { .kind = ERRAND_TAKE, .done = taken },
-                               .ask = { .max = TAKE_MAX,
-                                        .now_ms = n->now_ms,
-                                        .visibility_ms = n->setup.visibility_ms,
-                                        .worker = n->id,
-                                        .alone = true,
-                                        .cpu_milli = -1,
-                                        .memory_mb = -1 } };
+    struct async_io *c = n->setup.own;
+    struct io_take all = { .io_request = { .kind = IO_TAKE, .done = taken },
+                           .ask = { .max = TAKE_MAX,
+                                    .now_ms = n->now_ms,
+                                    .visibility_ms = n->setup.visibility_ms,
+                                    .worker = n->id,
+                                    .alone = true,
+                                    .cpu_milli = -1,
+                                    .memory_mb = -1 } };
     arena_init(&all.arena, DRAIN_ARENA);
     while (c->ops->queue_depth(c)) {
-        courier_submit(c, &all.errand);
-        if (all.errand.rc || !all.ret.tasks.n)
+        async_io_submit(c, &all.io_request);
+        if (all.io_request.rc || !all.ret.tasks.n)
             break;
         for (size_t i = 0; i < all.ret.tasks.n; i++)
             hand_back(n, &all.ret.tasks.v[i]);

@@ -30,7 +30,7 @@ static void make_worker(struct node *n)
 {
     struct uuid_gen ids;
     uuid_gen_init(&ids, n->setup.seed ^ 0xf1ee7);
-    struct worker_setup setup = node_worker_setup(n, n->setup.courier, uuid_next(&ids, n->now_ms));
+    struct worker_setup setup = node_worker_setup(n, n->setup.async_io, uuid_next(&ids, n->now_ms));
     setup.fleet = true;
     setup.describe = n->setup.describe_worker;
     setup.context = n->setup.observe_context;
@@ -39,13 +39,13 @@ static void make_worker(struct node *n)
 
 static void make_updater(struct node *n)
 {
-    n->fleet.updater = updater_new(&(struct updater_setup){ .courier = n->setup.courier,
+    n->fleet.updater = updater_new(&(struct updater_setup){ .async_io = n->setup.async_io,
                                                             .writer = n->setup.writer,
                                                             .metrics = n->setup.metrics,
                                                             .seed = n->setup.seed + 5,
                                                             .settled = node_settled,
                                                             .batch_settled = node_fleet_tell,
-                                                            .woke = node_woke_lanes,
+                                                            .unblocked = node_on_lanes_unblocked_bits,
                                                             .context = n });
 }
 
@@ -60,19 +60,20 @@ void node_fleet_init(struct node *n, int64_t now_ms)
         make_worker(n);
     if (node_has_role(n, NODE_UPDATER))
         make_updater(n);
-    f->handover =
-        handover_new(&(struct handover_setup){ .writer = s->writer, .node = &n->id, .refused = refused, .context = n });
-    f->holding = holding_new(&(struct holding_setup){ .writer = s->writer, .scheduler = n->scheduler });
-    f->lapses = lapses_new(&(struct lapses_setup){ .writer = s->writer,
-                                                   .courier = s->courier,
-                                                   .metrics = s->metrics,
-                                                   .seed = s->seed + 6,
-                                                   .settled = node_settled,
-                                                   .batch_settled = node_fleet_tell,
-                                                   .woke = node_woke_lanes,
-                                                   .context = n });
+    f->handoff =
+        handoff_new(&(struct handoff_setup){ .writer = s->writer, .node = &n->id, .refused = refused, .context = n });
+    f->held_audit = held_audit_new(&(struct held_audit_setup){ .writer = s->writer, .scheduler = n->scheduler });
+    f->delivery_timeouts =
+        delivery_timeout_new(&(struct delivery_timeout_setup){ .writer = s->writer,
+                                                               .async_io = s->async_io,
+                                                               .metrics = s->metrics,
+                                                               .seed = s->seed + 6,
+                                                               .settled = node_settled,
+                                                               .batch_settled = node_fleet_tell,
+                                                               .unblocked = node_on_lanes_unblocked_bits,
+                                                               .context = n });
     f->reconcile = reconcile_new(&(struct reconcile_setup){ .writer = s->writer,
-                                                            .courier = s->courier,
+                                                            .async_io = s->async_io,
                                                             .metrics = s->metrics,
                                                             .scheduler = n->scheduler,
                                                             .seed = s->seed + 7,
@@ -80,7 +81,7 @@ void node_fleet_init(struct node *n, int64_t now_ms)
                                                             .answers = queue_answers,
                                                             .settled = node_settled,
                                                             .batch_settled = node_fleet_tell,
-                                                            .woke = node_woke_lanes,
+                                                            .unblocked = node_on_lanes_unblocked_bits,
                                                             .context = n },
                                  now_ms);
 }
@@ -88,12 +89,12 @@ void node_fleet_init(struct node *n, int64_t now_ms)
 void node_fleet_release(struct node *n)
 {
     struct node_fleet *f = &n->fleet;
-    assert(f->errands == 0);
+    assert(f->io_requests == 0);
     worker_free(f->worker);
     updater_free(f->updater);
-    handover_free(f->handover);
-    holding_free(f->holding);
-    lapses_free(f->lapses);
+    handoff_free(f->handoff);
+    held_audit_free(f->held_audit);
+    delivery_timeout_free(f->delivery_timeouts);
     reconcile_free(f->reconcile);
     free(f->told);
 }
@@ -174,38 +175,38 @@ void node_heard_settled(struct node *n, const struct delivery_name *settled, siz
 /* ---- ending what the queue has ---- */
 
 struct fleet_end {
-    struct errand_one errand;
+    struct io_one io_request;
     struct node *node;
     struct settle_facts facts;
     size_t why_size;
     char why[WHY_MAX];
 };
 
-static void aborted(struct errand *e)
+static void aborted(struct io_request *e)
 {
-    struct fleet_end *x = container_of(e, struct fleet_end, errand.errand);
+    struct fleet_end *x = container_of(e, struct fleet_end, io_request.io_request);
     if (e->rc) /* it runs to its end */
-        log_warn("abort_failed", kv_uuid("task", x->errand.id.task), kv_err(&e->error));
-    x->node->fleet.errands--;
+        log_warn("abort_failed", kv_uuid("task", x->io_request.id.task), kv_err(&e->error));
+    x->node->fleet.io_requests--;
     free(x);
 }
 
-static void submit(struct fleet_end *x, enum errand_kind kind, void (*done)(struct errand *e))
+static void submit(struct fleet_end *x, enum io_kind kind, void (*done)(struct io_request *e))
 {
-    x->errand.errand = (struct errand){ .kind = kind, .done = done };
-    courier_submit(x->node->setup.courier, &x->errand.errand);
+    x->io_request.io_request = (struct io_request){ .kind = kind, .done = done };
+    async_io_submit(x->node->setup.async_io, &x->io_request.io_request);
 }
 
-static void recalled(struct errand *e)
+static void recalled(struct io_request *e)
 {
-    struct fleet_end *x = container_of(e, struct fleet_end, errand.errand);
+    struct fleet_end *x = container_of(e, struct fleet_end, io_request.io_request);
     struct outcome o = { .kind = OUTCOME_CANCELLED, .retry_after_ms = -1, .error = { x->why, x->why_size } };
-    if (e->rc || !x->errand.ret_recalled) {
-        submit(x, ERRAND_ABORT, aborted);
+    if (e->rc || !x->io_request.ret_recalled) {
+        submit(x, IO_ABORT, aborted);
         return;
     }
     node_end_claim(x->node, &x->facts, &o); /* else it is found missing */
-    x->node->fleet.errands--;
+    x->node->fleet.io_requests--;
     free(x);
 }
 
@@ -213,8 +214,8 @@ static struct fleet_end *new_end(struct node *n, struct uuid id, int64_t fence)
 {
     struct fleet_end *x = xnew(*x);
     x->node = n;
-    x->errand.id = (struct delivery_id){ id, fence };
-    n->fleet.errands++;
+    x->io_request.id = (struct delivery_id){ id, fence };
+    n->fleet.io_requests++;
     return x;
 }
 
@@ -227,14 +228,14 @@ bool node_fleet_end(struct node *n, struct uuid id, int64_t fence, struct str wh
     x->facts = *facts;
     x->why_size = min_of(why.n, sizeof x->why);
     memcpy(x->why, why.p, x->why_size);
-    submit(x, ERRAND_RECALL, recalled);
+    submit(x, IO_RECALL, recalled);
     return true;
 }
 
 void node_fleet_abort(struct node *n, struct uuid id, int64_t fence)
 {
     if (n->setup.fleet)
-        submit(new_end(n, id, fence), ERRAND_ABORT, aborted);
+        submit(new_end(n, id, fence), IO_ABORT, aborted);
 }
 
 /* ---- doors ---- */
@@ -246,13 +247,13 @@ int64_t node_fleet_step(struct node *n, int64_t behind_ms)
     f->begun = f->begun || membership_has_joined(n->membership);
     if (!n->setup.fleet || !f->begun) /* before that it is not known what time it is */
         return INT64_MAX;
-    int64_t wake = handover_step(f->handover, now_ms);
+    int64_t wake = handoff_step(f->handoff, now_ms);
     if (f->worker)
         wake = min_of(wake, worker_step(f->worker, now_ms, behind_ms));
     if (f->updater)
         wake = min_of(wake, updater_step(f->updater, now_ms, behind_ms));
-    wake = min_of(wake, holding_step(f->holding, now_ms));
-    wake = min_of(wake, lapses_step(f->lapses, now_ms, behind_ms));
+    wake = min_of(wake, held_audit_step(f->held_audit, now_ms));
+    wake = min_of(wake, delivery_timeout_step(f->delivery_timeouts, now_ms, behind_ms));
     return min_of(wake, reconcile_step(f->reconcile, now_ms, behind_ms));
 }
 
@@ -265,8 +266,8 @@ void node_fleet_drain(struct node *n)
         worker_stop_taking(f->worker);
     if (f->updater)
         updater_stop(f->updater); /* what is published from now on is for others, or for who comes after us */
-    holding_stop(f->holding);
-    lapses_stop(f->lapses);
+    held_audit_stop(f->held_audit);
+    delivery_timeout_stop(f->delivery_timeouts);
     reconcile_stop(f->reconcile);
 }
 
@@ -276,8 +277,8 @@ bool node_fleet_is_idle(const struct node *n)
     if (!n->setup.fleet)
         return true;
     return (!f->worker || worker_is_idle(f->worker)) && (!f->updater || updater_is_idle(f->updater)) &&
-           handover_is_idle(f->handover) && holding_is_idle(f->holding) && lapses_is_idle(f->lapses) &&
-           reconcile_is_idle(f->reconcile) && f->errands == 0;
+           handoff_is_idle(f->handoff) && held_audit_is_idle(f->held_audit) &&
+           delivery_timeout_is_idle(f->delivery_timeouts) && reconcile_is_idle(f->reconcile) && f->io_requests == 0;
 }
 
 bool node_queue_state(const struct node *n, struct queue_state *ret)

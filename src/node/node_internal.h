@@ -16,14 +16,14 @@
 struct node_fleet {
     struct worker *worker;   /* takes from the shared queue; NULL: it is not its role */
     struct updater *updater; /* polls the shared events; NULL as well */
-    struct handover *handover;
-    struct holding *holding;
-    struct lapse_watch *lapses;
+    struct handoff *handoff;
+    struct held_audit *held_audit;
+    struct lapse_watch *delivery_timeouts;
     struct reconcile *reconcile;
     struct delivery_name *told; /* settled here, held elsewhere: to be told when the batch is through */
     size_t told_count, told_cap;
-    bool comes_again; /* one of those that were settled, whose lane may be unknown */
-    size_t errands;   /* of its own, in flight */
+    bool comes_again;   /* one of those that were settled, whose lane may be unknown */
+    size_t io_requests; /* of its own, in flight */
     bool begun;
 };
 
@@ -36,7 +36,7 @@ struct node {
     struct membership *membership;
     struct recovery *recovery;
     struct missed *missed;
-    struct wishes *wishes;
+    struct recall_requests *recall_requests;
     struct leasing *leasing;
     struct node_fleet fleet;
     struct prng random;
@@ -55,14 +55,14 @@ bool node_end_claim(struct node *n, const struct settle_facts *t, const struct o
 
 void node_leasing_init(struct node *n);         /* node_leases.c */
 void node_join(struct node *n, int64_t now_ms); /* node_peers.c, like the next */
-void node_grant_wishes(struct node *n);
+void node_serve_recalls(struct node *n);
 bool node_is_settled_in(const struct node *n); /* it knows what there is, and may claim */
 size_t node_queued(const struct node *n);
 
 void node_settled(void *context, const struct event *e, const struct settlement *s);
-void node_woke_lanes(void *context, uint64_t lanes);
+void node_on_lanes_unblocked_bits(void *context, uint64_t lanes);
 bool node_has_role(const struct node *n, unsigned role);
-struct worker_setup node_worker_setup(const struct node *n, struct courier *courier, struct uuid id);
+struct worker_setup node_worker_setup(const struct node *n, struct async_io *async_io, struct uuid id);
 
 /* ---- in a fleet: each does nothing in a process without one ---- */
 

@@ -5,7 +5,7 @@ static void answered(void *context, const struct op_claim *claim)
 {
     struct node *n = context;
     scheduler_tell_gated(n->scheduler, claim);
-    scheduler_woke(n->scheduler, claim->ret_woke);
+    scheduler_on_lanes_unblocked(n->scheduler, claim->ret_unblocked_lanes);
 }
 
 void node_leasing_init(struct node *n)
@@ -18,7 +18,7 @@ void node_leasing_init(struct node *n)
                                                       .shared = n->setup.shared,
                                                       .answered = answered,
                                                       .settled = node_settled,
-                                                      .woke = node_woke_lanes,
+                                                      .unblocked = node_on_lanes_unblocked_bits,
                                                       .batch_settled = node_fleet_tell,
                                                       .context = n });
 }
@@ -28,10 +28,10 @@ void node_lease(struct node *n, struct lease_ask *a, int64_t now_ms)
     leasing_ask(n->leasing, a, now_ms);
 }
 
-void node_lease_over(struct node *n, int32_t tenant, struct str queue, uint64_t woke)
+void node_lease_over(struct node *n, int32_t tenant, struct str queue, uint64_t unblocked)
 {
     leasing_over(n->leasing, tenant, queue);
-    node_woke_lanes(n, woke);
+    node_on_lanes_unblocked_bits(n, unblocked);
 }
 
 void node_stop_leasing(struct node *n)

@@ -20,9 +20,9 @@ void node_nodes_changed(struct node *n)
     membership_beat_now(n->membership);
 }
 
-void node_woke(struct node *n, uint64_t lanes)
+void node_on_lanes_unblocked(struct node *n, uint64_t lanes)
 {
-    node_woke_lanes(n, lanes);
+    node_on_lanes_unblocked_bits(n, lanes);
 }
 
 void node_heard_due(struct node *n, int64_t due_ms)
@@ -43,14 +43,14 @@ void node_await_rules(struct node *n, bool await)
     scheduler_await_rules(n->scheduler, await);
 }
 
-void node_heard_wish(struct node *n)
+void node_on_recall_request(struct node *n)
 {
-    wishes_heard(n->wishes);
+    recall_requests_on_notice(n->recall_requests);
 }
 
 void node_heard_given_back(struct node *n)
 {
-    wishes_given_back(n->wishes);
+    recall_requests_returned(n->recall_requests);
 }
 
 void node_rules_changed(struct node *n, int64_t now_ms)

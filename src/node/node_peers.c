@@ -16,7 +16,7 @@ static void describe(void *context, struct jw *w)
     jw_kv_i64(w, "skew_error_us", membership_offset(n->membership).error_us);
 }
 
-static void shares_changed(void *context)
+static void limit_shares_changed(void *context)
 {
     struct node *n = context;
     scheduler_set_own(n->scheduler, membership_own(n->membership));
@@ -28,10 +28,10 @@ static void somebody_died(void *context)
     recovery_look_again(n->recovery, n->now_ms);
 }
 
-static void wished(void *context)
+static void recall_requested(void *context)
 {
     struct node *n = context;
-    wishes_heard(n->wishes);
+    recall_requests_on_notice(n->recall_requests);
 }
 
 /* Results that are known already are published all the same: they are true, and refused if somebody was faster. */
@@ -41,11 +41,11 @@ static void died(void *context, struct uuid new_id)
     n->id = new_id;
     n->company = COMPANY_UNKNOWN;
     n->joined = false;
-    missed_wait(n->missed);
+    catch_up_wait(n->missed);
     scheduler_disown(n->scheduler, new_id);
     worker_disown(n->worker);
     if (n->setup.fleet)
-        handover_forget(n->fleet.handover);
+        handoff_forget(n->fleet.handoff);
     if (n->setup.rejoined)
         n->setup.rejoined(n->setup.observe_context, new_id);
 }
@@ -62,19 +62,19 @@ void node_join(struct node *n, int64_t now_ms)
                                                    .shared = setup->shared,
                                                    .fleet = setup->fleet,
                                                    .aside = !node_has_role(n, NODE_SCHEDULER),
-                                                   .lease = setup->lease ? setup->courier : NULL,
+                                                   .lease = setup->lease ? setup->async_io : NULL,
                                                    .beat_ms = setup->beat_ms ? setup->beat_ms : MEMBERSHIP_BEAT_MS,
                                                    .describe = describe,
-                                                   .shares_changed = shares_changed,
+                                                   .limit_shares_changed = limit_shares_changed,
                                                    .found_dead = somebody_died,
-                                                   .wished = wished,
+                                                   .recall_requested = recall_requested,
                                                    .died = died,
                                                    .context = n },
                        now_ms);
     n->id = membership_id(n->membership);
 }
 
-static void abort_for(struct node *n, const struct wish *w)
+static void abort_for(struct node *n, const struct recall_request *w)
 {
     char text[SLOT_REASON_MAX];
     bool by = w->by_scheduled_ms != 0;
@@ -84,28 +84,28 @@ static void abort_for(struct node *n, const struct wish *w)
 }
 
 /* What another node wants back. One that waits in the queue has fired, as far as anybody can tell. */
-static enum wish_grant grant(void *context, const struct wish *w)
+static enum recall_grant grant(void *context, const struct recall_request *w)
 {
     struct node *n = context;
-    struct outcome o = { .kind = OUTCOME_RETURNED, .retry_after_ms = WISHES_BACK_MS };
+    struct outcome o = { .kind = OUTCOME_RETURNED, .retry_after_ms = RECALL_REQUESTS_BACK_MS };
     if (!scheduler_holds(n->scheduler, w->id, w->fence))
-        return WISH_UNKNOWN;
+        return RECALL_REQUEST_UNKNOWN;
     if (w->abort) {
         abort_for(n, w);
-        return WISH_DONE;
+        return RECALL_REQUEST_DONE;
     }
     const struct task *t = scheduler_armed(n->scheduler, w->id, w->fence);
     if (!t)
-        return WISH_REFUSED;
+        return RECALL_REQUEST_REFUSED;
     struct settle_facts facts = settle_facts_of(t, &o, NULL);
     if (!node_end_claim(n, &facts, &o))
-        return WISH_UNKNOWN;
+        return RECALL_REQUEST_UNKNOWN;
     scheduler_unarm(n->scheduler, w->id, w->fence);
-    return WISH_DONE;
+    return RECALL_REQUEST_DONE;
 }
 
-void node_grant_wishes(struct node *n)
+void node_serve_recalls(struct node *n)
 {
-    n->wishes =
-        wishes_new(&(struct wishes_setup){ .writer = n->setup.writer, .node = &n->id, .grant = grant, .context = n });
+    n->recall_requests = recall_requests_new(
+        &(struct recall_requests_setup){ .writer = n->setup.writer, .node = &n->id, .grant = grant, .context = n });
 }

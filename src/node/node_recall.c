@@ -30,7 +30,7 @@ static void try_recall_again(struct node *n, struct recall *r)
     r->tried = true;
     r->retry_at_ms = n->now_ms + RECALL_RETRY_MS;
     list_push(&n->waiting_recalls, &r->link);
-    scheduler_woke(n->scheduler, UINT64_MAX);
+    scheduler_on_lanes_unblocked(n->scheduler, UINT64_MAX);
 }
 
 /* It is off the wheel and nobody else's: if the store could not take the settlement, it is sent again until it does. */
@@ -51,7 +51,7 @@ static void recall_settled(struct op *op)
     node_fleet_tell(n);
     scheduler_freed(n->scheduler, r->running->id, r->running->fence, NULL);
     worker_settled(n->worker, r->running->id, r->running->fence);
-    scheduler_woke(n->scheduler, r->op.ret_woke);
+    scheduler_on_lanes_unblocked(n->scheduler, r->op.ret_unblocked_lanes);
     /* Nobody else could settle it: stale at a second try means that the first was applied and its answer lost. Unless others are there,
      * who may have buried us in between: then only its row can tell. */
     bool applied = !r->settlement.stale || (r->tried && !n->setup.shared);
@@ -105,7 +105,7 @@ static void not_recalled(struct node *n, struct recall *r)
     if (r->abort && !own)
         node_fleet_abort(n, id, fence);
     if (!r->known && n->setup.shared) {
-        wishes_ask(n->wishes, r);
+        recall_requests_ask(n->recall_requests, r);
         return;
     }
     bool aborts = r->abort && (own ? worker_abort(n->worker, id, fence) : n->setup.fleet);
@@ -113,9 +113,9 @@ static void not_recalled(struct node *n, struct recall *r)
     r->done(r);
 }
 
-static void queue_asked(struct errand *e)
+static void queue_asked(struct io_request *e)
 {
-    struct recall *r = container_of(e, struct recall, asked.errand);
+    struct recall *r = container_of(e, struct recall, asked.io_request);
     struct node *n = r->node;
     n->recalls--;
     if (e->rc == ERR_OK && r->asked.ret_recalled)
@@ -125,17 +125,17 @@ static void queue_asked(struct errand *e)
 }
 
 /* Where it is, if it is in a queue. */
-static struct courier *queue_of(const struct node *n, const struct task *t)
+static struct async_io *queue_of(const struct node *n, const struct task *t)
 {
     bool own = scheduler_holds(n->scheduler, t->id, t->fence) && !scheduler_queued(n->scheduler, t->id, t->fence);
-    return own ? n->setup.own : n->setup.courier;
+    return own ? n->setup.own : n->setup.async_io;
 }
 
 /* Who has it hears of it when he goes on with it, at the latest when his lease is over. */
 static void recall_leased(struct node *n, struct recall *r)
 {
     if (r->abort)
-        wishes_replace(n->wishes, r->running->id, r->running->fence, 0);
+        recall_requests_replace(n->recall_requests, r->running->id, r->running->fence, 0);
     r->known = true;
     r->result = r->abort ? RECALL_ABORTING : RECALL_RUNNING;
     r->done(r);
@@ -153,7 +153,7 @@ void node_recall(struct node *n, struct recall *r)
         return;
     }
     n->recalls++;
-    r->asked = (struct errand_one){ .errand = { .kind = ERRAND_RECALL, .done = queue_asked },
-                                    .id = { r->running->id, r->running->fence } };
-    courier_submit(queue_of(n, r->running), &r->asked.errand);
+    r->asked = (struct io_one){ .io_request = { .kind = IO_RECALL, .done = queue_asked },
+                                .id = { r->running->id, r->running->fence } };
+    async_io_submit(queue_of(n, r->running), &r->asked.io_request);
 }

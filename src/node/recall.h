@@ -26,7 +26,7 @@ struct recall {
     enum recall_result result;
     bool known;          /* RECALL_RUNNING: it runs or has just ended; else its claim has yet to arrive: ask again */
     struct op_settle op; /* from here on the node's */
-    struct errand_one asked;
+    struct io_one asked;
     struct settlement settlement;
     struct node *node;
     struct list link;

@@ -5,43 +5,43 @@
 
 #include "base/mem.h"
 
-struct courier_direct {
-    struct courier base;
-    struct courier_ports ports;
+struct async_io_direct {
+    struct async_io base;
+    struct async_io_ports ports;
 };
 
-static struct courier_direct *self(struct courier *c)
+static struct async_io_direct *self(struct async_io *c)
 {
-    return container_of(c, struct courier_direct, base);
+    return container_of(c, struct async_io_direct, base);
 }
 
-static void submit(struct courier *base, struct errand *e)
+static void submit(struct async_io *base, struct io_request *e)
 {
-    errand_run(&self(base)->ports, e);
+    io_run(&self(base)->ports, e);
     e->done(e);
 }
 
-static size_t depth_of_queue(struct courier *base)
+static size_t depth_of_queue(struct async_io *base)
 {
     return self(base)->ports.take ? queue_depth(self(base)->ports.take) : 0;
 }
 
-static size_t depth_of_events(struct courier *base)
+static size_t depth_of_events(struct async_io *base)
 {
     return self(base)->ports.poll ? events_depth(self(base)->ports.poll) : 0;
 }
 
-struct courier *courier_direct_new(const struct courier_ports *ports)
+struct async_io *async_io_direct_new(const struct async_io_ports *ports)
 {
-    static const struct courier_ops ops = { submit, depth_of_queue, depth_of_events };
-    struct courier_direct *c = xnew(*c);
+    static const struct async_io_ops ops = { submit, depth_of_queue, depth_of_events };
+    struct async_io_direct *c = xnew(*c);
     c->base =
-        (struct courier){ .ops = &ops, .at_once = true, .push_again = ports->queue && ports->queue->ops->push_again };
+        (struct async_io){ .ops = &ops, .at_once = true, .push_again = ports->queue && ports->queue->ops->push_again };
     c->ports = *ports;
     return &c->base;
 }
 
-void courier_direct_free(struct courier *c)
+void async_io_direct_free(struct async_io *c)
 {
     if (c)
         free(self(c));

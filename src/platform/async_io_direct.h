@@ -2,5 +2,5 @@
 /* platform/async_io_direct.h - runs errands at once, on the thread of whoever submits them: for adapters in memory. */
 #include "port/async_io.h"
 
-struct courier *courier_direct_new(const struct courier_ports *ports); /* the ports are borrowed */
-void courier_direct_free(struct courier *c);                           /* NULL is fine */
+struct async_io *async_io_direct_new(const struct async_io_ports *ports); /* the ports are borrowed */
+void async_io_direct_free(struct async_io *c);                            /* NULL is fine */

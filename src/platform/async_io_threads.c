@@ -16,7 +16,7 @@ struct threads;
 
 struct place {
     struct threads *owner;
-    enum courier_place which;
+    enum async_io_channel which;
     pthread_t thread;
     bool running;
 
@@ -28,7 +28,7 @@ struct place {
     int64_t down_since_ms; /* on a clock that nobody sets; 0: it is not */
     struct error down_why;
 
-    struct courier_ports ports; /* the thread's, like the next two */
+    struct async_io_ports ports; /* the thread's, like the next two */
     bool open;
     int64_t open_at_ms; /* not before, on a clock that nobody sets */
     struct error why;   /* it is not open */
@@ -36,9 +36,9 @@ struct place {
 };
 
 struct threads {
-    struct courier base;
-    struct courier_threads_setup setup;
-    struct place places[COURIER_PLACES];
+    struct async_io base;
+    struct async_io_threads_setup setup;
+    struct place places[ASYNC_IO_PLACES];
     atomic_bool push_again;
 
     pthread_mutex_t lock; /* over the next two */
@@ -47,12 +47,12 @@ struct threads {
     struct call call;
 };
 
-static const enum courier_place place_of[ERRAND_KINDS] = {
-    [ERRAND_PUSH] = COURIER_QUEUE,      [ERRAND_TAKE] = COURIER_TAKE,       [ERRAND_RENEW] = COURIER_QUEUE,
-    [ERRAND_ACK] = COURIER_QUEUE,       [ERRAND_LAPSED] = COURIER_QUEUE,    [ERRAND_RECALL] = COURIER_QUEUE,
-    [ERRAND_ABORT] = COURIER_QUEUE,     [ERRAND_KNOWN] = COURIER_QUEUE,     [ERRAND_LOOK] = COURIER_QUEUE,
-    [ERRAND_PUBLISH] = COURIER_PUBLISH, [ERRAND_MARK] = COURIER_PUBLISH,    [ERRAND_PASSED] = COURIER_PUBLISH,
-    [ERRAND_POLL] = COURIER_POLL,       [ERRAND_EVENTS_ACK] = COURIER_POLL, [ERRAND_LEASE] = COURIER_LEASE,
+static const enum async_io_channel place_of[IO_KINDS] = {
+    [IO_PUSH] = ASYNC_IO_QUEUE,      [IO_TAKE] = ASYNC_IO_TAKE,       [IO_RENEW] = ASYNC_IO_QUEUE,
+    [IO_ACK] = ASYNC_IO_QUEUE,       [IO_TIMED_OUT] = ASYNC_IO_QUEUE, [IO_RECALL] = ASYNC_IO_QUEUE,
+    [IO_ABORT] = ASYNC_IO_QUEUE,     [IO_KNOWN] = ASYNC_IO_QUEUE,     [IO_STATS] = ASYNC_IO_QUEUE,
+    [IO_PUBLISH] = ASYNC_IO_PUBLISH, [IO_BARRIER] = ASYNC_IO_PUBLISH, [IO_BARRIER_PASSED] = ASYNC_IO_PUBLISH,
+    [IO_POLL] = ASYNC_IO_POLL,       [IO_EVENTS_ACK] = ASYNC_IO_POLL, [IO_LEASE] = ASYNC_IO_LEASE,
 };
 
 static int64_t steady_ms(void)
@@ -62,12 +62,12 @@ static int64_t steady_ms(void)
 
 /* ---- the loop's side ---- */
 
-static struct threads *threads_of(struct courier *c)
+static struct threads *threads_of(struct async_io *c)
 {
     return container_of(c, struct threads, base);
 }
 
-static void submit(struct courier *c, struct errand *e)
+static void submit(struct async_io *c, struct io_request *e)
 {
     struct place *p = &threads_of(c)->places[place_of[e->kind]];
     assert(p->running);
@@ -77,15 +77,15 @@ static void submit(struct courier *c, struct errand *e)
     pthread_mutex_unlock(&p->lock);
 }
 
-static size_t queue_depth_known(struct courier *c)
+static size_t queue_depth_known(struct async_io *c)
 {
-    return atomic_load(&threads_of(c)->places[COURIER_QUEUE].depth);
+    return atomic_load(&threads_of(c)->places[ASYNC_IO_QUEUE].depth);
 }
 
-static size_t events_depth_known(struct courier *c)
+static size_t events_depth_known(struct async_io *c)
 {
     struct threads *t = threads_of(c);
-    return atomic_load(&t->places[COURIER_PUBLISH].depth) + atomic_load(&t->places[COURIER_POLL].depth);
+    return atomic_load(&t->places[ASYNC_IO_PUBLISH].depth) + atomic_load(&t->places[ASYNC_IO_POLL].depth);
 }
 
 static void deliver(struct call *call)
@@ -99,7 +99,7 @@ static void deliver(struct call *call)
     pthread_mutex_unlock(&t->lock);
     t->base.push_again = atomic_load(&t->push_again);
     while (!list_empty(&done)) {
-        struct errand *e = container_of(list_pop(&done), struct errand, link);
+        struct io_request *e = container_of(list_pop(&done), struct io_request, link);
         e->done(e);
     }
 }
@@ -114,7 +114,7 @@ static bool open_port(struct place *p)
     if (steady_ms() < p->open_at_ms)
         return false;
     p->open = t->setup.open(t->setup.context, p->which, &p->ports, &p->why) == ERR_OK;
-    p->open_at_ms = steady_ms() + COURIER_REOPEN_MS;
+    p->open_at_ms = steady_ms() + ASYNC_IO_REOPEN_MS;
     if (p->open && p->ports.queue)
         atomic_store(&t->push_again, p->ports.queue->ops->push_again);
     return p->open;
@@ -122,21 +122,21 @@ static bool open_port(struct place *p)
 
 static size_t depth_of(const struct place *p)
 {
-    const struct courier_ports *at = &p->ports;
+    const struct async_io_ports *at = &p->ports;
     struct events *events = at->publish ? at->publish : at->poll;
     return at->queue ? queue_depth(at->queue) : events ? events_depth(events) : 0;
 }
 
 /* Nothing has been sent: what was to be pushed is not there, for sure. */
-static void fail(struct errand *e, const struct error *why)
+static void fail(struct io_request *e, const struct error *why)
 {
     e->rc = why->code;
     e->error = *why;
-    if (e->kind == ERRAND_PUSH)
-        container_of(e, struct errand_push, errand)->ret = (struct pushed){ 0 };
+    if (e->kind == IO_PUSH)
+        container_of(e, struct io_push, io_request)->ret = (struct pushed){ 0 };
 }
 
-static void complete(struct threads *t, struct errand *e)
+static void complete(struct threads *t, struct io_request *e)
 {
     pthread_mutex_lock(&t->lock);
     list_push(&t->completed, &e->link);
@@ -147,7 +147,7 @@ static void complete(struct threads *t, struct errand *e)
         loop_call(t->setup.loop, &t->call);
 }
 
-static void note_health(struct place *p, const struct errand *e)
+static void note_health(struct place *p, const struct io_request *e)
 {
     bool down = e->rc == ERR_UNAVAILABLE;
     pthread_mutex_lock(&p->lock);
@@ -161,10 +161,10 @@ static void note_health(struct place *p, const struct errand *e)
     pthread_mutex_unlock(&p->lock);
 }
 
-static void run(struct place *p, struct errand *e)
+static void run(struct place *p, struct io_request *e)
 {
     if (open_port(p)) {
-        errand_run(&p->ports, e);
+        io_run(&p->ports, e);
         atomic_store(&p->depth, depth_of(p));
     } else {
         fail(e, &p->why);
@@ -193,7 +193,7 @@ static void *work(void *context)
             continue;
         }
         pthread_mutex_unlock(&p->lock);
-        run(p, container_of(link, struct errand, link));
+        run(p, container_of(link, struct io_request, link));
         pthread_mutex_lock(&p->lock);
     }
     pthread_mutex_unlock(&p->lock);
@@ -203,11 +203,11 @@ static void *work(void *context)
 
 /* ---- beginning and end ---- */
 
-static enum err start(struct threads *t, enum courier_place which, struct error *e)
+static enum err start(struct threads *t, enum async_io_channel which, struct error *e)
 {
     static const char *const names[] = {
-        [COURIER_QUEUE] = "queue", [COURIER_TAKE] = "take",   [COURIER_PUBLISH] = "publish",
-        [COURIER_POLL] = "poll",   [COURIER_LEASE] = "lease",
+        [ASYNC_IO_QUEUE] = "queue", [ASYNC_IO_TAKE] = "take",   [ASYNC_IO_PUBLISH] = "publish",
+        [ASYNC_IO_POLL] = "poll",   [ASYNC_IO_LEASE] = "lease",
     };
     struct place *p = &t->places[which];
     p->owner = t;
@@ -223,28 +223,28 @@ static enum err start(struct threads *t, enum courier_place which, struct error 
     return ERR_OK;
 }
 
-enum err courier_threads_new(const struct courier_threads_setup *setup, struct courier **ret, struct error *e)
+enum err async_io_threads_new(const struct async_io_threads_setup *setup, struct async_io **ret, struct error *e)
 {
-    static const struct courier_ops ops = { submit, queue_depth_known, events_depth_known };
+    static const struct async_io_ops ops = { submit, queue_depth_known, events_depth_known };
     struct threads *t = xnew(*t);
     t->base.ops = &ops;
     t->setup = *setup;
     t->call.fn = deliver;
     list_init(&t->completed);
     pthread_mutex_init(&t->lock, NULL);
-    for (int i = 0; i < COURIER_PLACES; i++)
-        if (setup->wanted[i] && start(t, (enum courier_place)i, e)) {
-            courier_threads_free(&t->base);
+    for (int i = 0; i < ASYNC_IO_PLACES; i++)
+        if (setup->wanted[i] && start(t, (enum async_io_channel)i, e)) {
+            async_io_threads_free(&t->base);
             return e->code;
         }
     *ret = &t->base;
     return ERR_OK;
 }
 
-void courier_threads_health(struct courier *c, enum courier_place place, struct courier_health *ret)
+void async_io_threads_health(struct async_io *c, enum async_io_channel place, struct async_io_health *ret)
 {
     struct place *p = &threads_of(c)->places[place];
-    *ret = (struct courier_health){ 0 };
+    *ret = (struct async_io_health){ 0 };
     if (!p->running)
         return;
     pthread_mutex_lock(&p->lock);
@@ -265,14 +265,14 @@ static void tell_to_stop(struct place *p)
     pthread_mutex_unlock(&p->lock);
 }
 
-void courier_threads_free(struct courier *c)
+void async_io_threads_free(struct async_io *c)
 {
     if (!c)
         return;
     struct threads *t = threads_of(c);
-    for (int i = 0; i < COURIER_PLACES; i++) /* all, before the first is waited for */
+    for (int i = 0; i < ASYNC_IO_PLACES; i++) /* all, before the first is waited for */
         tell_to_stop(&t->places[i]);
-    for (int i = 0; i < COURIER_PLACES; i++) {
+    for (int i = 0; i < ASYNC_IO_PLACES; i++) {
         if (!t->places[i].owner)
             continue;
         if (t->places[i].running)

@@ -42,8 +42,8 @@ struct batcher {
     struct store *store;
     struct metrics *metrics;
     struct clock *clock;
-    void (*woke)(void *context, uint64_t lanes); /* NULL: nobody wants to know */
-    void *woke_context;
+    void (*unblocked)(void *context, uint64_t lanes); /* NULL: nobody wants to know */
+    void *unblocked_context;
     pthread_t thread;
 
     pthread_mutex_t lock; /* over the next six */
@@ -67,29 +67,29 @@ static bool goes_in_front(enum op_kind kind)
     switch (kind) {
     case OP_CLAIM:
     case OP_CLAIMED:
-    case OP_HELD:
-    case OP_MISSED: /* no claim is made until it is done */
+    case OP_ORPHANS:
+    case OP_CATCH_UP: /* no claim is made until it is done */
     case OP_SETTLE:
-    case OP_LEASE: /* names no task, and a late one costs its holder the lease */
-    case OP_BEAT:  /* and this one its life */
-    case OP_BURY:
-    case OP_SHARE: /* claims wait for it */
-    case OP_WISH:
-    case OP_WISHES:
-    case OP_HAND:
+    case OP_LEASE:     /* names no task, and a late one costs its holder the lease */
+    case OP_HEARTBEAT: /* and this one its life */
+    case OP_NODE_DEAD:
+    case OP_LIMIT_TAKE: /* claims wait for it */
+    case OP_RECALL:
+    case OP_RECALL_LIST:
+    case OP_HANDOFF:
     case OP_RETAKE:
-    case OP_KEEP: /* late ones cost their holders the lease */
-    case OP_LEASES_OVER: return true;
+    case OP_LEASE_RENEW: /* late ones cost their holders the lease */
+    case OP_LEASES_EXPIRED: return true;
     case OP_INSERT:
     case OP_RECURRING:
     case OP_SPAWN:
     case OP_PUT:
     case OP_KEY_PUT:
     case OP_CATALOG:
-    case OP_FORGET:
-    case OP_HANDED:
+    case OP_PURGE:
+    case OP_HANDED_OFF:
     case OP_RUNNING:
-    case OP_WORKER: return false;
+    case OP_WORKER_REPORT: return false;
     }
     return false;
 }
@@ -100,29 +100,29 @@ static size_t task_count_of(const struct op *op)
     switch (op->kind) {
     case OP_INSERT: return ((const struct op_insert *)op)->count;
     case OP_CLAIM: return ((const struct op_claim *)op)->max;
-    case OP_HELD: return ((const struct op_held *)op)->max;
-    case OP_MISSED: return ((const struct op_missed *)op)->max;
+    case OP_ORPHANS: return ((const struct op_orphans *)op)->max;
+    case OP_CATCH_UP: return ((const struct op_catch_up *)op)->max;
     case OP_SETTLE: return ((const struct op_settle *)op)->n;
     case OP_RECURRING: return ((const struct op_recurring *)op)->max;
     case OP_SPAWN: return ((const struct op_spawn *)op)->plan->occurrences.n;
-    case OP_FORGET: return ((const struct op_forget *)op)->max;
+    case OP_PURGE: return ((const struct op_purge *)op)->max;
     case OP_CATALOG: return ((const struct op_catalog *)op)->n;
-    case OP_SHARE: return ((const struct op_share *)op)->n;
-    case OP_WISHES: return ((const struct op_wishes *)op)->max;
-    case OP_HAND: return ((const struct op_hand *)op)->n;
-    case OP_HANDED: return ((const struct op_handed *)op)->max;
+    case OP_LIMIT_TAKE: return ((const struct op_limit_take *)op)->n;
+    case OP_RECALL_LIST: return ((const struct op_recall_list *)op)->max;
+    case OP_HANDOFF: return ((const struct op_handoff *)op)->n;
+    case OP_HANDED_OFF: return ((const struct op_handed_off *)op)->max;
     case OP_RUNNING: return ((const struct op_running *)op)->n;
     case OP_RETAKE: return ((const struct op_retake *)op)->n;
-    case OP_KEEP: return ((const struct op_keep *)op)->n;
-    case OP_LEASES_OVER: return ((const struct op_leases_over *)op)->max;
-    case OP_WORKER: return ((const struct op_worker *)op)->n;
+    case OP_LEASE_RENEW: return ((const struct op_lease_renew *)op)->n;
+    case OP_LEASES_EXPIRED: return ((const struct op_leases_expired *)op)->max;
+    case OP_WORKER_REPORT: return ((const struct op_worker_report *)op)->n;
     case OP_CLAIMED:
     case OP_PUT:
     case OP_KEY_PUT:
     case OP_LEASE:
-    case OP_BEAT:
-    case OP_BURY:
-    case OP_WISH: return 1;
+    case OP_HEARTBEAT:
+    case OP_NODE_DEAD:
+    case OP_RECALL: return 1;
     }
     return 1;
 }
@@ -163,7 +163,9 @@ static uint64_t woken_by(const struct op *op)
 {
     if (op->kind != OP_PUT)
         return 0;
-    return op->rc == ERR_OK ? ((const struct op_put *)op)->ret_woke : op->rc == ERR_UNAVAILABLE ? UINT64_MAX : 0;
+    return op->rc == ERR_OK            ? ((const struct op_put *)op)->ret_unblocked_lanes
+           : op->rc == ERR_UNAVAILABLE ? UINT64_MAX
+                                       : 0;
 }
 
 /* done may free its operation: nothing of it is touched afterwards. */
@@ -174,8 +176,8 @@ static void finish(struct batcher *b, struct op *const *ops, size_t n)
         woken |= woken_by(ops[i]);
         ops[i]->done(ops[i]);
     }
-    if (woken && b->woke)
-        b->woke(b->woke_context, woken);
+    if (woken && b->unblocked)
+        b->unblocked(b->unblocked_context, woken);
 }
 
 static void refuse(struct batcher *b, struct op *const *ops, size_t n, const struct error *e)
@@ -338,10 +340,10 @@ struct batcher *batcher_new(struct store *s, struct metrics *m, struct clock *c)
     return b;
 }
 
-void batcher_watch(struct batcher *b, void (*woke)(void *context, uint64_t lanes), void *context)
+void batcher_watch(struct batcher *b, void (*unblocked)(void *context, uint64_t lanes), void *context)
 {
-    b->woke = woke;
-    b->woke_context = context;
+    b->unblocked = unblocked;
+    b->unblocked_context = context;
 }
 
 struct writer *batcher_writer(struct batcher *b)

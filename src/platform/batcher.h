@@ -19,9 +19,9 @@ struct batcher;
 struct batcher *batcher_new(struct store *s, struct metrics *m, struct clock *c);
 struct writer *batcher_writer(struct batcher *b); /* for any thread */
 
-/* Tells of users' changes (OP_PUT) that let somebody go on who waited for a slot: their ret_woke, or UINT64_MAX when the answer was
+/* Tells of users' changes (OP_PUT) that let somebody go on who waited for a slot: their ret_unblocked_lanes, or UINT64_MAX when the answer was
  * lost. On the batcher's thread, after the commit. Before anything is submitted. */
-void batcher_watch(struct batcher *b, void (*woke)(void *context, uint64_t lanes), void *context);
+void batcher_watch(struct batcher *b, void (*unblocked)(void *context, uint64_t lanes), void *context);
 
 /* Applies everything that was submitted, and what its done callbacks submit in turn, then ends the thread. Not to be called
  * from done. NULL is fine. */

@@ -428,8 +428,8 @@ static enum err close_component(struct reading *g, struct cutting *c)
 {
     if (c->depth == 0)
         return error_set(g->e, ERR_INVALID, "line %zu: END without its BEGIN", c->lines.number);
-    bool ends_event = c->depth-- == c->event_depth;
-    if (!ends_event)
+    bool settle_retry_event = c->depth-- == c->event_depth;
+    if (!settle_retry_event)
         return ERR_OK;
     c->event_depth = 0;
     buf_text(&c->event, "END:VEVENT\r\n");

@@ -8,12 +8,12 @@ static enum writer_way way_of(enum op_kind kind)
     case OP_CLAIM:
     case OP_CLAIMED:
     case OP_RETAKE: return WRITER_CLAIMS;
-    case OP_BEAT:
-    case OP_BURY:
+    case OP_HEARTBEAT:
+    case OP_NODE_DEAD:
     case OP_LEASE:
-    case OP_SHARE:
-    case OP_WISH:
-    case OP_WISHES: return WRITER_URGENT;
+    case OP_LIMIT_TAKE:
+    case OP_RECALL:
+    case OP_RECALL_LIST: return WRITER_URGENT;
     default: return WRITER_ALL;
     }
 }

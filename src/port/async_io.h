@@ -11,116 +11,116 @@
 #include "port/lease.h"
 #include "port/queue.h"
 
-enum errand_kind {
-    ERRAND_PUSH,
-    ERRAND_TAKE,
-    ERRAND_RENEW,
-    ERRAND_ACK,
-    ERRAND_LAPSED,
-    ERRAND_RECALL,
-    ERRAND_ABORT,
-    ERRAND_KNOWN,
-    ERRAND_LOOK,
-    ERRAND_PUBLISH,
-    ERRAND_MARK,
-    ERRAND_PASSED,
-    ERRAND_POLL,
-    ERRAND_EVENTS_ACK,
-    ERRAND_LEASE,
+enum io_kind {
+    IO_PUSH,
+    IO_TAKE,
+    IO_RENEW,
+    IO_ACK,
+    IO_TIMED_OUT,
+    IO_RECALL,
+    IO_ABORT,
+    IO_KNOWN,
+    IO_STATS,
+    IO_PUBLISH,
+    IO_BARRIER,
+    IO_BARRIER_PASSED,
+    IO_POLL,
+    IO_EVENTS_ACK,
+    IO_LEASE,
 };
-enum { ERRAND_KINDS = ERRAND_LEASE + 1 };
+enum { IO_KINDS = IO_LEASE + 1 };
 
-struct errand {
-    enum errand_kind kind;
+struct io_request {
+    enum io_kind kind;
     enum err rc;
     struct error error;
-    void (*done)(struct errand *e);
+    void (*done)(struct io_request *e);
     void *context;
     struct list link; /* the courier's */
 };
 
-struct errand_push {
-    struct errand errand;
+struct io_push {
+    struct io_request io_request;
     const struct task *tasks;
     size_t n;
     uint64_t epoch; /* 0: whichever it is */
     struct pushed ret;
 };
 
-struct errand_take {
-    struct errand errand;
+struct io_take {
+    struct io_request io_request;
     struct take ask;
     struct arena arena; /* whoever made it inits and releases it, here and below */
     struct taken ret;
 };
 
-struct errand_renew {
-    struct errand errand;
+struct io_renew {
+    struct io_request io_request;
     const struct task *const *running;
     size_t n;
     struct take by;
 };
 
-struct errand_ids { /* ACK */
-    struct errand errand;
+struct io_ids { /* ACK */
+    struct io_request io_request;
     const struct delivery_id *v;
     size_t n;
 };
 
-struct errand_lapsed {
-    struct errand errand;
+struct io_timed_out {
+    struct io_request io_request;
     int64_t now_ms;
     struct arena arena;
-    struct lapses ret;
+    struct delivery_timeouts ret;
 };
 
-struct errand_one { /* RECALL, ABORT */
-    struct errand errand;
+struct io_one { /* RECALL, ABORT */
+    struct io_request io_request;
     struct delivery_id id;
     bool ret_recalled;
 };
 
-struct errand_known {
-    struct errand errand;
+struct io_known {
+    struct io_request io_request;
     const struct delivery_id *v;
     const uint64_t *epochs; /* NULL: nobody knows them */
     size_t n;
     bool *ret; /* the caller's, n of them */
 };
 
-struct errand_look {
-    struct errand errand;
+struct io_stats {
+    struct io_request io_request;
     struct queue_state ret;
 };
 
-struct errand_publish {
-    struct errand errand;
+struct io_publish {
+    struct io_request io_request;
     const struct event *v;
     size_t n;
 };
 
-struct errand_mark { /* MARK, PASSED */
-    struct errand errand;
-    struct events_mark mark;
+struct io_barrier { /* MARK, PASSED */
+    struct io_request io_request;
+    struct events_barrier mark;
     bool ret_passed;
 };
 
-struct errand_poll {
-    struct errand errand;
+struct io_poll {
+    struct io_request io_request;
     size_t max;
     int64_t wait_ms;
     struct arena arena;
     struct event_list ret;
 };
 
-struct errand_events_ack {
-    struct errand errand;
+struct io_events_ack {
+    struct io_request io_request;
     const uint64_t *sequences;
     size_t n;
 };
 
-struct errand_lease {
-    struct errand errand;
+struct io_lease {
+    struct io_request io_request;
     struct str name;
     struct uuid holder;
     int64_t ttl_ms; /* 0: it is let go */
@@ -128,28 +128,28 @@ struct errand_lease {
 };
 
 /* Where errands go; what nobody here needs is NULL. */
-struct courier_ports {
+struct async_io_ports {
     struct queue *queue, *take; /* two handles of the same queue; in memory one and the same */
     struct events *publish, *poll;
     struct lease *lease;
 };
 
-struct courier {
-    const struct courier_ops *ops;
+struct async_io {
+    const struct async_io_ops *ops;
     bool at_once;    /* done is called before submit returns, and the depths below are true */
     bool push_again; /* the queue's */
 };
 
-struct courier_ops {
-    void (*submit)(struct courier *, struct errand *e);
-    size_t (*queue_depth)(struct courier *);
-    size_t (*events_depth)(struct courier *);
+struct async_io_ops {
+    void (*submit)(struct async_io *, struct io_request *e);
+    size_t (*queue_depth)(struct async_io *);
+    size_t (*events_depth)(struct async_io *);
 };
 
-static inline void courier_submit(struct courier *c, struct errand *e)
+static inline void async_io_submit(struct async_io *c, struct io_request *e)
 {
     c->ops->submit(c, e);
 }
 
 /* For couriers: runs an errand on its port, here and now, and fills in its result; `done` is for the caller to call. */
-void errand_run(const struct courier_ports *ports, struct errand *e);
+void io_run(const struct async_io_ports *ports, struct io_request *e);

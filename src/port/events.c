@@ -28,12 +28,12 @@ enum err events_reset(struct events *ev, struct error *e)
     return ev->ops->reset(ev, e);
 }
 
-enum err events_mark(struct events *ev, struct events_mark *ret, struct error *e)
+enum err events_barrier(struct events *ev, struct events_barrier *ret, struct error *e)
 {
     return ev->ops->mark(ev, ret, e);
 }
 
-enum err events_passed(struct events *ev, const struct events_mark *m, bool *ret, struct error *e)
+enum err events_passed(struct events *ev, const struct events_barrier *m, bool *ret, struct error *e)
 {
     return ev->ops->passed(ev, m, ret, e);
 }

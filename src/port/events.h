@@ -43,7 +43,7 @@ struct event_list {
 };
 
 /* A place in the stream of events: what was published before it, and what comes after. */
-struct events_mark {
+struct events_barrier {
     uint8_t bytes[512]; /* the adapter's */
 };
 
@@ -59,8 +59,8 @@ struct events_ops {
     enum err (*ack)(struct events *, const uint64_t *sequences, size_t n, struct error *);
     enum err (*reset)(struct events *, struct error *);
     /* Now; and whether all that was published before it has been acknowledged, by whoever polled it. */
-    enum err (*mark)(struct events *, struct events_mark *ret, struct error *);
-    enum err (*passed)(struct events *, const struct events_mark *, bool *ret, struct error *);
+    enum err (*mark)(struct events *, struct events_barrier *ret, struct error *);
+    enum err (*passed)(struct events *, const struct events_barrier *, bool *ret, struct error *);
     size_t (*depth)(struct events *); /* published and not acknowledged, as far as it is known here without asking */
     void (*free)(struct events *);
 };
@@ -70,7 +70,7 @@ enum err events_poll(struct events *ev, size_t max, int64_t wait_ms, struct aren
                      struct error *e) must_use;
 enum err events_ack(struct events *ev, const uint64_t *sequences, size_t n, struct error *e) must_use;
 enum err events_reset(struct events *ev, struct error *e) must_use;
-enum err events_mark(struct events *ev, struct events_mark *ret, struct error *e) must_use;
-enum err events_passed(struct events *ev, const struct events_mark *m, bool *ret, struct error *e) must_use;
+enum err events_barrier(struct events *ev, struct events_barrier *ret, struct error *e) must_use;
+enum err events_passed(struct events *ev, const struct events_barrier *m, bool *ret, struct error *e) must_use;
 size_t events_depth(struct events *ev);
 void events_free(struct events *ev);

@@ -8,30 +8,30 @@ enum op_kind {
     OP_INSERT,
     OP_CLAIM,
     OP_CLAIMED,
-    OP_HELD,
+    OP_ORPHANS,
     OP_SETTLE,
     OP_RECURRING,
     OP_SPAWN,
-    OP_MISSED,
+    OP_CATCH_UP,
     OP_PUT,
     OP_KEY_PUT,
     OP_CATALOG,
     OP_LEASE,
-    OP_FORGET,
-    OP_BEAT,
-    OP_BURY,
-    OP_SHARE,
-    OP_WISH,
-    OP_WISHES,
-    OP_HAND,
-    OP_HANDED,
+    OP_PURGE,
+    OP_HEARTBEAT,
+    OP_NODE_DEAD,
+    OP_LIMIT_TAKE,
+    OP_RECALL,
+    OP_RECALL_LIST,
+    OP_HANDOFF,
+    OP_HANDED_OFF,
     OP_RUNNING,
     OP_RETAKE,
-    OP_KEEP,
-    OP_LEASES_OVER,
-    OP_WORKER
+    OP_LEASE_RENEW,
+    OP_LEASES_EXPIRED,
+    OP_WORKER_REPORT
 };
-enum { OP_KINDS = OP_WORKER + 1 };
+enum { OP_KINDS = OP_WORKER_REPORT + 1 };
 
 struct op {
     enum op_kind kind;

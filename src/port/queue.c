@@ -37,9 +37,10 @@ enum err queue_ack(struct queue *q, const struct delivery_id *v, size_t n, struc
     return n == 0 ? ERR_OK : q->ops->ack(q, v, n, e);
 }
 
-enum err queue_lapsed(struct queue *q, int64_t now_ms, struct arena *a, struct lapses *ret, struct error *e)
+enum err queue_timed_out(struct queue *q, int64_t now_ms, struct arena *a, struct delivery_timeouts *ret,
+                         struct error *e)
 {
-    return q->ops->lapsed(q, now_ms, a, ret, e);
+    return q->ops->timed_out_deliveries(q, now_ms, a, ret, e);
 }
 
 enum err queue_recall(struct queue *q, struct delivery_id d, bool *ret_recalled, struct error *e)

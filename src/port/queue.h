@@ -6,7 +6,7 @@
  *  - what was pushed is delivered to exactly one worker, or lapses;
  *  - a delivery not renewed within its visibility timeout lapses (so does one whose worker is gone, where the queue notices sooner, and one
  *    whose contents the queue has lost): it is never delivered again. `lapsed` reports it until it is acknowledged: again, to whoever
- *    asks then, when the one before has not acknowledged it for LAPSED_AGAIN_MS;
+ *    asks then, when the one before has not acknowledged it for TIMED_OUT_AGAIN_MS;
  *  - what was recalled is not delivered; what was delivered cannot be recalled;
  *  - deliveries of one lane come in the order they were pushed; a high class comes before a low one that waits no longer. One pushed again
  *    while it is known counts once, where push_again says so;
@@ -22,7 +22,7 @@
  * A queue is used by one thread at a time. Whoever must not wait for a network uses a courier (port/async_io.h). */
 #include "core/task/task.h"
 
-enum { TAKE_MAX = 4096, PUSH_MAX = 8192, LAPSED_AGAIN_MS = 3000 };
+enum { TAKE_MAX = 4096, PUSH_MAX = 8192, TIMED_OUT_AGAIN_MS = 3000 };
 
 /* Who knows what a tenant of that number is called: tasks carry numbers, filters and messages name names. Asked on the thread that uses the
  * queue; the answer is borrowed until the next. */
@@ -71,7 +71,7 @@ struct lapse {
     bool alone;       /* nothing else ran there */
 };
 
-struct lapses {
+struct delivery_timeouts {
     struct lapse *v;
     size_t n;
 };
@@ -102,7 +102,8 @@ struct queue_ops {
     enum err (*renew)(struct queue *, const struct task *const *running, size_t n, const struct take *by,
                       struct error *);
     enum err (*ack)(struct queue *, const struct delivery_id *, size_t n, struct error *);
-    enum err (*lapsed)(struct queue *, int64_t now_ms, struct arena *, struct lapses *ret, struct error *);
+    enum err (*timed_out_deliveries)(struct queue *, int64_t now_ms, struct arena *, struct delivery_timeouts *ret,
+                                     struct error *);
     enum err (*recall)(struct queue *, struct delivery_id, bool *ret_recalled, struct error *);
     enum err (*abort)(struct queue *, struct delivery_id, struct error *); /* whoever runs it is asked to end it */
     /* Which of these wait, are delivered or lapse. epochs: in which each was pushed; 0: nobody knows, and NULL: of none. A queue that can
@@ -123,7 +124,8 @@ enum err queue_take(struct queue *q, const struct take *t, struct arena *a, stru
 enum err queue_renew(struct queue *q, const struct task *const *running, size_t n, const struct take *by,
                      struct error *e) must_use;
 enum err queue_ack(struct queue *q, const struct delivery_id *v, size_t n, struct error *e) must_use;
-enum err queue_lapsed(struct queue *q, int64_t now_ms, struct arena *a, struct lapses *ret, struct error *e) must_use;
+enum err queue_timed_out(struct queue *q, int64_t now_ms, struct arena *a, struct delivery_timeouts *ret,
+                         struct error *e) must_use;
 enum err queue_recall(struct queue *q, struct delivery_id d, bool *ret_recalled, struct error *e) must_use;
 enum err queue_abort(struct queue *q, struct delivery_id d, struct error *e) must_use;
 enum err queue_known(struct queue *q, const struct delivery_id *v, const uint64_t *epochs, size_t n, bool *ret,

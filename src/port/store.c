@@ -83,12 +83,12 @@ static void check_recurring(const struct op_recurring *op)
     assert(!op->own || op->help_until_ms <= op->until_ms);
 }
 
-static void check_beat(const struct op_beat *op)
+static void check_beat(const struct op_heartbeat *op)
 {
     assert(!uuid_is_nil(op->node.id));
 }
 
-static void check_share(const struct op_share *op)
+static void check_share(const struct op_limit_take *op)
 {
     assert(!uuid_is_nil(op->node));
     for (size_t i = 0; i < op->n; i++) {
@@ -98,7 +98,7 @@ static void check_share(const struct op_share *op)
     }
 }
 
-static void check_share_result(const struct op_share *op)
+static void check_share_result(const struct op_limit_take *op)
 {
     for (size_t i = 0; i < op->n; i++) {
         const struct share *s = &op->v[i];
@@ -113,19 +113,19 @@ static void check_op(const struct op *op)
     switch (op->kind) {
     case OP_CLAIM: check_claim((const struct op_claim *)op); break;
     case OP_SETTLE: check_settle((const struct op_settle *)op); break;
-    case OP_MISSED: assert(((const struct op_missed *)op)->max > 0); break;
+    case OP_CATCH_UP: assert(((const struct op_catch_up *)op)->max > 0); break;
     case OP_CATALOG: check_catalog((const struct op_catalog *)op); break;
-    case OP_FORGET: assert(((const struct op_forget *)op)->max > 0); break;
+    case OP_PURGE: assert(((const struct op_purge *)op)->max > 0); break;
     case OP_RECURRING: check_recurring((const struct op_recurring *)op); break;
-    case OP_BEAT: check_beat((const struct op_beat *)op); break;
-    case OP_BURY: assert(((const struct op_bury *)op)->beats > 0); break;
-    case OP_SHARE: check_share((const struct op_share *)op); break;
-    case OP_WISH: assert(((const struct op_wish *)op)->fence > 0); break;
-    case OP_WISHES: assert(((const struct op_wishes *)op)->max > 0); break;
-    case OP_HAND: assert(!uuid_is_nil(((const struct op_hand *)op)->node)); break;
-    case OP_HANDED: assert(((const struct op_handed *)op)->max > 0); break;
+    case OP_HEARTBEAT: check_beat((const struct op_heartbeat *)op); break;
+    case OP_NODE_DEAD: assert(((const struct op_node_dead *)op)->beats > 0); break;
+    case OP_LIMIT_TAKE: check_share((const struct op_limit_take *)op); break;
+    case OP_RECALL: assert(((const struct op_recall *)op)->fence > 0); break;
+    case OP_RECALL_LIST: assert(((const struct op_recall_list *)op)->max > 0); break;
+    case OP_HANDOFF: assert(!uuid_is_nil(((const struct op_handoff *)op)->node)); break;
+    case OP_HANDED_OFF: assert(((const struct op_handed_off *)op)->max > 0); break;
     case OP_RETAKE: check_retake((const struct op_retake *)op); break;
-    case OP_LEASES_OVER: assert(((const struct op_leases_over *)op)->max > 0); break;
+    case OP_LEASES_EXPIRED: assert(((const struct op_leases_expired *)op)->max > 0); break;
     default: break;
     }
 }
@@ -136,12 +136,12 @@ static void check_result(const struct op *op)
         check_claim_result((const struct op_claim *)op);
     else if (op->kind == OP_RETAKE)
         check_retake_result((const struct op_retake *)op);
-    else if (op->kind == OP_SHARE)
-        check_share_result((const struct op_share *)op);
-    else if (op->kind == OP_WISH)
-        assert(!uuid_is_nil(((const struct op_wish *)op)->ret_owner));
-    else if (op->kind == OP_WISHES)
-        assert(((const struct op_wishes *)op)->ret_count <= ((const struct op_wishes *)op)->max);
+    else if (op->kind == OP_LIMIT_TAKE)
+        check_share_result((const struct op_limit_take *)op);
+    else if (op->kind == OP_RECALL)
+        assert(!uuid_is_nil(((const struct op_recall *)op)->ret_owner));
+    else if (op->kind == OP_RECALL_LIST)
+        assert(((const struct op_recall_list *)op)->ret_count <= ((const struct op_recall_list *)op)->max);
 }
 
 enum err catalog_docs_fit(const struct op_catalog *op, struct error *e)
@@ -234,7 +234,7 @@ enum err node_is_dead(struct error *e)
     return error_in(e, "node");
 }
 
-enum err wish_too_late(struct error *e)
+enum err recall_too_late(struct error *e)
 {
     error_set(e, ERR_CONFLICT, "is not the one that the task is running under");
     return error_in(e, "fence");
@@ -275,20 +275,20 @@ void store_watch(struct store *s, struct store_watch *w)
         s->ops->watch(s, w);
 }
 
-void store_await(struct store *s, struct store_echo *echo)
+void store_barrier_wait(struct store *s, struct store_barrier *barrier)
 {
     if (s->ops->await)
-        s->ops->await(s, echo);
+        s->ops->await(s, barrier);
     else
-        echo->done(echo);
+        barrier->done(barrier);
 }
 
-bool store_forget_echo(struct store *s, struct store_echo *echo)
+bool store_barrier_cancel(struct store *s, struct store_barrier *barrier)
 {
-    return s->ops->forget_echo && s->ops->forget_echo(s, echo);
+    return s->ops->barrier_cancel && s->ops->barrier_cancel(s, barrier);
 }
 
-void store_heeded(struct store *s, uint64_t heard)
+void store_catalog_applied(struct store *s, uint64_t heard)
 {
     if (s->ops->heeded)
         s->ops->heeded(s, heard);

@@ -55,7 +55,7 @@ struct op_insert {
  * its payload and its target_config; the task with which their sum reaches max_bytes is the last one taken, so a task of any
  * size is. What was left for later, by a quota or otherwise, counts in ret_next_due_ms; what no claim would ever take does
  * not; and what is due later than CLAIM_SIGHT_MS from now may count as if it were due then, also in a lane that has none such: whoever is
- * told that time or a later one looks again then. A node that is marked dead (OP_BURY) claims nothing: ERR_CONFLICT, field "node".
+ * told that time or a later one looks again then. A node that is marked dead (OP_NODE_DEAD) claims nothing: ERR_CONFLICT, field "node".
  *
  * With `own`, tasks of other partitions are left to others until they are help_after_ms overdue: they are taken only if
  * due_ms + help_after_ms <= now_ms, and count in ret_next_due_ms as if that sum were their due_ms. Of suspects the same holds.
@@ -82,7 +82,7 @@ struct op_insert {
  * A slot goes to who waits longest: whenever a holder lets go (a settle, a put, a claim that cancels; slot_outlives says which states
  * let go of which) or the first of a line leaves it, the first of the line that fits in, which is the BLOCKED task of that key with the
  * earliest due_ms, then id, holds it in the same transaction and is SCHEDULED again with its own due_ms, and so on while the next one
- * fits in; ret_woke has the bit of its lane (lane_bit), 0: there was none. It is claimed like any other, and its slot is there; by the very claim that gave it the
+ * fits in; ret_unblocked_lanes has the bit of its lane (lane_bit), 0: there was none. It is claimed like any other, and its slot is there; by the very claim that gave it the
  * slot, if its turn is still to come. */
 struct lane_quota {
     struct lane lane;
@@ -98,7 +98,7 @@ struct replaced {
 };
 
 /* A claim by somebody outside (POST /v1/leases): it takes WORKER tasks and no others, whoever's partitions they are in, only what is
- * due at now_ms (until_ms and own are minded by store_apply). Each of them is under a lease from then on: until_ms, worker, and no progress yet; and the claim is handed (OP_HAND)
+ * due at now_ms (until_ms and own are minded by store_apply). Each of them is under a lease from then on: until_ms, worker, and no progress yet; and the claim is handed (OP_HANDOFF)
  * from the start: what becomes of the node does not matter to it. */
 struct lease_terms {
     int64_t until_ms;
@@ -121,7 +121,7 @@ struct op_claim {
     size_t ret_replaced_count;
     int64_t ret_next_due_ms;     /* the earliest due_ms left in these lanes; INT64_MAX: none */
     int64_t ret_next_suspect_ms; /* the same for suspects of these lanes */
-    uint64_t ret_woke;
+    uint64_t ret_unblocked_lanes;
     size_t ret_conflicts; /* tasks that it would have taken if others were not taking them at that moment */
 };
 
@@ -133,9 +133,9 @@ struct op_claimed {
     struct tasks ret;
 };
 
-/* OP_HELD: RUNNING tasks of claims by nodes that do not live: marked dead (OP_BURY), or not known at all; not of this node's own, in
- * any case, and not of claims that were handed (OP_HAND). At most max, in no order. A node that has never beaten is not known. */
-struct op_held {
+/* OP_ORPHANS: RUNNING tasks of claims by nodes that do not live: marked dead (OP_NODE_DEAD), or not known at all; not of this node's own, in
+ * any case, and not of claims that were handed (OP_HANDOFF). At most max, in no order. A node that has never beaten is not known. */
+struct op_orphans {
     struct op op;
     struct uuid not_node;
     size_t max;
@@ -170,7 +170,7 @@ struct op_settle {
     size_t n;
     int64_t now_ms;
     const struct idempotency *idempotency; /* NULL: none */
-    uint64_t ret_woke; /* somebody who waited for a slot is SCHEDULED again, and due: see OP_CLAIM */
+    uint64_t ret_unblocked_lanes; /* somebody who waited for a slot is SCHEDULED again, and due: see OP_CLAIM */
 };
 
 /* OP_RECURRING: SCHEDULED recurring tasks with cursor_ms < until_ms, earliest first (then by id), at most max. Only those behind
@@ -200,17 +200,17 @@ struct op_spawn {
     int64_t now_ms;
 };
 
-/* OP_MISSED: takes back what was spawned ahead and missed, because nobody was running when it was due: the next spawn decides by
+/* OP_CATCH_UP: takes back what was spawned ahead and missed, because nobody was running when it was due: the next spawn decides by
  * the task's catch_up_mode and window, as over what was never spawned. For SCHEDULED recurring tasks: a task's occurrences are looked
  * at from the latest (by id) back to the first that is SPAWNED_FOR_GOOD. Those of them that are SPAWNED_AHEAD are deleted, from the
  * earliest on that spawned_was_missed (core/task/spawn.h), if there is one, and as many are taken off the task's runs_count (not below
  * 0). The cursor becomes the moment of the earliest (scheduled_ms and the task's schedule_spread), unless it stands before that. So it
  * never goes back over an occurrence that stays. Done again, it finds nothing. What is deleted lets go of its slots, which go to who
- * waits for them; who that is, is not told: the caller looks at all lanes. Of a CATCH_UP_ALL task more than MISSED_ALL_MAX are not
+ * waits for them; who that is, is not told: the caller looks at all lanes. Of a CATCH_UP_ALL task more than CATCH_UP_ALL_MAX are not
  * looked at: it keeps them all.
  * At most max recurring tasks are looked at: those behind `after` that have occurrences which wait (SCHEDULED, BLOCKED or PAUSED), in
  * the order of their ids. */
-struct op_missed {
+struct op_catch_up {
     struct op op;
     int64_t before_ms;
     struct uuid after; /* nil: from the first on */
@@ -247,7 +247,7 @@ struct op_put {
     const struct idempotency *idempotency;
     int64_t ret_cursor_ms; /* RECURRING: the cursor it has now */
     size_t ret_withdrawn;
-    uint64_t ret_woke; /* as of OP_SETTLE: what was withdrawn or changed here let go of a slot */
+    uint64_t ret_unblocked_lanes; /* as of OP_SETTLE: what was withdrawn or changed here let go of a slot */
 };
 
 /* API keys: stored hashed, looked up by id (SECURITY.md). OP_KEY_PUT replaces one of the same id; whether a key has expired is
@@ -305,8 +305,8 @@ int64_t claim_counts_as(const struct op_claim *op, struct uuid id, int64_t due_m
 bool recurring_gives(const struct op_recurring *op, struct uuid id, int64_t cursor_ms);
 int64_t recurring_counts_as(const struct op_recurring *op, struct uuid id, int64_t cursor_ms);
 
-enum err node_is_dead(struct error *e);  /* OP_CLAIM */
-enum err wish_too_late(struct error *e); /* OP_WISH */
+enum err node_is_dead(struct error *e);    /* OP_CLAIM */
+enum err recall_too_late(struct error *e); /* OP_RECALL */
 
 /* OP_LEASE: takes or renews a named lease until now + ttl if it is free, expired (from that moment on) or already held by
  * holder; else ret_held is false, and it stays whose it is. */
@@ -318,14 +318,14 @@ struct op_lease {
     bool ret_held;
 };
 
-/* OP_FORGET: one small batch of upkeep: what is older than its limit goes, at most max of all together; which of them first is not
+/* OP_PURGE: one small batch of upkeep: what is older than its limit goes, at most max of all together; which of them first is not
  * said. Idempotency records by created_ms; final tasks, deleted ones too, by completed_ms: FAILED ones that are not resolved by a limit
  * of their own; executions by completed_us (where they lie in months, once all of their month is as old); dedupe keys whose time was over before now_ms; catalog entries of kind JOB by updated_ms, if
  * their doc says {"state": …} other than "RUNNING"; dead nodes that hold no claim and died before now_ms - NODE_KEPT_MS; wishes that are
  * over; workers that were last seen before their limit; shares that nobody has asked for since then, with no place taken and a bucket that is full: what is begun anew is the same. A
  * limit of 0 forgets none of its kind. Gives a little of the freed space back to
  * the file system with it, where that is the adapter's to do. */
-struct op_forget {
+struct op_purge {
     struct op op;
     int64_t now_ms;
     int64_t idempotency_before_ms, tasks_before_ms, dlq_before_ms, executions_before_ms, jobs_before_ms;
@@ -354,35 +354,35 @@ struct node_rows {
     size_t n;
 };
 
-/* OP_BEAT: this node lives: beats + 1, name, version and doc as given; the first one puts it in, with joined_ms now_ms. If it is
+/* OP_HEARTBEAT: this node lives: beats + 1, name, version and doc as given; the first one puts it in, with joined_ms now_ms. If it is
  * marked dead nothing changes but ret_dead, which says so: what it held is others' now, and it joins again under a new id.
  * `alone`: whoever else is there is dead (a process that owns its data directory knows that), as if buried. `leave`: it goes, and holds
  * nothing but what it has handed: its row and places are deleted, and it is not put in. ret has all nodes that are not dead, by id, this one among them unless
  * it left, and behind them at most NODES_DEAD_SHOWN dead ones, the latest joined_ms first, then by id. ret_store_us is the store's own clock at that moment, in microseconds since 1970; 0: it has none but the caller's.
- * ret_wished: tasks that this node holds are wished back (OP_WISHES). ret_held_by_dead: OP_HELD would find something. */
-struct op_beat {
+ * ret_recall_requested: tasks that this node holds are wished back (OP_RECALL_LIST). ret_held_by_dead: OP_ORPHANS would find something. */
+struct op_heartbeat {
     struct op op;
     struct node_row node; /* id, name, version, doc */
     int64_t now_ms;
     bool alone, leave;
     struct node_rows ret;
-    bool ret_dead, ret_wished, ret_held_by_dead;
+    bool ret_dead, ret_recall_requested, ret_held_by_dead;
     int64_t
         ret_worker_slots; /* of all workers of a fleet that were seen within WORKER_SILENT_MS and have not left, together */
     int64_t ret_store_us;
 };
 
-/* OP_BURY: marks a node dead, dead_ms now_ms, if its beats are still those the caller saw, and lets go of its places; else ret_buried is
+/* OP_NODE_DEAD: marks a node dead, dead_ms now_ms, if its beats are still those the caller saw, and lets go of its places; else ret_buried is
  * false, also of one that is dead already or unknown, and of one that is just being heard of: it is worth asking again. What it had
- * claimed is found by OP_HELD from then on; nothing it claims later is. */
-struct op_bury {
+ * claimed is found by OP_ORPHANS from then on; nothing it claims later is. */
+struct op_node_dead {
     struct op op;
     struct uuid node;
     int64_t beats, now_ms;
     bool ret_buried;
 };
 
-/* OP_SHARE: limits that hold for all nodes together (R3.7). Each is a row by its key; only what is limited has one. Of a rate, a node
+/* OP_LIMIT_TAKE: limits that hold for all nodes together (R3.7). Each is a row by its key; only what is limited has one. Of a rate, a node
  * takes tokens out of one bucket, which fills by `rate` a second up to `burst` (core/sharing/bucket.h) and begins full; what it did not use it
  * gives back. Of a concurrency, a node holds places: `want_places` is how many it wants from now on, and it gets at least what it held
  * before if it wants that many, and never so many that all nodes together hold more than `concurrency`. A limit that became smaller takes
@@ -390,7 +390,7 @@ struct op_bury {
  * bucket stays as it is, without a concurrency the node's places are given up. A node that is dead or unknown gets nothing and changes
  * nothing.
  * Which tasks a limit is about, its key says (share_subject). What runs of them without its node counts as places that are taken: what
- * is leased (struct lease_terms), and what nodes that do not live have handed (OP_HAND), up to the places that they held. now_ms is the store's time (ret_store_us), where it has one: clocks that differ by more than a second would bring tokens. */
+ * is leased (struct lease_terms), and what nodes that do not live have handed (OP_HANDOFF), up to the places that they held. now_ms is the store's time (ret_store_us), where it has one: clocks that differ by more than a second would bring tokens. */
 struct share {
     struct str key; /* what is limited: at most SHARE_KEY_MAX bytes */
     double rate;    /* tokens a second; 0: no bucket */
@@ -411,7 +411,7 @@ struct share_subject {
 struct share_subject share_subject(struct str key);
 bool share_is_about(const struct share_subject *subject, struct lane lane);
 
-struct op_share {
+struct op_limit_take {
     struct op op;
     struct uuid node;
     struct share *v; /* no key twice */
@@ -419,12 +419,12 @@ struct op_share {
     int64_t now_ms;
 };
 
-/* OP_WISH: asks whoever holds a RUNNING task to give it back, or to abort it if it has fired (abort). Kept until the task leaves that
+/* OP_RECALL: asks whoever holds a RUNNING task to give it back, or to abort it if it has fired (abort). Kept until the task leaves that
  * claim: it is over once the task is not RUNNING under that fence. ret_owner is who holds it. A task that is not RUNNING under that
  * fence, or that no claim holds: ERR_CONFLICT, field "fence". Wished again it stays one wish, which aborts if either does and says by
- * what it is replaced if either does, as the later says it. Whoever has a leased task hears of it when he keeps it (OP_KEEP), and its
+ * what it is replaced if either does, as the later says it. Whoever has a leased task hears of it when he keeps it (OP_LEASE_RENEW), and its
  * node does not. */
-struct op_wish {
+struct op_recall {
     struct op op;
     struct uuid id;
     int64_t fence;
@@ -434,19 +434,19 @@ struct op_wish {
     struct uuid ret_owner;
 };
 
-/* OP_WISHES: what is wished back of a node, at most max, in no order. Those of it that are over are deleted on the way. */
-struct wish {
+/* OP_RECALL_LIST: what is wished back of a node, at most max, in no order. Those of it that are over are deleted on the way. */
+struct recall_request {
     struct uuid id;
     int64_t fence;
     bool abort;
-    int64_t by_scheduled_ms; /* as in struct op_wish */
+    int64_t by_scheduled_ms; /* as in struct op_recall */
 };
 
-struct op_wishes {
+struct op_recall_list {
     struct op op;
     struct uuid node;
     size_t max;
-    struct wish *ret;
+    struct recall_request *ret;
     size_t ret_count;
 };
 
@@ -586,14 +586,14 @@ struct store {
 
 /* What other nodes on the same store have just done, so that this one need not wait for its next poll. Called on a thread of the
  * store's; must not block. A nudge may be lost, and one may come for nothing. */
-struct store_news {
+struct store_notice {
     bool due; /* something became due, or will before the next poll: at due_ms, in any lane */
     int64_t due_ms;
-    bool lanes;              /* there may be lanes that this node does not know: read them anew */
-    bool catalog;            /* the catalog or an API key has changed: who has taken that in says so (store_heeded) */
-    uint64_t heard;          /* with what, then; 0: there is nobody who waits for it */
-    bool wished;             /* a task of this node's is wished back */
-    struct uuid wished_node; /* whose it is, for who carries the news; nil: of several */
+    bool lanes;     /* there may be lanes that this node does not know: read them anew */
+    bool catalog;   /* the catalog or an API key has changed: who has taken that in says so (store_catalog_applied) */
+    uint64_t heard; /* with what, then; 0: there is nobody who waits for it */
+    bool recall_requested;   /* a task of this node's is wished back */
+    struct uuid recall_node; /* whose it is, for who carries the news; nil: of several */
     bool given_back;         /* some node gave back a task that was wished */
     bool nodes;              /* one came, left or was buried */
     const struct delivery_name
@@ -603,14 +603,14 @@ struct store_news {
 };
 
 struct store_watch {
-    void (*heard)(struct store_watch *w, const struct store_news *news);
+    void (*heard)(struct store_watch *w, const struct store_notice *news);
     struct uuid node; /* whose wishes are meant, and whose own doings are no news */
 };
 
 /* Who waits until the other nodes heed what was changed of the catalog and of keys. */
-struct store_echo {
-    void (*done)(struct store_echo *echo); /* on any thread, also before store_await returns; once */
-    struct list link;                      /* the store's, like the next */
+struct store_barrier {
+    void (*done)(struct store_barrier *barrier); /* on any thread, also before store_barrier_wait returns; once */
+    struct list link;                            /* the store's, like the next */
     uint64_t number;
 };
 
@@ -618,9 +618,9 @@ struct store_ops {
     enum err (*apply)(struct store *, struct op *const *ops, size_t n, struct error *);
     enum err (*reader)(struct store *, struct reader **ret, struct error *);
     void (*free)(struct store *);
-    void (*watch)(struct store *, struct store_watch *); /* NULL: nobody else writes here */
-    void (*await)(struct store *, struct store_echo *);  /* with the next two: NULL like `watch` */
-    bool (*forget_echo)(struct store *, struct store_echo *);
+    void (*watch)(struct store *, struct store_watch *);   /* NULL: nobody else writes here */
+    void (*await)(struct store *, struct store_barrier *); /* with the next two: NULL like `watch` */
+    bool (*barrier_cancel)(struct store *, struct store_barrier *);
     void (*heeded)(struct store *, uint64_t heard);
     void (*tell)(struct store *, const struct delivery_name *settled, size_t n); /* NULL like `watch` */
 };
@@ -632,7 +632,7 @@ enum {
     CLAIM_SIGHT_MS = 3600000,
     LIST_MAX = 1000,
     DEDUPE_KEY_MAX = 256,
-    MISSED_ALL_MAX = 10000,
+    CATCH_UP_ALL_MAX = 10000,
     SHARE_KEY_MAX = 300,
     NODES_DEAD_SHOWN = 100,
     WORKER_SILENT_MS = 10000,     /* a worker that has not been seen for so long is taken for gone */
@@ -647,13 +647,13 @@ void store_watch(struct store *s, struct store_watch *w);
 bool store_is_shared(const struct store *s); /* other nodes may write to it */
 
 /* Calls back when every other node that lives has said that it heeds all catalog changes and keys that this store's store_apply has committed
- * so far; at once where nobody else writes, or nobody watches. Who lives is what the last OP_BEAT saw. A node that is stopped says nothing:
+ * so far; at once where nobody else writes, or nobody watches. Who lives is what the last OP_HEARTBEAT saw. A node that is stopped says nothing:
  * the caller sets the bound, and forgets. False: it is being called back. */
-void store_await(struct store *s, struct store_echo *echo);
-bool store_forget_echo(struct store *s, struct store_echo *echo);
+void store_barrier_wait(struct store *s, struct store_barrier *barrier);
+bool store_barrier_cancel(struct store *s, struct store_barrier *barrier);
 
-/* This node goes by what it was told of up to here (store_news.heard). Any thread. */
-void store_heeded(struct store *s, uint64_t heard);
+/* This node goes by what it was told of up to here (store_notice.heard). Any thread. */
+void store_catalog_applied(struct store *s, uint64_t heard);
 
 /* Tells the other nodes that these tasks are settled, whose claims may be theirs. Any thread; does not wait; may be lost. */
 void store_tell(struct store *s, const struct delivery_name *settled, size_t n);
@@ -700,7 +700,7 @@ enum err reader_lease(struct reader *r, int32_t tenant, struct uuid task, struct
 /* By id, falling, those below `before` (nil: from the highest on): at most max, up to LIST_MAX. */
 enum err reader_workers(struct reader *r, struct uuid before, size_t max, struct arena *a, struct worker_rows *ret,
                         struct error *e) must_use;
-/* The store's own clock, as OP_BEAT tells it; 0: it has none but the caller's. */
+/* The store's own clock, as OP_HEARTBEAT tells it; 0: it has none but the caller's. */
 enum err reader_clock(struct reader *r, int64_t *ret_us, struct error *e) must_use;
 void reader_free(struct reader *r);
 

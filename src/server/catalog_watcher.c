@@ -34,7 +34,7 @@ static void unreadable(const struct catalog_entry *entry, const struct error *e)
 }
 
 struct walk {
-    struct book *book;
+    struct catalog_cache *catalog;
     struct reader *reader;
     struct catalog_filter filter;
     char name[CATALOG_NAME_MAX]; /* where the page begins */
@@ -68,24 +68,24 @@ static enum err walk_page(struct walk *w, bool *ret_more, struct error *e)
     cleanup_with(arena_release) struct arena arena;
     arena_init(&arena, PAGE_ARENA);
     struct catalog_page page = { 0 };
-    uint64_t generation = book_generation(w->book);
+    uint64_t generation = catalog_cache_generation(w->catalog);
     if (read_page(w, &arena, &page, e))
         return e->code;
-    struct book_page p = {
+    struct catalog_cache_page p = {
         .kind = w->filter.kind, .after_tenant = w->filter.after_tenant, .after = w->filter.after, .page = &page
     };
-    bool followed = book_follow(w->book, &p, generation, unreadable) || ++w->tries == TRIES_MAX;
+    bool followed = catalog_cache_follow(w->catalog, &p, generation, unreadable) || ++w->tries == TRIES_MAX;
     *ret_more = !followed || page.more;
     if (followed && page.entries.n)
         go_behind(w, &page.entries.v[page.entries.n - 1]);
     return ERR_OK;
 }
 
-enum err watcher_fill(struct book *book, struct reader *r, struct error *e)
+enum err watcher_fill(struct catalog_cache *catalog, struct reader *r, struct error *e)
 {
     static const enum catalog_kind kinds[] = { CATALOG_TENANT, CATALOG_QUEUE, CATALOG_CALENDAR };
     for (size_t i = 0; i < array_count(kinds); i++) {
-        struct walk w = { .book = book, .reader = r, .filter = { .kind = kinds[i], .all_tenants = true } };
+        struct walk w = { .catalog = catalog, .reader = r, .filter = { .kind = kinds[i], .all_tenants = true } };
         for (bool more = true; more;)
             if (walk_page(&w, &more, e))
                 return e->code;
@@ -103,11 +103,11 @@ static bool has_reader(struct watcher *w, struct error *e)
 static void look_at_catalog(struct watcher *w, uint64_t heard)
 {
     struct error e;
-    uint64_t before = book_generation(w->setup.book);
-    bool failed = !has_reader(w, &e) || watcher_fill(w->setup.book, w->reader, &e);
+    uint64_t before = catalog_cache_generation(w->setup.catalog);
+    bool failed = !has_reader(w, &e) || watcher_fill(w->setup.catalog, w->reader, &e);
     if (failed)
         log_debug("catalog_not_read", kv_err(&e)); /* who writes to the store says so louder */
-    w->setup.catalog(w->setup.context, book_generation(w->setup.book) != before, failed ? 0 : heard);
+    w->setup.on_catalog(w->setup.context, catalog_cache_generation(w->setup.catalog) != before, failed ? 0 : heard);
 }
 
 static void look_at_lanes(struct watcher *w)
@@ -120,7 +120,7 @@ static void look_at_lanes(struct watcher *w)
     if (!has_reader(w, &e) || reader_lanes(w->reader, &arena, &lanes, &n, &e))
         log_debug("lanes_not_read", kv_err(&e));
     else
-        w->setup.lanes(w->setup.context, lanes, n);
+        w->setup.on_lanes(w->setup.context, lanes, n);
 }
 
 /* Until there is news, or it is time to look all the same; false then. Under the lock. */

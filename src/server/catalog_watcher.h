@@ -9,18 +9,18 @@
 
 struct watcher_setup {
     struct store *store;
-    struct book *book;
+    struct catalog_cache *catalog;
     /* On the watcher's thread: the lanes that there are, which are there until it returns; the catalog was read, or could not be. */
-    void (*lanes)(void *context, const struct lane *lanes, size_t n);
-    void (*catalog)(void *context, bool changed,
-                    uint64_t heard); /* heard: as far as it was read, of watcher_heard's; 0: it was not */
+    void (*on_lanes)(void *context, const struct lane *lanes, size_t n);
+    void (*on_catalog)(void *context, bool changed,
+                       uint64_t heard); /* heard: as far as it was read, of watcher_heard's; 0: it was not */
     void *context;
 };
 
 struct watcher;
 
 /* Reads the catalog into the book, once; entries that it can not read are logged and left out. */
-enum err watcher_fill(struct book *book, struct reader *r, struct error *e) must_use;
+enum err watcher_fill(struct catalog_cache *catalog, struct reader *r, struct error *e) must_use;
 
 enum err watcher_new(const struct watcher_setup *setup, struct watcher **ret, struct error *e) must_use;
 void watcher_free(struct watcher *w); /* when it returns nothing is told any more; NULL is fine */

@@ -14,7 +14,7 @@ enum { URL_MAX = 4096 };
 struct scheme {
     const char *name;
     const char *absent; /* why it can not be used here; NULL: it can */
-    enum err (*queue)(struct str url, const struct fleet_setup *setup, struct courier_ports *ret,
+    enum err (*queue)(struct str url, const struct fleet_setup *setup, struct async_io_ports *ret,
                       struct error *e); /* NULL: it is none, like the next two */
     enum err (*events)(struct str url, struct events **ret, struct error *e);
     enum err (*lease)(struct str url, struct lease **ret, struct error *e);
@@ -22,7 +22,7 @@ struct scheme {
 
 /* ---- RabbitMQ ---- */
 
-static enum err amqp_queue(struct str url, const struct fleet_setup *setup, struct courier_ports *ret, struct error *e)
+static enum err amqp_queue(struct str url, const struct fleet_setup *setup, struct async_io_ports *ret, struct error *e)
 {
     struct amqp_setup amqp = { .url = url, .names = setup->names };
     if ((setup->filter && queue_amqp_can_filter(url, setup->filter, e)) || queue_amqp_open(&amqp, &ret->queue, e))
@@ -39,7 +39,8 @@ static enum err amqp_events(struct str url, struct events **ret, struct error *e
 
 /* ---- Redis ---- */
 
-static enum err redis_queue(struct str url, const struct fleet_setup *setup, struct courier_ports *ret, struct error *e)
+static enum err redis_queue(struct str url, const struct fleet_setup *setup, struct async_io_ports *ret,
+                            struct error *e)
 {
     struct redis_setup redis = { .url = url, .clock = clock_system(), .names = setup->names };
     if (queue_redis_open(&redis, &ret->queue, e))
@@ -73,14 +74,14 @@ static const struct scheme schemes[] = {
 };
 
 /* What one can be used as. */
-static bool serves(const struct scheme *s, enum courier_place place)
+static bool serves(const struct scheme *s, enum async_io_channel place)
 {
     switch (place) {
-    case COURIER_QUEUE:
-    case COURIER_TAKE: return s->queue;
-    case COURIER_PUBLISH:
-    case COURIER_POLL: return s->events;
-    case COURIER_LEASE: return s->lease;
+    case ASYNC_IO_QUEUE:
+    case ASYNC_IO_TAKE: return s->queue;
+    case ASYNC_IO_PUBLISH:
+    case ASYNC_IO_POLL: return s->events;
+    case ASYNC_IO_LEASE: return s->lease;
     }
     return false;
 }
@@ -96,7 +97,7 @@ static const struct scheme *scheme_of(struct str url)
 }
 
 /* "redis://, amqp:// or amqps://": what may stand there. */
-static void list_schemes(enum courier_place place, char *out, size_t size)
+static void list_schemes(enum async_io_channel place, char *out, size_t size)
 {
     const char *names[array_count(schemes)];
     size_t n = 0, at = 0;
@@ -107,7 +108,7 @@ static void list_schemes(enum courier_place place, char *out, size_t size)
         at += (size_t)snprintf(out + at, size - at, "%s%s://", i == 0 ? "" : i + 1 < n ? ", " : " or ", names[i]);
 }
 
-static enum err judge(struct str url, const char *field, enum courier_place place, struct error *e)
+static enum err judge(struct str url, const char *field, enum async_io_channel place, struct error *e)
 {
     char list[128];
     const struct scheme *s = scheme_of(url);
@@ -119,7 +120,7 @@ static enum err judge(struct str url, const char *field, enum courier_place plac
     return error_field(e, field, "must be a URL that begins with %s, or file:/path with one", list);
 }
 
-static enum err read_one(const struct options *o, const char *name, enum courier_place place, struct buf *ret,
+static enum err read_one(const struct options *o, const char *name, enum async_io_channel place, struct buf *ret,
                          struct error *e)
 {
     char field[32];
@@ -142,9 +143,10 @@ enum err fleet_urls_read(const struct options *o, struct fleet_urls *ret, struct
     buf_init(&ret->queue, URL_MAX);
     buf_init(&ret->events, URL_MAX);
     buf_init(&ret->lease, URL_MAX);
-    if (read_one(o, "queue", COURIER_QUEUE, &ret->queue, e) || read_one(o, "events", COURIER_PUBLISH, &ret->events, e))
+    if (read_one(o, "queue", ASYNC_IO_QUEUE, &ret->queue, e) ||
+        read_one(o, "events", ASYNC_IO_PUBLISH, &ret->events, e))
         return e->code;
-    return has_row(o, "lease") ? read_one(o, "lease", COURIER_LEASE, &ret->lease, e) : ERR_OK;
+    return has_row(o, "lease") ? read_one(o, "lease", ASYNC_IO_LEASE, &ret->lease, e) : ERR_OK;
 }
 
 void fleet_urls_release(struct fleet_urls *u)
@@ -156,7 +158,7 @@ void fleet_urls_release(struct fleet_urls *u)
 
 /* ---- opening ---- */
 
-static enum err open_ports(const struct fleet_setup *setup, struct courier_ports *ret, struct error *e)
+static enum err open_ports(const struct fleet_setup *setup, struct async_io_ports *ret, struct error *e)
 {
     struct str queue = buf_str(&setup->urls->queue), events = buf_str(&setup->urls->events),
                lease = buf_str(&setup->urls->lease);
@@ -175,12 +177,12 @@ enum err fleet_open(const struct fleet_setup *setup, struct fleet *ret, struct e
         fleet_release(ret);
         return e->code;
     }
-    const struct courier_ports *p = &ret->ports;
-    ret->wanted[COURIER_QUEUE] = p->queue;
-    ret->wanted[COURIER_TAKE] = p->take;
-    ret->wanted[COURIER_PUBLISH] = p->publish;
-    ret->wanted[COURIER_POLL] = p->poll;
-    ret->wanted[COURIER_LEASE] = p->lease;
+    const struct async_io_ports *p = &ret->ports;
+    ret->wanted[ASYNC_IO_QUEUE] = p->queue;
+    ret->wanted[ASYNC_IO_TAKE] = p->take;
+    ret->wanted[ASYNC_IO_PUBLISH] = p->publish;
+    ret->wanted[ASYNC_IO_POLL] = p->poll;
+    ret->wanted[ASYNC_IO_LEASE] = p->lease;
     return ERR_OK;
 }
 
@@ -193,16 +195,16 @@ void fleet_release(struct fleet *f)
     lease_free(take(f->ports.lease));
 }
 
-enum err fleet_hand_over(void *context, enum courier_place place, struct courier_ports *ret, struct error *e)
+enum err fleet_hand_over(void *context, enum async_io_channel place, struct async_io_ports *ret, struct error *e)
 {
-    struct courier_ports *mine = &((struct fleet *)context)->ports;
+    struct async_io_ports *mine = &((struct fleet *)context)->ports;
     (void)e;
     switch (place) {
-    case COURIER_QUEUE: ret->queue = take(mine->queue); break;
-    case COURIER_TAKE: ret->take = take(mine->take); break;
-    case COURIER_PUBLISH: ret->publish = take(mine->publish); break;
-    case COURIER_POLL: ret->poll = take(mine->poll); break;
-    case COURIER_LEASE: ret->lease = take(mine->lease); break;
+    case ASYNC_IO_QUEUE: ret->queue = take(mine->queue); break;
+    case ASYNC_IO_TAKE: ret->take = take(mine->take); break;
+    case ASYNC_IO_PUBLISH: ret->publish = take(mine->publish); break;
+    case ASYNC_IO_POLL: ret->poll = take(mine->poll); break;
+    case ASYNC_IO_LEASE: ret->lease = take(mine->lease); break;
     }
     return ERR_OK;
 }

@@ -23,12 +23,13 @@ struct fleet_setup {
 
 /* Ports that nobody has connected yet: they are there, and the first call of each tells whether its server is. */
 struct fleet {
-    struct courier_ports ports;
-    bool wanted[COURIER_PLACES];
+    struct async_io_ports ports;
+    bool wanted[ASYNC_IO_PLACES];
 };
 
 enum err fleet_open(const struct fleet_setup *setup, struct fleet *ret, struct error *e) must_use;
 void fleet_release(struct fleet *f); /* those that no courier took */
 
 /* For courier_threads, whose context is the fleet: the place's port goes there. */
-enum err fleet_hand_over(void *context, enum courier_place place, struct courier_ports *ret, struct error *e) must_use;
+enum err fleet_hand_over(void *context, enum async_io_channel place, struct async_io_ports *ret,
+                         struct error *e) must_use;

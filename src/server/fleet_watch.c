@@ -2,10 +2,10 @@
 
 #include "base/log.h"
 
-static void tell_of(struct fleet_watch *w, enum courier_place place, const char *what)
+static void tell_of(struct fleet_watch *w, enum async_io_channel place, const char *what)
 {
-    struct courier_health h;
-    courier_threads_health(w->courier, place, &h);
+    struct async_io_health h;
+    async_io_threads_health(w->async_io, place, &h);
     bool down = h.down_ms > 0;
     if (down && !w->down[place])
         log_warn("backend_down", kv_cstr("what", what), kv_err(&h.why));
@@ -16,18 +16,18 @@ static void tell_of(struct fleet_watch *w, enum courier_place place, const char 
 
 void fleet_watch_look(struct fleet_watch *w)
 {
-    static const char *const what[COURIER_PLACES] = {
-        [COURIER_QUEUE] = "queue",          [COURIER_TAKE] = "queue, taking", [COURIER_PUBLISH] = "events",
-        [COURIER_POLL] = "events, polling", [COURIER_LEASE] = "lease",
+    static const char *const what[ASYNC_IO_PLACES] = {
+        [ASYNC_IO_QUEUE] = "queue",          [ASYNC_IO_TAKE] = "queue, taking", [ASYNC_IO_PUBLISH] = "events",
+        [ASYNC_IO_POLL] = "events, polling", [ASYNC_IO_LEASE] = "lease",
     };
-    for (int i = 0; i < COURIER_PLACES; i++)
-        tell_of(w, (enum courier_place)i, what[i]);
+    for (int i = 0; i < ASYNC_IO_PLACES; i++)
+        tell_of(w, (enum async_io_channel)i, what[i]);
 }
 
-void fleet_watch_write(struct courier *c, enum courier_place place, int64_t now_ms, struct jw *w)
+void fleet_watch_write(struct async_io *c, enum async_io_channel place, int64_t now_ms, struct jw *w)
 {
-    struct courier_health h;
-    courier_threads_health(c, place, &h);
+    struct async_io_health h;
+    async_io_threads_health(c, place, &h);
     if (h.down_ms)
         jw_kv_time(w, "down_since", now_ms - h.down_ms);
     else

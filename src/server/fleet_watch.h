@@ -4,11 +4,11 @@
 #include "platform/async_io_threads.h"
 
 struct fleet_watch {
-    struct courier *courier;
-    bool down[COURIER_PLACES]; /* and it was said */
+    struct async_io *async_io;
+    bool down[ASYNC_IO_PLACES]; /* and it was said */
 };
 
 void fleet_watch_look(struct fleet_watch *w); /* now and then, on one thread */
 
 /* "queue", or whatever it is: since when it is down, and why; from any thread. */
-void fleet_watch_write(struct courier *c, enum courier_place place, int64_t now_ms, struct jw *w);
+void fleet_watch_write(struct async_io *c, enum async_io_channel place, int64_t now_ms, struct jw *w);

@@ -6,7 +6,7 @@ enum { BATCH = 250, PAUSE_MAX_MS = 1000, ARENA_MAX = 1 << 20, NS_PER_MS = 100000
 
 static void forget_some(uv_timer_t *timer);
 
-static void look_again(struct upkeep *u, int64_t in_ms)
+static void look_again(struct retention_task *u, int64_t in_ms)
 {
     if (!u->stopped)
         uv_timer_start(&u->timer, forget_some, (uint64_t)in_ms, 0);
@@ -14,7 +14,7 @@ static void look_again(struct upkeep *u, int64_t in_ms)
 
 static void forgotten(struct op *op)
 {
-    struct upkeep *u = op->context;
+    struct retention_task *u = op->context;
     int64_t took_ms = (clock_steady_ns(u->setup.clock) - u->begun_ns) / NS_PER_MS + 1;
     u->busy = false;
     arena_release(&op->arena);
@@ -32,43 +32,43 @@ static void forgotten(struct op *op)
 
 static void forget_some(uv_timer_t *timer)
 {
-    struct upkeep *u = timer->data;
+    struct retention_task *u = timer->data;
     const struct retention *r = &u->setup.retention;
     int64_t now_ms = clock_wall_ms(u->setup.clock);
     if (u->setup.is_ours && !u->setup.is_ours(u->setup.context)) {
         look_again(u, r->interval_ms);
         return;
     }
-    u->forget = (struct op_forget){ .op = { .kind = OP_FORGET, .done = forgotten, .context = u },
-                                    .now_ms = now_ms,
-                                    .idempotency_before_ms = now_ms - r->idempotency_ms,
-                                    .tasks_before_ms = now_ms - r->tasks_ms,
-                                    .dlq_before_ms = now_ms - r->dlq_ms,
-                                    .executions_before_ms = now_ms - r->executions_ms,
-                                    .jobs_before_ms = now_ms - r->jobs_ms,
-                                    .workers_before_ms = now_ms - r->jobs_ms,
-                                    .max = BATCH };
+    u->forget = (struct op_purge){ .op = { .kind = OP_PURGE, .done = forgotten, .context = u },
+                                   .now_ms = now_ms,
+                                   .idempotency_before_ms = now_ms - r->idempotency_ms,
+                                   .tasks_before_ms = now_ms - r->tasks_ms,
+                                   .dlq_before_ms = now_ms - r->dlq_ms,
+                                   .executions_before_ms = now_ms - r->executions_ms,
+                                   .jobs_before_ms = now_ms - r->jobs_ms,
+                                   .workers_before_ms = now_ms - r->jobs_ms,
+                                   .max = BATCH };
     arena_init(&u->forget.op.arena, ARENA_MAX);
     u->busy = true;
     u->begun_ns = clock_steady_ns(u->setup.clock);
     writer_submit(u->setup.writer, &u->forget.op);
 }
 
-void upkeep_start(struct upkeep *u, const struct upkeep_setup *setup)
+void retention_start(struct retention_task *u, const struct retention_setup *setup)
 {
-    *u = (struct upkeep){ .setup = *setup };
+    *u = (struct retention_task){ .setup = *setup };
     uv_timer_init(setup->loop, &u->timer);
     u->timer.data = u;
     look_again(u, setup->retention.interval_ms);
 }
 
-void upkeep_stop(struct upkeep *u)
+void retention_stop(struct retention_task *u)
 {
     u->stopped = true;
     uv_timer_stop(&u->timer);
 }
 
-void upkeep_close(struct upkeep *u)
+void retention_close(struct retention_task *u)
 {
     u->stopped = true;
     uv_close((uv_handle_t *)&u->timer, NULL);

@@ -15,7 +15,7 @@ struct retention {
     int64_t interval_ms; /* how often it is looked */
 };
 
-struct upkeep_setup {
+struct retention_setup {
     uv_loop_t *loop;
     struct writer *writer; /* completes on the loop */
     struct clock *clock;
@@ -25,16 +25,16 @@ struct upkeep_setup {
     void *context;
 };
 
-struct upkeep {
-    struct upkeep_setup setup;
+struct retention_task {
+    struct retention_setup setup;
     uv_timer_t timer;
-    struct op_forget forget;
+    struct op_purge forget;
     int64_t begun_ns;
     bool busy; /* an operation is on its way: the loop must not end yet */
     bool stopped;
 };
 
 /* The first look is an interval from now. Everything is borrowed and must outlive it. */
-void upkeep_start(struct upkeep *u, const struct upkeep_setup *setup);
-void upkeep_stop(struct upkeep *u); /* nothing new is begun */
-void upkeep_close(struct upkeep *u);
+void retention_start(struct retention_task *u, const struct retention_setup *setup);
+void retention_stop(struct retention_task *u); /* nothing new is begun */
+void retention_close(struct retention_task *u);

@@ -24,27 +24,27 @@ enum {
 
 /* ---- the loop's side ---- */
 
-static void close_handles(struct assembly *a)
+static void close_handles(struct server *a)
 {
     if (!a->handles)
         return;
     for (size_t i = 0; i < array_count(a->signals); i++)
         uv_close((uv_handle_t *)&a->signals[i], NULL);
     uv_close((uv_handle_t *)&a->deadline, NULL);
-    upkeep_close(&a->upkeep);
-    assembly_unwatch_fleet(a);
+    retention_close(&a->retention_task);
+    server_unwatch_fleet(a);
     a->handles = false;
 }
 
 static int64_t step(void *context, int64_t now_us)
 {
-    struct assembly *a = context;
+    struct server *a = context;
     if (!a->node)
         return INT64_MAX;
     int64_t wake = node_step(a->node, now_us);
     node_view_update(a->view, a->node, now_us / 1000);
-    assembly_see_queue(a);
-    if (a->draining && !a->upkeep.busy && node_is_idle(a->node)) {
+    server_see_queue(a);
+    if (a->draining && !a->retention_task.busy && node_is_idle(a->node)) {
         close_handles(a);
         loop_stop(a->loop);
     }
@@ -53,7 +53,7 @@ static int64_t step(void *context, int64_t now_us)
 
 static void on_deadline(uv_timer_t *timer)
 {
-    struct assembly *a = timer->data;
+    struct server *a = timer->data;
     log_warn("drain_deadline", kv_i64("running", (int64_t)node_status(a->node).running));
     node_give_up(a->node);
 }
@@ -61,7 +61,7 @@ static void on_deadline(uv_timer_t *timer)
 static void http_stopped(uv_work_t *work, int status)
 {
     (void)status;
-    struct assembly *a = work->data;
+    struct server *a = work->data;
     a->draining = true;
     node_drain(a->node);
     uv_timer_start(&a->deadline, on_deadline, (uint64_t)a->setup.drain_ms, 0);
@@ -70,12 +70,12 @@ static void http_stopped(uv_work_t *work, int status)
 /* Blocks until the last request was answered, some of which wait for the loop: so not on the loop's thread. */
 static void stop_http(uv_work_t *work)
 {
-    struct assembly *a = work->data;
+    struct server *a = work->data;
     if (a->http)
-        http_server_stop(a->http);
+        api_server_stop(a->http);
 }
 
-static void stop(struct assembly *a)
+static void stop(struct server *a)
 {
     if (a->stopping) {
         if (a->draining)
@@ -84,7 +84,7 @@ static void stop(struct assembly *a)
     }
     a->stopping = true;
     node_stop_leasing(a->node); /* who waits is answered, so that the API can end */
-    upkeep_stop(&a->upkeep);
+    retention_stop(&a->retention_task);
     log_info("stopping", kv_i64("deadline_ms", a->setup.drain_ms));
     a->stop_http.data = a;
     uv_queue_work(loop_uv(a->loop), &a->stop_http, stop_http, http_stopped);
@@ -101,7 +101,7 @@ static void on_stop_call(struct call *c)
     stop(c->context);
 }
 
-void assembly_stop(struct assembly *a)
+void server_stop(struct server *a)
 {
     loop_call(a->loop, &a->stop_call);
 }
@@ -118,7 +118,7 @@ static void kv_time_or_null(struct jw *w, const char *name, int64_t ms)
 
 static void write_status(void *context, struct jw *w)
 {
-    struct assembly *a = context;
+    struct server *a = context;
     struct node_status s = node_view_status(a->view);
     char id[UUID_TEXT + 1];
     uuid_format(s.id, id);
@@ -140,20 +140,20 @@ static void write_status(void *context, struct jw *w)
     jw_key(w, "breakers");
     node_view_breakers(a->view, w);
     jw_object_end(w);
-    assembly_write_fleet(a, clock_wall_ms(a->setup.clock), w);
+    server_write_fleet(a, clock_wall_ms(a->setup.clock), w);
     jw_key(w, "nodes");
     node_view_nodes(a->view, clock_wall_ms(a->setup.clock), w);
 }
 
 static void write_metrics(void *context, struct buf *out)
 {
-    struct assembly *a = context;
+    struct server *a = context;
     node_view_metrics(a->view, clock_wall_ms(a->setup.clock), out);
 }
 
 static bool is_ready(void *context, struct error *e)
 {
-    struct assembly *a = context;
+    struct server *a = context;
     struct node_status s = node_view_status(a->view);
     if (s.draining)
         error_set(e, ERR_UNAVAILABLE, "it is shutting down");
@@ -162,7 +162,7 @@ static bool is_ready(void *context, struct error *e)
 
 /* ---- beginning and end ---- */
 
-enum err assembly_know_lanes(struct assembly *a, struct error *e)
+enum err server_know_lanes(struct server *a, struct error *e)
 {
     cleanup_with(arena_release) struct arena arena;
     arena_init(&arena, LANES_ARENA);
@@ -178,20 +178,20 @@ enum err assembly_know_lanes(struct assembly *a, struct error *e)
     return rc;
 }
 
-static enum err fill_book(struct assembly *a, struct error *e)
+static enum err fill_catalog_cache(struct server *a, struct error *e)
 {
     struct reader *r = NULL;
-    a->book = book_new();
+    a->catalog = catalog_cache_new();
     enum err rc = store_reader(a->store, &r, e);
     if (rc == ERR_OK)
-        rc = watcher_fill(a->book, r, e);
+        rc = watcher_fill(a->catalog, r, e);
     reader_free(r);
     return rc;
 }
 
 /* From here on the time is the store's. It is known before the first request comes: what one asks for is due by it, at once or later. Beats
  * measure it better soon. */
-static enum err go_by_the_store(struct assembly *a, struct error *e)
+static enum err go_by_the_store(struct server *a, struct error *e)
 {
     struct reader *r = NULL;
     struct offset offset = { 0 };
@@ -214,11 +214,11 @@ static enum err go_by_the_store(struct assembly *a, struct error *e)
 
 static void observed(void *context, const struct event *e, const struct settlement *s)
 {
-    struct assembly *a = context;
+    struct server *a = context;
     a->setup.observe(a->setup.observe_context, e, s);
 }
 
-static void make_node(struct assembly *a)
+static void make_node(struct server *a)
 {
     uint64_t seed;
     crypto_random(&seed, sizeof seed);
@@ -227,9 +227,9 @@ static void make_node(struct assembly *a)
         .writer = loop_writer(a->loop),
         .clock = a->setup.clock,
         .version = S(BELFRY_VERSION),
-        .courier = a->courier,
+        .async_io = a->async_io,
         .zones = a->setup.zones,
-        .book = a->book,
+        .catalog = a->catalog,
         .metrics = a->metrics,
         .name = str_from(a->name),
         .seed = seed,
@@ -246,17 +246,17 @@ static void make_node(struct assembly *a)
         .observe_context = a,
     };
     memcpy(setup.runners, a->runners.v, sizeof setup.runners);
-    assembly_join_fleet(a, &setup);
+    server_join_fleet(a, &setup);
     a->node = node_new(&setup, clock_wall_ms(a->setup.clock));
 }
 
 static bool is_leader(void *context)
 {
-    struct assembly *a = context;
+    struct server *a = context;
     return node_is_leader(a->node);
 }
 
-static void watch(struct assembly *a)
+static void watch(struct server *a)
 {
     static const int numbers[] = { SIGTERM, SIGINT };
     uv_loop_t *loop = loop_uv(a->loop);
@@ -267,18 +267,18 @@ static void watch(struct assembly *a)
     }
     uv_timer_init(loop, &a->deadline);
     a->deadline.data = a;
-    upkeep_start(&a->upkeep, &(struct upkeep_setup){ .loop = loop,
-                                                     .writer = loop_writer(a->loop),
-                                                     .clock = a->setup.clock,
-                                                     .metrics = a->metrics,
-                                                     .retention = a->setup.retention,
-                                                     .is_ours = is_leader,
-                                                     .context = a });
-    assembly_watch_fleet(a);
+    retention_start(&a->retention_task, &(struct retention_setup){ .loop = loop,
+                                                                   .writer = loop_writer(a->loop),
+                                                                   .clock = a->setup.clock,
+                                                                   .metrics = a->metrics,
+                                                                   .retention = a->setup.retention,
+                                                                   .is_ours = is_leader,
+                                                                   .context = a });
+    server_watch_fleet(a);
     a->handles = true;
 }
 
-static enum err make_runners(struct assembly *a, struct error *e)
+static enum err make_runners(struct server *a, struct error *e)
 {
     struct runners_setup setup = { .loop = loop_uv(a->loop),
                                    .clock = a->setup.clock,
@@ -291,84 +291,84 @@ static enum err make_runners(struct assembly *a, struct error *e)
 
 static void nudge(void *context, const struct task *tasks, size_t n)
 {
-    assembly_nudge(context, tasks, n);
+    server_nudge(context, tasks, n);
 }
 
 static void catalog_changed(void *context)
 {
-    assembly_rules_changed(context);
+    server_rules_changed(context);
 }
 
 static struct uuid node_id(void *context)
 {
-    struct assembly *a = context;
+    struct server *a = context;
     return node_view_status(a->view).id;
 }
 
-static enum err serve_http(struct assembly *a, struct error *e)
+static enum err serve_http(struct server *a, struct error *e)
 {
     if (!a->setup.listen)
         return ERR_OK;
-    struct http_setup setup = {
+    struct api_setup setup = {
         .listen = a->setup.listen,
         .store = a->store,
         .writer = batcher_writer(a->batchers[WRITER_ALL]),
         .clock = a->setup.clock,
         .zones = a->setup.zones,
-        .book = a->book,
+        .catalog = a->catalog,
         .metrics = a->metrics,
         .pepper = { (const char *)a->pepper, sizeof a->pepper },
         .require_idempotency_key = a->setup.require_idempotency_key,
         .context = a,
         .nudge = nudge,
-        .recall = assembly_recall,
-        .lease = assembly_lease,
-        .lease_over = assembly_lease_over,
-        .explain = assembly_explain,
+        .recall = server_recall,
+        .lease = server_lease,
+        .lease_over = server_lease_over,
+        .explain = server_explain,
         .status = write_status,
         .metrics_more = write_metrics,
         .ready = is_ready,
         .catalog_changed = catalog_changed,
-        .queues = assembly_ask_queues,
+        .queues = server_ask_queues,
         .node = store_is_shared(a->store) ? node_id : NULL,
-        .queue_timeout_max = a->fleet.there ? assembly_queue_timeout_max : NULL,
+        .queue_timeout_max = a->fleet.there ? server_queue_timeout_max : NULL,
     };
-    return http_server_new(&setup, &a->http, e);
+    return api_server_new(&setup, &a->http, e);
 }
 
-static enum err assemble(struct assembly *a, char ret_key[ASSEMBLY_KEY_TEXT], struct error *e)
+static enum err assemble(struct server *a, char ret_key[SERVER_KEY_TEXT], struct error *e)
 {
     process_prepare();
     a->metrics = metrics_new();
     a->queue = queue_memory_new();
     a->events = events_memory_new();
-    a->courier = courier_direct_new(
-        &(struct courier_ports){ .queue = a->queue, .take = a->queue, .publish = a->events, .poll = a->events });
-    if (assembly_open_store(a, ret_key, e) || fill_book(a, e) || go_by_the_store(a, e))
+    a->async_io = async_io_direct_new(
+        &(struct async_io_ports){ .queue = a->queue, .take = a->queue, .publish = a->events, .poll = a->events });
+    if (server_open_store(a, ret_key, e) || fill_catalog_cache(a, e) || go_by_the_store(a, e))
         return e->code;
-    struct loop_setup loop = { .clock = a->setup.clock, .writer = assembly_open_writer(a), .step = step, .context = a };
-    if (loop_new(&loop, &a->loop, e) || make_runners(a, e) || assembly_open_fleet(a, e))
+    struct loop_setup loop = { .clock = a->setup.clock, .writer = server_open_writer(a), .step = step, .context = a };
+    if (loop_new(&loop, &a->loop, e) || make_runners(a, e) || server_open_fleet(a, e))
         return e->code;
     make_node(a);
     watch(a);
     a->stop_call = (struct call){ .fn = on_stop_call, .context = a };
-    return assembly_know_lanes(a, e) || serve_http(a, e) || assembly_watch(a, e) ? e->code : ERR_OK;
+    return server_know_lanes(a, e) || serve_http(a, e) || server_watch(a, e) ? e->code : ERR_OK;
 }
 
-enum err assembly_new(const struct assembly_setup *setup, char ret_key[ASSEMBLY_KEY_TEXT], struct assembly **ret,
-                      struct error *e)
+enum err server_new(const struct server_setup *setup, char ret_key[SERVER_KEY_TEXT], struct server **ret,
+                    struct error *e)
 {
-    struct assembly *a = xnew(*a);
+    struct server *a = xnew(*a);
     struct error why = { 0 };
     a->setup = *setup;
     if (!a->setup.beat_ms)
         a->setup.beat_ms = MEMBERSHIP_BEAT_MS;
     a->view = node_view_new();
-    assembly_news_init(a);
+    server_news_init(a);
     ret_key[0] = '\0';
     enum err rc = assemble(a, ret_key, &why);
     if (rc) {
-        assembly_free(a);
+        server_free(a);
         if (e)
             *e = why;
         return rc;
@@ -377,45 +377,45 @@ enum err assembly_new(const struct assembly_setup *setup, char ret_key[ASSEMBLY_
     return ERR_OK;
 }
 
-void assembly_run(struct assembly *a)
+void server_run(struct server *a)
 {
     loop_run(a->loop);
 }
 
-void assembly_free(struct assembly *a)
+void server_free(struct server *a)
 {
     if (!a)
         return;
-    assembly_unwatch(a);
-    http_server_free(a->http);
+    server_unwatch(a);
+    api_server_free(a->http);
     if (a->loop)
         close_handles(a);
-    assembly_close_courier(a);
+    server_close_async_io(a);
     node_free(a->node);
     a->node = NULL;
     runners_free(&a->runners);
     for (int way = 0; way < WRITER_WAYS; way++)
         batcher_free(a->batchers[way]);
     loop_free(a->loop);
-    assembly_close_fleet(a);
-    courier_direct_free(a->courier);
+    server_close_fleet(a);
+    async_io_direct_free(a->async_io);
     queue_free(a->queue);
     events_free(a->events);
-    assembly_close_store(a);
+    server_close_store(a);
     clock_offset_free(a->clock);
-    book_free(a->book);
+    catalog_cache_free(a->catalog);
     metrics_free(a->metrics);
     node_view_free(a->view);
-    assembly_news_release(a);
+    server_news_release(a);
     free(a);
 }
 
-uint16_t assembly_port(const struct assembly *a)
+uint16_t server_port(const struct server *a)
 {
-    return a->http ? http_server_port(a->http) : 0;
+    return a->http ? api_server_port(a->http) : 0;
 }
 
-int64_t assembly_count(const struct assembly *a, enum metric id)
+int64_t server_count(const struct server *a, enum metric id)
 {
     return metric_count(a->metrics, id);
 }

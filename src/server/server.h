@@ -13,7 +13,7 @@
 #include "server/fleet_url.h"
 #include "server/retention.h"
 
-struct assembly_setup {
+struct server_setup {
     struct clock *clock;
     struct zoneinfo *zones;
     const char *data_dir;
@@ -39,24 +39,24 @@ struct assembly_setup {
     void *observe_context;
 };
 
-struct assembly;
+struct server;
 
 /* Everything up and listening, nothing claimed yet. On the first start of a data directory *ret_key is its admin key's text
  * (also left in <data dir>/admin.key, readable by the owner alone), else empty. */
-enum { ASSEMBLY_KEY_TEXT = 64 };
-enum err assembly_new(const struct assembly_setup *setup, char ret_key[ASSEMBLY_KEY_TEXT], struct assembly **ret,
-                      struct error *e) must_use;
-void assembly_free(struct assembly *a); /* NULL is fine */
+enum { SERVER_KEY_TEXT = 64 };
+enum err server_new(const struct server_setup *setup, char ret_key[SERVER_KEY_TEXT], struct server **ret,
+                    struct error *e) must_use;
+void server_free(struct server *a); /* NULL is fine */
 
-/* Runs on the caller's thread until it has drained: after SIGTERM or SIGINT, or assembly_stop from any thread. */
-void assembly_run(struct assembly *a);
-void assembly_stop(struct assembly *a);
+/* Runs on the caller's thread until it has drained: after SIGTERM or SIGINT, or server_stop from any thread. */
+void server_run(struct server *a);
+void server_stop(struct server *a);
 
-uint16_t assembly_port(const struct assembly *a);
-int64_t assembly_count(const struct assembly *a, enum metric id); /* of a counter; from any thread */
+uint16_t server_port(const struct server *a);
+int64_t server_count(const struct server *a, enum metric id); /* of a counter; from any thread */
 
 /* Tasks were written past the API: the node looks in time for them. From any thread. */
-void assembly_nudge(struct assembly *a, const struct task *tasks, size_t count);
+void server_nudge(struct server *a, const struct task *tasks, size_t count);
 
 /* The book has changed: the node holds to it from now on. From any thread. */
-void assembly_rules_changed(struct assembly *a);
+void server_rules_changed(struct server *a);

@@ -12,20 +12,20 @@ static struct str tenant_name(const struct queue_names *names, int32_t number)
 {
     union {
         const struct queue_names *in;
-        struct book_names *out;
+        struct catalog_cache_names *out;
     } mine = { names }; /* the answer lives with who was asked */
-    struct book_names *n = mine.out;
+    struct catalog_cache_names *n = mine.out;
     struct tenant_rules rules;
     arena_reset(&n->arena);
-    return book_tenant(n->book, number, &n->arena, &rules) ? rules.name : S("");
+    return catalog_cache_tenant(n->catalog, number, &n->arena, &rules) ? rules.name : S("");
 }
 
-enum err assembly_open_fleet(struct assembly *a, struct error *e)
+enum err server_open_fleet(struct server *a, struct error *e)
 {
-    struct assembly_fleet *f = &a->fleet;
+    struct server_fleet *f = &a->fleet;
     if (!a->setup.fleet)
         return ERR_OK;
-    f->names = (struct book_names){ .base = { tenant_name }, .book = a->book };
+    f->names = (struct catalog_cache_names){ .base = { tenant_name }, .catalog = a->catalog };
     arena_init(&f->names.arena, NAME_ARENA);
     pthread_mutex_init(&f->lock, NULL);
     f->there = true;
@@ -34,23 +34,23 @@ enum err assembly_open_fleet(struct assembly *a, struct error *e)
                                  .filter = a->setup.roles & NODE_WORKER ? &f->filter : NULL,
                                  .polls = a->setup.roles & NODE_UPDATER };
     f->filter = (struct queue_filter){ .priority_max = PRIORITY_MAX };
-    struct courier_threads_setup courier = { .loop = a->loop, .open = fleet_hand_over, .context = &f->fleet };
+    struct async_io_threads_setup async_io = { .loop = a->loop, .open = fleet_hand_over, .context = &f->fleet };
     if (fleet_open(&setup, &f->fleet, e))
         return e->code;
-    memcpy(courier.wanted, f->fleet.wanted, sizeof courier.wanted);
-    if (courier_threads_new(&courier, &f->courier, e))
+    memcpy(async_io.wanted, f->fleet.wanted, sizeof async_io.wanted);
+    if (async_io_threads_new(&async_io, &f->async_io, e))
         return e->code;
-    f->watch.courier = f->courier;
+    f->watch.async_io = f->async_io;
     return ERR_OK;
 }
 
 /* Before those whose errands it carries. */
-void assembly_close_courier(struct assembly *a)
+void server_close_async_io(struct server *a)
 {
-    courier_threads_free(take(a->fleet.courier));
+    async_io_threads_free(take(a->fleet.async_io));
 }
 
-void assembly_close_fleet(struct assembly *a)
+void server_close_fleet(struct server *a)
 {
     if (!a->fleet.there)
         return;
@@ -62,9 +62,9 @@ void assembly_close_fleet(struct assembly *a)
 /* ---- how the queue is ---- */
 
 /* On the loop, after a step. */
-void assembly_see_queue(struct assembly *a)
+void server_see_queue(struct server *a)
 {
-    struct assembly_fleet *f = &a->fleet;
+    struct server_fleet *f = &a->fleet;
     struct queue_state state;
     if (!f->there || !node_queue_state(a->node, &state))
         return;
@@ -77,42 +77,42 @@ void assembly_see_queue(struct assembly *a)
 
 static void on_watch(uv_timer_t *timer)
 {
-    struct assembly *a = timer->data;
+    struct server *a = timer->data;
     fleet_watch_look(&a->fleet.watch);
 }
 
 static void tell(void *context, const struct delivery_name *settled, size_t n)
 {
-    struct assembly *a = context;
+    struct server *a = context;
     store_tell(a->store, settled, n);
 }
 
 /* Where others write to the store too, somebody looks for lanes all the time. */
 static void read_lanes(void *context)
 {
-    struct assembly *a = context;
+    struct server *a = context;
     struct error e;
-    if (!store_is_shared(a->store) && assembly_know_lanes(a, &e))
+    if (!store_is_shared(a->store) && server_know_lanes(a, &e))
         log_warn("lanes_failed", kv_err(&e));
 }
 
-void assembly_join_fleet(struct assembly *a, struct node_setup *setup)
+void server_join_fleet(struct server *a, struct node_setup *setup)
 {
-    struct assembly_fleet *f = &a->fleet;
+    struct server_fleet *f = &a->fleet;
     if (!f->there)
         return;
-    setup->own = setup->courier;
-    setup->courier = f->courier;
+    setup->own = setup->async_io;
+    setup->async_io = f->async_io;
     setup->fleet = true;
     setup->fallback = a->setup.falls_back;
     setup->waiting = a->setup.queue_waiting;
-    setup->lease = f->fleet.wanted[COURIER_LEASE];
+    setup->lease = f->fleet.wanted[ASYNC_IO_LEASE];
     setup->filter = &f->filter;
     setup->tell = tell;
     setup->read_lanes = read_lanes;
 }
 
-void assembly_watch_fleet(struct assembly *a)
+void server_watch_fleet(struct server *a)
 {
     if (!a->fleet.there)
         return;
@@ -121,13 +121,13 @@ void assembly_watch_fleet(struct assembly *a)
     uv_timer_start(&a->fleet.timer, on_watch, WATCH_MS, WATCH_MS);
 }
 
-void assembly_unwatch_fleet(struct assembly *a)
+void server_unwatch_fleet(struct server *a)
 {
     if (a->fleet.there)
         uv_close((uv_handle_t *)&a->fleet.timer, NULL);
 }
 
-static struct queue_state state_of(struct assembly_fleet *f, bool *ret_known)
+static struct queue_state state_of(struct server_fleet *f, bool *ret_known)
 {
     pthread_mutex_lock(&f->lock);
     struct queue_state s = f->state;
@@ -136,9 +136,9 @@ static struct queue_state state_of(struct assembly_fleet *f, bool *ret_known)
     return s;
 }
 
-int64_t assembly_queue_timeout_max(void *context)
+int64_t server_queue_timeout_max(void *context)
 {
-    struct assembly *a = context;
+    struct server *a = context;
     bool known;
     struct queue_state s = state_of(&a->fleet, &known);
     return known && s.timeout_max_ms < INT64_MAX ? s.timeout_max_ms : 0;
@@ -153,7 +153,7 @@ static void kv_if_known(struct jw *w, const char *name, bool known, int64_t valu
         jw_null(w);
 }
 
-void assembly_write_fleet(struct assembly *a, int64_t now_ms, struct jw *w)
+void server_write_fleet(struct server *a, int64_t now_ms, struct jw *w)
 {
     if (!a->fleet.there)
         return;
@@ -166,10 +166,10 @@ void assembly_write_fleet(struct assembly *a, int64_t now_ms, struct jw *w)
     kv_if_known(w, "waiting", known, s.waiting);
     kv_if_known(w, "delivered", known, s.delivered);
     jw_kv_cstr(w, "epoch", known ? epoch : NULL);
-    fleet_watch_write(a->fleet.courier, COURIER_QUEUE, now_ms, w);
+    fleet_watch_write(a->fleet.async_io, ASYNC_IO_QUEUE, now_ms, w);
     jw_object_end(w);
     jw_key(w, "events");
     jw_object(w);
-    fleet_watch_write(a->fleet.courier, COURIER_POLL, now_ms, w);
+    fleet_watch_write(a->fleet.async_io, ASYNC_IO_POLL, now_ms, w);
     jw_object_end(w);
 }

@@ -49,17 +49,17 @@ static void add_news(struct news *n, const struct task *t)
 }
 
 /* A node that drains gives back what it holds, in any case, and wants nothing new. */
-static void hear_of_others(struct assembly *a, const struct news *n)
+static void hear_of_others(struct server *a, const struct news *n)
 {
-    const struct store_news *e = &n->elsewhere;
+    const struct store_notice *e = &n->elsewhere;
     if (a->draining)
         return;
     if (n->reading || n->read)
         node_await_rules(a->node, n->reading && !n->read);
     if (e->due)
         node_heard_due(a->node, e->due_ms);
-    if (e->wished)
-        node_heard_wish(a->node);
+    if (e->recall_requested)
+        node_on_recall_request(a->node);
     if (e->given_back)
         node_heard_given_back(a->node);
     if (e->nodes)
@@ -71,7 +71,7 @@ static void hear_of_others(struct assembly *a, const struct news *n)
 
 static void hear_news(struct call *c)
 {
-    struct assembly *a = c->context;
+    struct server *a = c->context;
     struct news *n = &a->news;
     pthread_mutex_lock(&n->lock);
     n->posted = false;
@@ -80,35 +80,35 @@ static void hear_news(struct call *c)
         node_nudge(a->node, &n->v[i].task, 1, clock_wall_ms(a->setup.clock));
     }
     n->n = 0;
-    if (n->woke && !a->draining)
-        node_woke(a->node, n->woke);
+    if (n->unblocked && !a->draining)
+        node_on_lanes_unblocked(a->node, n->unblocked);
     if (n->rules && !a->draining)
         node_rules_changed(a->node, clock_wall_ms(a->setup.clock));
     hear_of_others(a, n);
     uint64_t heeded = n->heeded;
     n->heeded = 0;
-    n->woke = 0;
+    n->unblocked = 0;
     n->rules = n->reading = n->read = false;
-    n->elsewhere = (struct store_news){ 0 };
+    n->elsewhere = (struct store_notice){ 0 };
     n->lane_count = n->settled_count = 0;
     pthread_mutex_unlock(&n->lock);
     if (heeded)
-        store_heeded(a->store, heeded);
+        store_catalog_applied(a->store, heeded);
 }
 
 /* Under the lock: whether the call is to be made. */
 static bool is_to_be_posted(struct news *n)
 {
-    const struct store_news *e = &n->elsewhere;
-    bool others =
-        n->settled_count || e->due || e->wished || e->given_back || e->nodes || n->lane_count || n->reading || n->read;
-    bool post = !n->posted && (n->n > 0 || n->woke || n->rules || others);
+    const struct store_notice *e = &n->elsewhere;
+    bool others = n->settled_count || e->due || e->recall_requested || e->given_back || e->nodes || n->lane_count ||
+                  n->reading || n->read;
+    bool post = !n->posted && (n->n > 0 || n->unblocked || n->rules || others);
     n->posted = n->posted || post;
     return post;
 }
 
 /* Takes the lock off, and the call is made if there is something to say. */
-static void unlock(struct assembly *a)
+static void unlock(struct server *a)
 {
     bool post = is_to_be_posted(&a->news);
     pthread_mutex_unlock(&a->news.lock);
@@ -116,22 +116,22 @@ static void unlock(struct assembly *a)
         loop_call(a->loop, &a->news.call);
 }
 
-void assembly_woke(void *context, uint64_t lanes)
+void server_on_lanes_unblocked(void *context, uint64_t lanes)
 {
-    struct assembly *a = context;
+    struct server *a = context;
     pthread_mutex_lock(&a->news.lock);
-    a->news.woke |= lanes;
+    a->news.unblocked |= lanes;
     unlock(a);
 }
 
-void assembly_rules_changed(struct assembly *a)
+void server_rules_changed(struct server *a)
 {
     pthread_mutex_lock(&a->news.lock);
     a->news.rules = true;
     unlock(a);
 }
 
-void assembly_nudge(struct assembly *a, const struct task *tasks, size_t count)
+void server_nudge(struct server *a, const struct task *tasks, size_t count)
 {
     struct news *n = &a->news;
     pthread_mutex_lock(&n->lock);
@@ -144,7 +144,7 @@ void assembly_nudge(struct assembly *a, const struct task *tasks, size_t count)
 /* ---- what other nodes do ---- */
 
 /* Under the lock. Those that are too many are found by who looks after what it holds. */
-static void add_settled(struct news *n, const struct store_news *news)
+static void add_settled(struct news *n, const struct store_notice *news)
 {
     size_t count = min_of(news->settled_count, SETTLED_MAX - n->settled_count);
     if (n->settled_count + count > n->settled_cap) {
@@ -157,17 +157,17 @@ static void add_settled(struct news *n, const struct store_news *news)
 }
 
 /* On a thread of the store's. */
-static void heard(struct store_watch *w, const struct store_news *news)
+static void heard(struct store_watch *w, const struct store_notice *news)
 {
-    struct assembly *a = container_of(w, struct assembly, watch);
-    struct store_news *e = &a->news.elsewhere;
+    struct server *a = container_of(w, struct server, watch);
+    struct store_notice *e = &a->news.elsewhere;
     bool all = news->all;
     int64_t due_ms = all ? clock_wall_ms(a->setup.clock) : news->due_ms;
     pthread_mutex_lock(&a->news.lock);
     if (all || news->due)
         e->due_ms = e->due ? min_of(e->due_ms, due_ms) : due_ms;
     e->due = e->due || all || news->due;
-    e->wished = e->wished || all || news->wished;
+    e->recall_requested = e->recall_requested || all || news->recall_requested;
     e->given_back = e->given_back || all || news->given_back;
     e->nodes = e->nodes || all || news->nodes;
     a->news.reading = a->news.reading || all || news->catalog;
@@ -175,7 +175,7 @@ static void heard(struct store_watch *w, const struct store_news *news)
     add_settled(&a->news, news);
     unlock(a);
     if ((all || news->catalog) && a->http)
-        http_server_forget_keys(a->http);
+        api_server_forget_keys(a->http);
     if (all || news->lanes || news->catalog) /* behind the keys: when it has read, all of it is heeded */
         watcher_heard(a->watcher, all || news->lanes, all || news->catalog, news->heard);
 }
@@ -183,7 +183,7 @@ static void heard(struct store_watch *w, const struct store_news *news)
 /* The next two on the watcher's. */
 static void lanes_read(void *context, const struct lane *lanes, size_t n)
 {
-    struct assembly *a = context;
+    struct server *a = context;
     struct news *news = &a->news;
     pthread_mutex_lock(&news->lock);
     arena_reset(&news->lanes_arena);
@@ -200,7 +200,7 @@ static void lanes_read(void *context, const struct lane *lanes, size_t n)
 
 static void catalog_read(void *context, bool changed, uint64_t heard)
 {
-    struct assembly *a = context;
+    struct server *a = context;
     pthread_mutex_lock(&a->news.lock);
     a->news.heeded = max_of(a->news.heeded, heard);
     a->news.rules = a->news.rules || changed;
@@ -208,10 +208,10 @@ static void catalog_read(void *context, bool changed, uint64_t heard)
     unlock(a);
 }
 
-enum err assembly_watch(struct assembly *a, struct error *e)
+enum err server_watch(struct server *a, struct error *e)
 {
     struct watcher_setup setup = {
-        .store = a->store, .book = a->book, .lanes = lanes_read, .catalog = catalog_read, .context = a
+        .store = a->store, .catalog = a->catalog, .on_lanes = lanes_read, .on_catalog = catalog_read, .context = a
     };
     if (!store_is_shared(a->store))
         return ERR_OK;
@@ -222,7 +222,7 @@ enum err assembly_watch(struct assembly *a, struct error *e)
     return ERR_OK;
 }
 
-void assembly_unwatch(struct assembly *a)
+void server_unwatch(struct server *a)
 {
     if (!a->watcher)
         return;
@@ -230,14 +230,14 @@ void assembly_unwatch(struct assembly *a)
     watcher_free(take(a->watcher));
 }
 
-void assembly_news_init(struct assembly *a)
+void server_news_init(struct server *a)
 {
     pthread_mutex_init(&a->news.lock, NULL);
     a->news.call = (struct call){ .fn = hear_news, .context = a };
     arena_init(&a->news.lanes_arena, LANES_ARENA);
 }
 
-void assembly_news_release(struct assembly *a)
+void server_news_release(struct server *a)
 {
     pthread_mutex_destroy(&a->news.lock);
     arena_release(&a->news.lanes_arena);

@@ -23,7 +23,7 @@ static enum err write_secret(const char *path, const void *data, size_t n, struc
 }
 
 /* The pepper is made once; without it no key opens anything, so a damaged one stops the start. */
-static enum err load_pepper(struct assembly *a, struct error *e)
+static enum err load_pepper(struct server *a, struct error *e)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/pepper", a->setup.data_dir);
@@ -42,18 +42,18 @@ static enum err load_pepper(struct assembly *a, struct error *e)
     return ERR_OK;
 }
 
-static struct str pepper_of(struct assembly *a)
+static struct str pepper_of(struct server *a)
 {
     return (struct str){ (const char *)a->pepper, sizeof a->pepper };
 }
 
 /* The one start that makes it leaves it in this data directory, and on no other node. */
-static enum err first_key(struct assembly *a, char ret_key[ASSEMBLY_KEY_TEXT], struct error *e)
+static enum err first_key(struct server *a, char ret_key[SERVER_KEY_TEXT], struct error *e)
 {
     char text[AUTH_KEY_TEXT + 1] = "", line[AUTH_KEY_TEXT + 2], path[PATH_MAX];
     if (auth_bootstrap(a->store, pepper_of(a), clock_wall_ms(a->setup.clock), text, e))
         return e->code;
-    snprintf(ret_key, ASSEMBLY_KEY_TEXT, "%s", text);
+    snprintf(ret_key, SERVER_KEY_TEXT, "%s", text);
     if (!text[0])
         return ERR_OK;
     snprintf(path, sizeof path, "%s/admin.key", a->setup.data_dir);
@@ -63,7 +63,7 @@ static enum err first_key(struct assembly *a, char ret_key[ASSEMBLY_KEY_TEXT], s
 
 /* ---- the store ---- */
 
-static enum err open_sqlite(struct assembly *a, struct error *e)
+static enum err open_sqlite(struct server *a, struct error *e)
 {
     if (store_sqlite_open_at(a->setup.data_dir, clock_wall_ms(a->setup.clock), &a->ways[WRITER_ALL], e))
         return e->code;
@@ -72,7 +72,7 @@ static enum err open_sqlite(struct assembly *a, struct error *e)
 }
 
 /* After an outage all nodes are to beat again before one of them has been silent for too long to another that came back earlier. */
-static enum err open_way(const struct assembly_setup *setup, enum writer_way way, struct store *beside,
+static enum err open_way(const struct server_setup *setup, enum writer_way way, struct store *beside,
                          struct store **ret, struct error *e)
 {
     struct store_postgres_setup store = { .url = setup->store_url,
@@ -86,9 +86,9 @@ static enum err open_way(const struct assembly_setup *setup, enum writer_way way
     return store_postgres_open(&store, ret, e);
 }
 
-static enum err open_postgres(struct assembly *a, struct error *e)
+static enum err open_postgres(struct server *a, struct error *e)
 {
-    const struct assembly_setup *setup = &a->setup;
+    const struct server_setup *setup = &a->setup;
     crypto_random(a->pepper, sizeof a->pepper); /* if it is the first */
     if (!directory_make(setup->data_dir))
         return error_set(e, ERR_UNAVAILABLE, "make data directory '%s': %s", setup->data_dir, strerror(errno));
@@ -99,24 +99,24 @@ static enum err open_postgres(struct assembly *a, struct error *e)
     return store_postgres_join(setup->store_url, setup->clock, a->pepper, sizeof a->pepper, e);
 }
 
-enum err assembly_open_store(struct assembly *a, char ret_key[ASSEMBLY_KEY_TEXT], struct error *e)
+enum err server_open_store(struct server *a, char ret_key[SERVER_KEY_TEXT], struct error *e)
 {
     enum err rc = a->setup.store_url ? open_postgres(a, e) : open_sqlite(a, e);
     return rc ? rc : first_key(a, ret_key, e);
 }
 
-struct writer *assembly_open_writer(struct assembly *a)
+struct writer *server_open_writer(struct server *a)
 {
     struct writer *ways[WRITER_WAYS];
     for (int way = 0; way < WRITER_WAYS && a->ways[way]; way++) {
         a->batchers[way] = batcher_new(a->ways[way], a->metrics, a->setup.clock);
         ways[way] = batcher_writer(a->batchers[way]);
     }
-    batcher_watch(a->batchers[WRITER_ALL], assembly_woke, a);
+    batcher_watch(a->batchers[WRITER_ALL], server_on_lanes_unblocked, a);
     return a->batchers[WRITER_CLAIMS] ? writer_split_init(&a->split, ways) : ways[WRITER_ALL];
 }
 
-void assembly_close_store(struct assembly *a)
+void server_close_store(struct server *a)
 {
     for (int way = WRITER_WAYS; way-- > 0;) /* the first is the last to go: others stand beside it */
         store_free(a->ways[way]);

@@ -41,15 +41,15 @@ struct worker_process {
     struct metrics *metrics;
     struct loop *loop;
     struct fleet fleet; /* until the courier has taken it */
-    struct courier *courier;
+    struct async_io *async_io;
     struct runners runners;
     struct worker *worker;
-    struct vitals *vitals;
+    struct health_server *health_server;
     struct uuid id;
     char name[PROCESS_NAME_TEXT];
 
-    struct errand_take greeting; /* asks for nothing but the time */
-    int64_t greet_ms;            /* how long to wait for the next */
+    struct io_take greeting; /* asks for nothing but the time */
+    int64_t greet_ms;        /* how long to wait for the next */
     bool greeting_now;
 
     uv_signal_t signals[2];
@@ -166,9 +166,9 @@ static bool is_ready(void *context, struct error *e)
     pthread_mutex_lock(&p->seen.lock);
     bool stopping = p->seen.stopping;
     pthread_mutex_unlock(&p->seen.lock);
-    struct courier_health take, publish;
-    courier_threads_health(p->courier, COURIER_TAKE, &take);
-    courier_threads_health(p->courier, COURIER_PUBLISH, &publish);
+    struct async_io_health take, publish;
+    async_io_threads_health(p->async_io, ASYNC_IO_TAKE, &take);
+    async_io_threads_health(p->async_io, ASYNC_IO_PUBLISH, &publish);
     if (stopping)
         error_set(e, ERR_UNAVAILABLE, "it is shutting down");
     else if (!take.answered || take.down_ms)
@@ -312,7 +312,7 @@ static struct uuid new_id(struct clock *clock)
 static void make_worker(struct worker_process *p)
 {
     struct worker_setup setup = {
-        .courier = p->courier,
+        .async_io = p->async_io,
         .metrics = p->metrics,
         .id = p->id,
         .name = str_from(p->name),
@@ -341,7 +341,7 @@ static void on_again(uv_timer_t *timer)
     greet(timer->data);
 }
 
-static void greeted(struct errand *e)
+static void greeted(struct io_request *e)
 {
     struct worker_process *p = e->context;
     struct taken taken = p->greeting.ret;
@@ -361,23 +361,23 @@ static void greeted(struct errand *e)
 
 static void greet(struct worker_process *p)
 {
-    p->greeting = (struct errand_take){ .errand = { .kind = ERRAND_TAKE, .done = greeted, .context = p },
-                                        .ask = { .now_ms = clock_wall_ms(p->clock),
-                                                 .visibility_ms = VISIBILITY_MS,
-                                                 .worker = p->id,
-                                                 .cpu_milli = -1,
-                                                 .memory_mb = -1 } };
+    p->greeting = (struct io_take){ .io_request = { .kind = IO_TAKE, .done = greeted, .context = p },
+                                    .ask = { .now_ms = clock_wall_ms(p->clock),
+                                             .visibility_ms = VISIBILITY_MS,
+                                             .worker = p->id,
+                                             .cpu_milli = -1,
+                                             .memory_mb = -1 } };
     arena_init(&p->greeting.arena, GREET_ARENA);
     p->greeting_now = true;
-    courier_submit(p->courier, &p->greeting.errand);
+    async_io_submit(p->async_io, &p->greeting.io_request);
 }
 
 static enum err listen_for_others(struct worker_process *p, struct error *e)
 {
-    struct vitals_setup setup = {
+    struct health_server_setup setup = {
         .listen = p->setup.listen, .ready = is_ready, .metrics = print_metrics, .context = p
     };
-    return p->setup.listen ? vitals_new(&setup, &p->vitals, e) : ERR_OK;
+    return p->setup.listen ? health_server_new(&setup, &p->health_server, e) : ERR_OK;
 }
 
 static enum err assemble(struct worker_process *p, struct error *e)
@@ -400,15 +400,15 @@ static enum err assemble(struct worker_process *p, struct error *e)
                                      .allow_loopback = p->setup.allow_loopback,
                                      .ca_file = p->setup.ca_file,
                                      .brokers = p->setup.brokers };
-    struct courier_threads_setup courier = {
+    struct async_io_threads_setup async_io = {
         .loop = p->loop,
         .open = fleet_hand_over,
         .context = &p->fleet,
     };
-    memcpy(courier.wanted, p->fleet.wanted, sizeof courier.wanted);
-    if (runners_open(&runners, &p->runners, e) || courier_threads_new(&courier, &p->courier, e))
+    memcpy(async_io.wanted, p->fleet.wanted, sizeof async_io.wanted);
+    if (runners_open(&runners, &p->runners, e) || async_io_threads_new(&async_io, &p->async_io, e))
         return e->code;
-    p->fleet_watch.courier = p->courier;
+    p->fleet_watch.async_io = p->async_io;
     watch(p);
     greet(p);
     return listen_for_others(p, e);
@@ -442,8 +442,8 @@ void worker_process_free(struct worker_process *p)
 {
     if (!p || p->left_behind)
         return;
-    vitals_free(p->vitals);
-    courier_threads_free(p->courier);
+    health_server_free(p->health_server);
+    async_io_threads_free(p->async_io);
     fleet_release(&p->fleet);
     if (p->greeting_now)
         arena_release(&p->greeting.arena);
@@ -461,7 +461,7 @@ void worker_process_free(struct worker_process *p)
 
 uint16_t worker_process_port(const struct worker_process *p)
 {
-    return p->vitals ? vitals_port(p->vitals) : 0;
+    return p->health_server ? health_server_port(p->health_server) : 0;
 }
 
 const char *worker_process_name(const struct worker_process *p)

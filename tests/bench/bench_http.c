@@ -161,7 +161,7 @@ int main(int argc, char **argv)
 {
     struct error e = { 0 };
     struct store *store = NULL;
-    struct http_server *server = NULL;
+    struct api_server *server = NULL;
     char key[AUTH_KEY_TEXT + 1];
     if (argc < 2 || open_store(argv[1], &store, &e) || auth_bootstrap(store, PEPPER, 1, key, &e)) {
         fprintf(stderr, "bench_http FOLDER|memory [CONNECTIONS [BATCH [SECONDS]]]: %s\n", e.text);
@@ -170,18 +170,18 @@ int main(int argc, char **argv)
     struct metrics *metrics = metrics_new();
     struct zoneinfo *zones = zoneinfo_system_new(NULL);
     struct batcher *batcher = batcher_new(store, metrics, clock_system());
-    struct http_setup setup = { .listen = "127.0.0.1:0", .store = store, .writer = batcher_writer(batcher) };
+    struct api_setup setup = { .listen = "127.0.0.1:0", .store = store, .writer = batcher_writer(batcher) };
     setup.clock = clock_system();
     setup.zones = zones;
     setup.metrics = metrics;
     setup.pepper = PEPPER;
-    if (http_server_new(&setup, &server, &e)) {
+    if (api_server_new(&setup, &server, &e)) {
         fprintf(stderr, "%s\n", e.text);
         return 1;
     }
-    run(http_server_port(server), key, number(argc, argv, 2, 64), number(argc, argv, 3, 1),
+    run(api_server_port(server), key, number(argc, argv, 2, 64), number(argc, argv, 3, 1),
         (double)number(argc, argv, 4, 3));
-    http_server_free(server);
+    api_server_free(server);
     batcher_free(batcher);
     store_free(store);
     zoneinfo_free(zones);

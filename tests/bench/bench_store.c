@@ -188,10 +188,10 @@ static struct figure forget(struct bench *b, int64_t *ret_slowest_ns)
     int64_t count = 0;
     *ret_slowest_ns = 0;
     for (size_t n = FORGOTTEN; n == FORGOTTEN; count += (int64_t)n) {
-        struct op_forget op = { .op.kind = OP_FORGET,
-                                .tasks_before_ms = INT64_MAX / 2000,
-                                .executions_before_ms = INT64_MAX / 2000,
-                                .max = FORGOTTEN };
+        struct op_purge op = { .op.kind = OP_PURGE,
+                               .tasks_before_ms = INT64_MAX / 2000,
+                               .executions_before_ms = INT64_MAX / 2000,
+                               .max = FORGOTTEN };
         int64_t start_ns = cpu_ns();
         apply(b, &op.op);
         *ret_slowest_ns = max_of(*ret_slowest_ns, cpu_ns() - start_ns);

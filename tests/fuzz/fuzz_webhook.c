@@ -45,16 +45,16 @@ static void try_message(struct str text)
     struct task t = { .target = TARGET_MESSAGE, .target_config = text, .payload = S("{}") };
     struct letter l;
     struct error e = { 0 };
-    if (letter_read(&t, &a, &l, &e)) {
+    if (message_target_read(&t, &a, &l, &e)) {
         require(e.text[0]);
     } else {
         struct str rest = { 0 }, host;
         size_t hosts = 0;
-        while (l.kind != LETTER_NAMED && letter_next_host(l.broker, &rest, &host)) {
-            require(host.n > 0 && host.n <= LETTER_HOST_MAX && str_find(host, '@', 0) == host.n);
+        while (l.kind != MESSAGE_TARGET_NAMED && message_target_next_host(l.broker, &rest, &host)) {
+            require(host.n > 0 && host.n <= MESSAGE_TARGET_HOST_MAX && str_find(host, '@', 0) == host.n);
             hosts++;
         }
-        require(hosts <= LETTER_HOSTS_MAX && (hosts > 0) == (l.kind != LETTER_NAMED));
+        require(hosts <= MESSAGE_TARGET_HOSTS_MAX && (hosts > 0) == (l.kind != MESSAGE_TARGET_NAMED));
         require(l.destination.n > 0 && str_find(l.broker, '?', 0) == l.broker.n);
     }
     arena_release(&a);

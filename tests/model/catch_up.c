@@ -1,4 +1,4 @@
-/* OP_MISSED. It walks all rows: this store is for tests. */
+/* OP_CATCH_UP. It walks all rows: this store is for tests. */
 #include "model/internal.h"
 
 /* Recurring tasks behind `after` that have occurrences which wait, by id. */
@@ -34,7 +34,7 @@ static size_t take_back_missed(struct store_memory *s, struct uuid parent, int64
         return 0;
     cleanup_with(picks_release) struct picks p = { 0 };
     find_ahead(s, parent, &p);
-    bool too_many = t->schedule.catch_up == CATCH_UP_ALL && p.n > MISSED_ALL_MAX;
+    bool too_many = t->schedule.catch_up == CATCH_UP_ALL && p.n > CATCH_UP_ALL_MAX;
     while (p.n && !spawned_was_missed(p.v[p.n - 1], &t->schedule, before_ms))
         p.n--;
     if (p.n == 0 || too_many)
@@ -48,20 +48,20 @@ static size_t take_back_missed(struct store_memory *s, struct uuid parent, int64
     return p.n;
 }
 
-enum err memory_missed(struct store_memory *s, struct op *base)
+enum err memory_catch_up(struct store_memory *s, struct op *base)
 {
-    struct op_missed *op = container_of(base, struct op_missed, op);
+    struct op_catch_up *op = container_of(base, struct op_catch_up, op);
     cleanup_with(order_release) struct order parents;
     order_init(&parents);
     find_waiting_parents(s, op->after, &parents);
     size_t n = min_of(order_count(&parents), op->max);
     cleanup_with(slot_keys_release) struct slot_keys keys;
     slot_keys_init(&keys);
-    uint64_t woke = 0; /* whoever asked looks at all lanes anew */
+    uint64_t unblocked = 0; /* whoever asked looks at all lanes anew */
     op->ret_withdrawn = 0;
     for (size_t i = 0; i < n; i++)
         op->ret_withdrawn += take_back_missed(s, order_at(&parents, i)->id, op->before_ms, &keys);
-    hand_over(&s->table, &keys, &woke);
+    hand_over(&s->table, &keys, &unblocked);
     op->ret_after = n < order_count(&parents) ? order_at(&parents, n - 1)->id : (struct uuid){ 0 };
     return ERR_OK;
 }

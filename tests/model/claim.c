@@ -17,7 +17,7 @@ struct claiming {
     struct marks taken, gated, replaced;
     size_t bytes, dealt_with;
     bool full; /* nothing more may be taken, from this lane or the next */
-    uint64_t woke;
+    uint64_t unblocked;
 };
 
 /* Where a walk through a lane stands: behind this one. */
@@ -149,7 +149,7 @@ static void deal_with(struct claiming *c, const struct task *t, const struct slo
         block_task(c, t, needs, n, missing, &keys);
     if (answer == SLOT_REPLACE)
         replace_others(c, t, needs[missing].key, &keys);
-    hand_over(c->table, &keys, &c->woke);
+    hand_over(c->table, &keys, &c->unblocked);
     slot_keys_release(&keys);
     c->full = ++c->dealt_with == CLAIM_GATED_MAX;
     add_bytes(c, t);
@@ -290,7 +290,7 @@ static enum err answer(const struct claiming *c, struct op_claim *op, struct are
     op->ret_gated = gated;
     op->ret_replaced = replaced;
     op->ret_replaced_count = c->replaced.n;
-    op->ret_woke = c->woke;
+    op->ret_unblocked_lanes = c->unblocked;
     tell_what_is_left(c->table, op);
     return ERR_OK;
 }

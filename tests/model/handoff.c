@@ -1,4 +1,4 @@
-/* OP_HAND, OP_HANDED, OP_RUNNING and OP_RETAKE: what a queue has, what still runs, and what is claimed anew in place. */
+/* OP_HANDOFF, OP_HANDED_OFF, OP_RUNNING and OP_RETAKE: what a queue has, what still runs, and what is claimed anew in place. */
 #include <stdlib.h>
 
 #include "model/internal.h"
@@ -9,9 +9,9 @@ bool memory_runs(const struct store_memory *s, struct uuid task, int64_t fence)
     return t && t->state == TASK_RUNNING && t->fence == fence;
 }
 
-enum err memory_hand(struct store_memory *s, struct op *base)
+enum err memory_handoff(struct store_memory *s, struct op *base)
 {
-    struct op_hand *op = container_of(base, struct op_hand, op);
+    struct op_handoff *op = container_of(base, struct op_handoff, op);
     if (memory_node_is_dead(s, op->node))
         return node_is_dead(&base->error);
     for (size_t i = 0; i < op->n; i++)
@@ -46,7 +46,7 @@ static void pick_handed(const struct claim *c, const struct handed_place *after,
 }
 
 /* As many of them as may be told of, without what is left out. */
-static enum err copy_handed(struct store_memory *s, const struct picks *p, struct op_handed *op)
+static enum err copy_handed(struct store_memory *s, const struct picks *p, struct op_handed_off *op)
 {
     struct task *v = arena_alloc(&op->op.arena, min_of(p->n, op->max) * sizeof *v);
     uint64_t *epochs = arena_alloc(&op->op.arena, min_of(p->n, op->max) * sizeof *epochs);
@@ -68,9 +68,9 @@ static enum err copy_handed(struct store_memory *s, const struct picks *p, struc
     return ERR_OK;
 }
 
-enum err memory_handed(struct store_memory *s, struct op *base)
+enum err memory_handed_off(struct store_memory *s, struct op *base)
 {
-    struct op_handed *op = container_of(base, struct op_handed, op);
+    struct op_handed_off *op = container_of(base, struct op_handed_off, op);
     cleanup_with(picks_release) struct picks p = { 0 };
     const struct claim **claims = xcalloc(s->table.claims.n + 1, sizeof *claims);
     size_t n = 0;
@@ -97,7 +97,7 @@ enum err memory_running(struct store_memory *s, struct op *base)
 static const struct task *may_retake(const struct store_memory *s, const struct op_retake *op,
                                      const struct delivery_name *name)
 {
-    if (!memory_runs(s, name->id, name->fence) || memory_is_wished_back(s, name->id, name->fence))
+    if (!memory_runs(s, name->id, name->fence) || memory_recall_stands(s, name->id, name->fence))
         return NULL;
     const struct task *t = table_get(&s->table, name->id);
     return retake_may(op, t) ? t : NULL;

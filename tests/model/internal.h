@@ -9,18 +9,18 @@ struct store_memory {
     struct store base;
     pthread_mutex_t lock; /* over all that follows */
     struct table table;
-    struct order executions; /* by id: struct execution, its texts behind it */
-    struct map idempotency;  /* idempotency_key → struct idempotency_row */
-    struct map keys;         /* id → struct api_key, its texts behind it */
-    struct map leases;       /* name → struct lease */
-    struct map dedupe;       /* tenant and key → struct dedupe_row */
-    struct map catalog;      /* kind, tenant and name → struct catalog_row */
-    struct map nodes;        /* id → struct node_entry (nodes.c) */
-    struct map shares;       /* key → struct share_entry (limit_take.c) */
-    struct map wishes;       /* task → struct wish_entry (recall_requests.c) */
-    struct map terms;        /* task → struct lease_entry (leases.c) */
-    struct order terms_over; /* the same by until_ms */
-    struct map workers;      /* id → struct worker_entry (workers.c) */
+    struct order executions;    /* by id: struct execution, its texts behind it */
+    struct map idempotency;     /* idempotency_key → struct idempotency_row */
+    struct map keys;            /* id → struct api_key, its texts behind it */
+    struct map leases;          /* name → struct lease */
+    struct map dedupe;          /* tenant and key → struct dedupe_row */
+    struct map catalog;         /* kind, tenant and name → struct catalog_row */
+    struct map nodes;           /* id → struct node_entry (nodes.c) */
+    struct map shares;          /* key → struct share_entry (limit_take.c) */
+    struct map recall_requests; /* task → struct recall_entry (recall_requests.c) */
+    struct map terms;           /* task → struct lease_entry (leases.c) */
+    struct order terms_over;    /* the same by until_ms */
+    struct map workers;         /* id → struct worker_entry (workers.c) */
 };
 
 /* Tasks borrowed from the table, on their way into an arena. */
@@ -99,7 +99,7 @@ enum err memory_calendar_unused(const struct store_memory *s, const struct catal
 enum err memory_key_put(struct store_memory *s, struct op *base);
 enum err memory_lease(struct store_memory *s, struct op *base);
 enum err memory_catalog(struct store_memory *s, struct op *base);
-enum err memory_forget(struct store_memory *s, struct op *base);
+enum err memory_purge(struct store_memory *s, struct op *base);
 
 /* ---- nodes, what they share and what is wished of them ---- */
 
@@ -109,16 +109,16 @@ void memory_places_drop(struct store_memory *s, struct uuid node);    /* but tho
 void memory_places_tidy(
     struct store_memory *s); /* of nodes that are no more, once nothing is left of what they handed */
 void memory_shares_release(struct map *shares);
-bool memory_is_wished(const struct store_memory *s, struct uuid node);
-bool memory_is_wished_back(const struct store_memory *s, struct uuid task, int64_t fence);
+bool memory_is_recalled(const struct store_memory *s, struct uuid node);
+bool memory_recall_stands(const struct store_memory *s, struct uuid task, int64_t fence);
 bool memory_is_to_end(const struct store_memory *s, struct uuid task, int64_t fence); /* its user wishes so */
 
-enum err memory_held(struct store_memory *s, struct op *base);
-enum err memory_beat(struct store_memory *s, struct op *base);
-enum err memory_bury(struct store_memory *s, struct op *base);
-enum err memory_share(struct store_memory *s, struct op *base);
-enum err memory_wish(struct store_memory *s, struct op *base);
-enum err memory_wishes(struct store_memory *s, struct op *base);
+enum err memory_orphans(struct store_memory *s, struct op *base);
+enum err memory_heartbeat(struct store_memory *s, struct op *base);
+enum err memory_node_dead(struct store_memory *s, struct op *base);
+enum err memory_limit_take(struct store_memory *s, struct op *base);
+enum err memory_recall(struct store_memory *s, struct op *base);
+enum err memory_recall_list(struct store_memory *s, struct op *base);
 
 /* ---- what others run ---- */
 
@@ -127,13 +127,13 @@ void memory_lease_put(struct store_memory *s, struct uuid task, int64_t fence, c
 void memory_leases_release(struct store_memory *s);
 int64_t memory_worker_slots(const struct store_memory *s, int64_t now_ms);
 
-enum err memory_hand(struct store_memory *s, struct op *base);
-enum err memory_handed(struct store_memory *s, struct op *base);
+enum err memory_handoff(struct store_memory *s, struct op *base);
+enum err memory_handed_off(struct store_memory *s, struct op *base);
 enum err memory_running(struct store_memory *s, struct op *base);
 enum err memory_retake(struct store_memory *s, struct op *base);
-enum err memory_keep(struct store_memory *s, struct op *base);
-enum err memory_leases_over(struct store_memory *s, struct op *base);
-enum err memory_worker(struct store_memory *s, struct op *base);
+enum err memory_lease_renew(struct store_memory *s, struct op *base);
+enum err memory_leases_expired(struct store_memory *s, struct op *base);
+enum err memory_worker_report(struct store_memory *s, struct op *base);
 enum err memory_reader_lease(struct reader *r, int32_t tenant, struct uuid task, struct arena *a, struct lease_row *ret,
                              struct error *e);
 enum err memory_workers(struct reader *r, struct uuid before, size_t max, struct arena *a, struct worker_rows *ret,
@@ -149,7 +149,7 @@ size_t memory_sweep(struct map *m, size_t max, bool (*may_go)(const void *entry,
                     const struct sweep *w);
 bool memory_node_may_go(const void *entry, const struct sweep *w);
 bool memory_share_may_go(const void *entry, const struct sweep *w);
-bool memory_wish_may_go(const void *entry, const struct sweep *w);
+bool memory_recall_may_go(const void *entry, const struct sweep *w);
 bool memory_worker_may_go(const void *entry, const struct sweep *w); /* last seen before now_ms */
 
 /* ---- readers ---- */
@@ -186,12 +186,12 @@ void change_row(struct table *t, const struct task *next, struct slot_keys *keys
 void drop_row(struct table *t, struct uuid id, struct slot_keys *keys);
 /* What is left of `holds` when the task has the row's slots no more that `next` does not keep. */
 unsigned kept_slots(const struct table *t, const struct task *old, const struct task *next, struct slot_keys *keys);
-void hand_over(struct table *t, const struct slot_keys *keys, uint64_t *woke);
+void hand_over(struct table *t, const struct slot_keys *keys, uint64_t *unblocked);
 
 /* An OCCURRENCE that will not run: it is taken off its task's runs. */
 void take_off_runs(struct table *t, struct task *occurrence, struct uuid parent);
 
 enum err memory_claim(struct store_memory *s, struct op *base);
 
-enum err memory_missed(struct store_memory *s, struct op *base); /* catch_up.c */
+enum err memory_catch_up(struct store_memory *s, struct op *base); /* catch_up.c */
 enum err memory_reader(struct store *base, struct reader **ret, struct error *e) must_use;

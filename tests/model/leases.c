@@ -51,7 +51,7 @@ static const struct lease_entry *terms_of(const struct store_memory *s, struct u
     return x && memory_runs(s, task, x->row.fence) ? x : NULL;
 }
 
-static void keep_one(struct store_memory *s, int32_t tenant, struct lease_keep *k)
+static void keep_one(struct store_memory *s, int32_t tenant, struct lease_renewal *k)
 {
     const struct lease_entry *x = terms_of(s, k->id);
     k->ret_kept = x && x->row.fence == k->fence && table_get(&s->table, k->id)->tenant == tenant;
@@ -64,17 +64,17 @@ static void keep_one(struct store_memory *s, int32_t tenant, struct lease_keep *
     put(s, k->id, &row);
 }
 
-enum err memory_keep(struct store_memory *s, struct op *base)
+enum err memory_lease_renew(struct store_memory *s, struct op *base)
 {
-    struct op_keep *op = container_of(base, struct op_keep, op);
+    struct op_lease_renew *op = container_of(base, struct op_lease_renew, op);
     for (size_t i = 0; i < op->n; i++)
         keep_one(s, op->tenant, &op->v[i]);
     return ERR_OK;
 }
 
-enum err memory_leases_over(struct store_memory *s, struct op *base)
+enum err memory_leases_expired(struct store_memory *s, struct op *base)
 {
-    struct op_leases_over *op = container_of(base, struct op_leases_over, op);
+    struct op_leases_expired *op = container_of(base, struct op_leases_expired, op);
     cleanup_with(picks_release) struct picks p = { 0 };
     int64_t next_ms = INT64_MAX;
     for (size_t i = 0; i < order_count(&s->terms_over) && next_ms == INT64_MAX;) {

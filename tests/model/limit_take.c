@@ -1,4 +1,4 @@
-/* OP_SHARE: limits of all nodes together, by their keys, each with the places that are taken of it. */
+/* OP_LIMIT_TAKE: limits of all nodes together, by their keys, each with the places that are taken of it. */
 #include <stdlib.h>
 
 #include "model/internal.h"
@@ -109,9 +109,9 @@ static void take_share(struct store_memory *s, struct uuid node, struct share *s
     set_places(x, node, row.held);
 }
 
-enum err memory_share(struct store_memory *s, struct op *base)
+enum err memory_limit_take(struct store_memory *s, struct op *base)
 {
-    struct op_share *op = container_of(base, struct op_share, op);
+    struct op_limit_take *op = container_of(base, struct op_limit_take, op);
     bool lives = memory_node_lives(s, op->node);
     for (size_t i = 0; i < op->n; i++)
         if (lives)

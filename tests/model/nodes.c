@@ -1,4 +1,4 @@
-/* OP_BEAT, OP_BURY and OP_HELD. A beat first makes up how all nodes will stand, then answers from that, and then makes it so. */
+/* OP_HEARTBEAT, OP_NODE_DEAD and OP_ORPHANS. A beat first makes up how all nodes will stand, then answers from that, and then makes it so. */
 #include <stdlib.h>
 
 #include "model/internal.h"
@@ -46,16 +46,16 @@ static void drop_node(struct store_memory *s, struct uuid id)
     memory_places_drop(s, id);
 }
 
-/* ---- OP_HELD ---- */
+/* ---- OP_ORPHANS ---- */
 
 static bool is_left_behind(const struct store_memory *s, const struct claim *c, struct uuid not_node)
 {
     return c->hold == CLAIM_OWN && !uuid_eq(c->node, not_node) && !memory_node_lives(s, c->node);
 }
 
-enum err memory_held(struct store_memory *s, struct op *base)
+enum err memory_orphans(struct store_memory *s, struct op *base)
 {
-    struct op_held *op = container_of(base, struct op_held, op);
+    struct op_orphans *op = container_of(base, struct op_orphans, op);
     cleanup_with(picks_release) struct picks p = { 0 };
     map_each (&s->table.claims, slot)
         if (is_left_behind(s, slot->value, op->not_node))
@@ -71,10 +71,10 @@ static bool anything_left_behind(const struct store_memory *s, struct uuid not_n
     return false;
 }
 
-/* ---- OP_BEAT ---- */
+/* ---- OP_HEARTBEAT ---- */
 
 /* How all nodes stand after the beat; their texts are borrowed. */
-static struct node_rows after_beat(const struct store_memory *s, const struct op_beat *op)
+static struct node_rows after_beat(const struct store_memory *s, const struct op_heartbeat *op)
 {
     struct node_rows all = { xcalloc(s->nodes.n + 1, sizeof *all.v), 0 };
     struct node_row me = op->node;
@@ -108,7 +108,7 @@ static struct node_rows as_they_are(const struct store_memory *s)
     return all;
 }
 
-static void make_it_so(struct store_memory *s, const struct op_beat *op, const struct node_rows *all)
+static void make_it_so(struct store_memory *s, const struct op_heartbeat *op, const struct node_rows *all)
 {
     if (op->leave)
         drop_node(s, op->node.id);
@@ -152,9 +152,9 @@ static enum err copy_nodes(struct node_rows *all, struct arena *a, struct node_r
     return ERR_OK;
 }
 
-enum err memory_beat(struct store_memory *s, struct op *base)
+enum err memory_heartbeat(struct store_memory *s, struct op *base)
 {
-    struct op_beat *op = container_of(base, struct op_beat, op);
+    struct op_heartbeat *op = container_of(base, struct op_heartbeat, op);
     bool dead = memory_node_is_dead(s, op->node.id);
     struct node_rows all = dead ? as_they_are(s) : after_beat(s, op);
     enum err rc = copy_nodes(&all, &base->arena, &op->ret, &base->error);
@@ -164,7 +164,7 @@ enum err memory_beat(struct store_memory *s, struct op *base)
     if (rc)
         return rc;
     op->ret_dead = dead;
-    op->ret_wished = memory_is_wished(s, op->node.id);
+    op->ret_recall_requested = memory_is_recalled(s, op->node.id);
     op->ret_held_by_dead = anything_left_behind(s, op->node.id);
     op->ret_worker_slots = memory_worker_slots(s, op->now_ms);
     op->ret_store_us = 0;
@@ -173,9 +173,9 @@ enum err memory_beat(struct store_memory *s, struct op *base)
 
 /* ---- the end of a node ---- */
 
-enum err memory_bury(struct store_memory *s, struct op *base)
+enum err memory_node_dead(struct store_memory *s, struct op *base)
 {
-    struct op_bury *op = container_of(base, struct op_bury, op);
+    struct op_node_dead *op = container_of(base, struct op_node_dead, op);
     const struct node_row *n = find_node(s, op->node);
     op->ret_buried = n && !n->dead && n->beats == op->beats;
     if (!op->ret_buried)

@@ -1,4 +1,4 @@
-/* OP_FORGET: each kind is looked through whole, and what its time is up for goes, until there are enough. */
+/* OP_PURGE: each kind is looked through whole, and what its time is up for goes, until there are enough. */
 #include <stdlib.h>
 
 #include "model/internal.h"
@@ -38,7 +38,7 @@ size_t memory_sweep(struct map *m, size_t max, bool (*may_go)(const void *entry,
     return victims_remove(&gone, m);
 }
 
-static size_t forget_idempotency(struct store_memory *s, int64_t before_ms, size_t max)
+static size_t purge_idempotency(struct store_memory *s, int64_t before_ms, size_t max)
 {
     struct victims old = victims_of(&s->idempotency, max);
     map_each (&s->idempotency, slot)
@@ -47,7 +47,7 @@ static size_t forget_idempotency(struct store_memory *s, int64_t before_ms, size
     return victims_remove(&old, &s->idempotency);
 }
 
-static size_t forget_dedupe(struct store_memory *s, int64_t now_ms, size_t max)
+static size_t purge_dedupe(struct store_memory *s, int64_t now_ms, size_t max)
 {
     struct victims old = victims_of(&s->dedupe, max);
     map_each (&s->dedupe, slot)
@@ -56,7 +56,7 @@ static size_t forget_dedupe(struct store_memory *s, int64_t now_ms, size_t max)
     return victims_remove(&old, &s->dedupe);
 }
 
-static size_t forget_jobs(struct store_memory *s, int64_t before_ms, size_t max)
+static size_t purge_jobs(struct store_memory *s, int64_t before_ms, size_t max)
 {
     struct victims old = victims_of(&s->catalog, max);
     map_each (&s->catalog, slot) {
@@ -67,14 +67,14 @@ static size_t forget_jobs(struct store_memory *s, int64_t before_ms, size_t max)
     return victims_remove(&old, &s->catalog);
 }
 
-static bool is_old(const struct op_forget *op, const struct task *t)
+static bool is_old(const struct op_purge *op, const struct task *t)
 {
     bool dead = t->state == TASK_FAILED && t->resolved_ms == 0;
     return task_is_final(t->state) && t->completed_ms > 0 &&
            t->completed_ms < (dead ? op->dlq_before_ms : op->tasks_before_ms);
 }
 
-static size_t forget_tasks(struct store_memory *s, const struct op_forget *op, size_t max)
+static size_t purge_tasks(struct store_memory *s, const struct op_purge *op, size_t max)
 {
     cleanup_with(picks_release) struct picks p = { 0 };
     for (size_t i = 0; p.n < max && i < order_count(&s->table.by_id); i++)
@@ -85,7 +85,7 @@ static size_t forget_tasks(struct store_memory *s, const struct op_forget *op, s
     return p.n;
 }
 
-static size_t forget_executions(struct store_memory *s, int64_t before_ms, size_t max)
+static size_t purge_executions(struct store_memory *s, int64_t before_ms, size_t max)
 {
     size_t n = 0;
     for (size_t i = order_count(&s->executions); n < max && i-- > 0;) {
@@ -99,16 +99,16 @@ static size_t forget_executions(struct store_memory *s, int64_t before_ms, size_
     return n;
 }
 
-enum err memory_forget(struct store_memory *s, struct op *base)
+enum err memory_purge(struct store_memory *s, struct op *base)
 {
-    struct op_forget *op = container_of(base, struct op_forget, op);
-    size_t n = forget_idempotency(s, op->idempotency_before_ms, op->max);
-    n += forget_dedupe(s, op->now_ms, op->max - n);
-    n += forget_jobs(s, op->jobs_before_ms, op->max - n);
-    n += forget_tasks(s, op, op->max - n);
-    n += forget_executions(s, op->executions_before_ms, op->max - n);
+    struct op_purge *op = container_of(base, struct op_purge, op);
+    size_t n = purge_idempotency(s, op->idempotency_before_ms, op->max);
+    n += purge_dedupe(s, op->now_ms, op->max - n);
+    n += purge_jobs(s, op->jobs_before_ms, op->max - n);
+    n += purge_tasks(s, op, op->max - n);
+    n += purge_executions(s, op->executions_before_ms, op->max - n);
     struct sweep w = { .store = s, .now_ms = op->now_ms };
-    n += memory_sweep(&s->wishes, op->max - n, memory_wish_may_go, &w);
+    n += memory_sweep(&s->recall_requests, op->max - n, memory_recall_may_go, &w);
     memory_places_tidy(s);
     n += memory_sweep(&s->shares, op->max - n, memory_share_may_go, &w);
     n += memory_sweep(&s->nodes, op->max - n, memory_node_may_go, &w);

@@ -72,12 +72,12 @@ static uint64_t hand_to_first(struct table *t, struct str key)
     return bit;
 }
 
-void hand_over(struct table *t, const struct slot_keys *keys, uint64_t *woke)
+void hand_over(struct table *t, const struct slot_keys *keys, uint64_t *unblocked)
 {
     size_t at = 0;
     for (struct str key; slot_keys_next(keys, &at, &key);)
         for (uint64_t bit; (bit = hand_to_first(t, key));)
-            *woke |= bit;
+            *unblocked |= bit;
 }
 
 void take_off_runs(struct table *t, struct task *occurrence, struct uuid parent)

@@ -45,27 +45,27 @@ static struct store_fault next_fault(struct store_faults *f)
 static void wipe_results(struct op *op)
 {
     static const size_t ret_at[] = {
-        [OP_CLAIM] = offsetof(struct op_claim, ret),   [OP_CLAIMED] = offsetof(struct op_claimed, ret),
-        [OP_HELD] = offsetof(struct op_held, ret),     [OP_RECURRING] = offsetof(struct op_recurring, ret),
-        [OP_RETAKE] = offsetof(struct op_retake, ret), [OP_KINDS - 1] = 0,
+        [OP_CLAIM] = offsetof(struct op_claim, ret),     [OP_CLAIMED] = offsetof(struct op_claimed, ret),
+        [OP_ORPHANS] = offsetof(struct op_orphans, ret), [OP_RECURRING] = offsetof(struct op_recurring, ret),
+        [OP_RETAKE] = offsetof(struct op_retake, ret),   [OP_KINDS - 1] = 0,
     };
     if (op->kind == OP_CATALOG) {
         struct op_catalog *c = container_of(op, struct op_catalog, op);
         for (size_t i = 0; i < c->n; i++)
             c->v[i].ret_version = c->v[i].ret_created_ms = -1;
     }
-    if (op->kind == OP_BEAT) {
-        struct op_beat *b = container_of(op, struct op_beat, op);
+    if (op->kind == OP_HEARTBEAT) {
+        struct op_heartbeat *b = container_of(op, struct op_heartbeat, op);
         b->ret = (struct node_rows){ 0 };
-        b->ret_dead = b->ret_wished = b->ret_held_by_dead = false;
+        b->ret_dead = b->ret_recall_requested = b->ret_held_by_dead = false;
     }
-    if (op->kind == OP_SHARE) {
-        struct op_share *s = container_of(op, struct op_share, op);
+    if (op->kind == OP_LIMIT_TAKE) {
+        struct op_limit_take *s = container_of(op, struct op_limit_take, op);
         for (size_t i = 0; i < s->n; i++)
             s->v[i].ret_tokens = s->v[i].ret_places = -1;
     }
-    if (op->kind == OP_WISHES)
-        container_of(op, struct op_wishes, op)->ret_count = 0;
+    if (op->kind == OP_RECALL_LIST)
+        container_of(op, struct op_recall_list, op)->ret_count = 0;
     if (ret_at[op->kind])
         *(struct tasks *)(void *)((char *)op + ret_at[op->kind]) = (struct tasks){ 0 };
 }
@@ -118,19 +118,19 @@ static void watch(struct store *s, struct store_watch *w)
     store_watch(self(s)->inner, w);
 }
 
-static void await(struct store *s, struct store_echo *echo)
+static void await(struct store *s, struct store_barrier *barrier)
 {
-    store_await(self(s)->inner, echo);
+    store_barrier_wait(self(s)->inner, barrier);
 }
 
-static bool forget_echo(struct store *s, struct store_echo *echo)
+static bool barrier_cancel(struct store *s, struct store_barrier *barrier)
 {
-    return store_forget_echo(self(s)->inner, echo);
+    return store_barrier_cancel(self(s)->inner, barrier);
 }
 
 static void heeded(struct store *s, uint64_t heard)
 {
-    store_heeded(self(s)->inner, heard);
+    store_catalog_applied(self(s)->inner, heard);
 }
 
 static void tell(struct store *s, const struct delivery_name *settled, size_t n)
@@ -153,7 +153,7 @@ struct store *store_faults_new(struct store *inner, struct store_faults **ret)
                                           .reader = reader,
                                           .watch = watch,
                                           .await = await,
-                                          .forget_echo = forget_echo,
+                                          .barrier_cancel = barrier_cancel,
                                           .heeded = heeded,
                                           .tell = tell,
                                           .free = free_all };

@@ -165,16 +165,16 @@ static void tell_parent(struct store_memory *s, struct uuid parent, int64_t run_
     table_put(&s->table, &next);
 }
 
-static void put_and_hand_over(struct store_memory *s, const struct task *next, uint64_t *woke)
+static void put_and_hand_over(struct store_memory *s, const struct task *next, uint64_t *unblocked)
 {
     struct slot_keys keys;
     slot_keys_init(&keys);
     change_row(&s->table, next, &keys);
-    hand_over(&s->table, &keys, woke);
+    hand_over(&s->table, &keys, unblocked);
     slot_keys_release(&keys);
 }
 
-static void settle_one(struct store_memory *s, struct settlement *v, int64_t now_ms, uint64_t *woke)
+static void settle_one(struct store_memory *s, struct settlement *v, int64_t now_ms, uint64_t *unblocked)
 {
     const struct task *t = table_get(&s->table, v->id);
     v->stale = !t || t->state != TASK_RUNNING || t->fence != v->fence;
@@ -185,7 +185,7 @@ static void settle_one(struct store_memory *s, struct settlement *v, int64_t now
     next.claim = (struct uuid){ 0 };
     if (!v->replace && (next.state == TASK_EXPIRED || next.state == TASK_SKIPPED))
         take_off_runs(&s->table, &next, v->parent);
-    put_and_hand_over(s, &next, woke);
+    put_and_hand_over(s, &next, unblocked);
     if (!v->verdict.has_execution)
         return;
     add_execution(s, &v->verdict.execution);
@@ -198,9 +198,9 @@ static enum err op_settle(struct store_memory *s, struct op *base)
     struct op_settle *op = as(struct op_settle, base);
     if (memory_idempotency_check(s, op->idempotency, &base->error))
         return base->error.code;
-    op->ret_woke = 0;
+    op->ret_unblocked_lanes = 0;
     for (size_t i = 0; i < op->n; i++)
-        settle_one(s, &op->v[i], op->now_ms, &op->ret_woke);
+        settle_one(s, &op->v[i], op->now_ms, &op->ret_unblocked_lanes);
     if (op->idempotency && !op->v[0].stale)
         memory_idempotency_put(s, op->idempotency);
     return ERR_OK;
@@ -318,8 +318,8 @@ static enum err op_put(struct store_memory *s, struct op *base)
     if (op->also)
         insert_absent(s, op->also);
     dedupe_keep(&dedupe);
-    op->ret_woke = 0;
-    hand_over(&s->table, &keys, &op->ret_woke);
+    op->ret_unblocked_lanes = 0;
+    hand_over(&s->table, &keys, &op->ret_unblocked_lanes);
     slot_keys_release(&keys);
     memory_idempotency_put(s, op->idempotency);
     return ERR_OK;
@@ -328,15 +328,31 @@ static enum err op_put(struct store_memory *s, struct op *base)
 /* ---- the store ---- */
 
 static enum err (*const verbs[])(struct store_memory *, struct op *) = {
-    [OP_INSERT] = op_insert,       [OP_CLAIM] = memory_claim,     [OP_CLAIMED] = op_claimed,
-    [OP_HELD] = memory_held,       [OP_SETTLE] = op_settle,       [OP_RECURRING] = op_recurring,
-    [OP_SPAWN] = op_spawn,         [OP_MISSED] = memory_missed,   [OP_PUT] = op_put,
-    [OP_KEY_PUT] = memory_key_put, [OP_CATALOG] = memory_catalog, [OP_LEASE] = memory_lease,
-    [OP_FORGET] = memory_forget,   [OP_BEAT] = memory_beat,       [OP_BURY] = memory_bury,
-    [OP_SHARE] = memory_share,     [OP_WISH] = memory_wish,       [OP_WISHES] = memory_wishes,
-    [OP_HAND] = memory_hand,       [OP_HANDED] = memory_handed,   [OP_RUNNING] = memory_running,
-    [OP_RETAKE] = memory_retake,   [OP_KEEP] = memory_keep,       [OP_LEASES_OVER] = memory_leases_over,
-    [OP_WORKER] = memory_worker,
+    [OP_INSERT] = op_insert,
+    [OP_CLAIM] = memory_claim,
+    [OP_CLAIMED] = op_claimed,
+    [OP_ORPHANS] = memory_orphans,
+    [OP_SETTLE] = op_settle,
+    [OP_RECURRING] = op_recurring,
+    [OP_SPAWN] = op_spawn,
+    [OP_CATCH_UP] = memory_catch_up,
+    [OP_PUT] = op_put,
+    [OP_KEY_PUT] = memory_key_put,
+    [OP_CATALOG] = memory_catalog,
+    [OP_LEASE] = memory_lease,
+    [OP_PURGE] = memory_purge,
+    [OP_HEARTBEAT] = memory_heartbeat,
+    [OP_NODE_DEAD] = memory_node_dead,
+    [OP_LIMIT_TAKE] = memory_limit_take,
+    [OP_RECALL] = memory_recall,
+    [OP_RECALL_LIST] = memory_recall_list,
+    [OP_HANDOFF] = memory_handoff,
+    [OP_HANDED_OFF] = memory_handed_off,
+    [OP_RUNNING] = memory_running,
+    [OP_RETAKE] = memory_retake,
+    [OP_LEASE_RENEW] = memory_lease_renew,
+    [OP_LEASES_EXPIRED] = memory_leases_expired,
+    [OP_WORKER_REPORT] = memory_worker_report,
 };
 
 static enum err apply(struct store *base, struct op *const *ops, size_t n, struct error *e)
@@ -372,7 +388,7 @@ static void free_store(struct store *base)
     release_values(&s->dedupe);
     release_values(&s->catalog);
     release_values(&s->nodes);
-    release_values(&s->wishes);
+    release_values(&s->recall_requests);
     release_values(&s->workers);
     memory_leases_release(s);
     memory_shares_release(&s->shares);
@@ -395,7 +411,7 @@ struct store *store_memory_new(void)
     map_init(&s->catalog, HASH_STABLE);
     map_init(&s->nodes, HASH_STABLE);
     map_init(&s->shares, HASH_STABLE);
-    map_init(&s->wishes, HASH_STABLE);
+    map_init(&s->recall_requests, HASH_STABLE);
     map_init(&s->terms, HASH_STABLE);
     order_init(&s->terms_over);
     map_init(&s->workers, HASH_STABLE);

@@ -1,4 +1,4 @@
-/* OP_WORKER: the workers of a fleet, as they were last heard of. */
+/* OP_WORKER_REPORT: the workers of a fleet, as they were last heard of. */
 #include <stdlib.h>
 
 #include "model/internal.h"
@@ -20,9 +20,9 @@ static void put(struct store_memory *s, const struct worker_row *row)
     free(map_put(&s->workers, uuid_bytes(&x->row.id), x));
 }
 
-enum err memory_worker(struct store_memory *s, struct op *base)
+enum err memory_worker_report(struct store_memory *s, struct op *base)
 {
-    struct op_worker *op = container_of(base, struct op_worker, op);
+    struct op_worker_report *op = container_of(base, struct op_worker_report, op);
     for (size_t i = 0; i < op->n; i++) {
         struct worker_row row = op->v[i];
         const struct worker_entry *there = map_get(&s->workers, uuid_bytes(&row.id));

@@ -191,7 +191,7 @@ static void put_done(struct op *op)
     }
     if (op->rc == ERR_OK || op->rc == ERR_UNAVAILABLE) {
         if (r->at->node)
-            node_woke(r->at->node, op->rc ? UINT64_MAX : r->write.put.ret_woke);
+            node_on_lanes_unblocked(r->at->node, op->rc ? UINT64_MAX : r->write.put.ret_unblocked_lanes);
         r->plan.task.cursor_ms = op->rc ? wall_ms(s) : r->write.put.ret_cursor_ms; /* withdrawn ones set it back */
         nudge(r, &r->plan.task);
         if (r->plan.has_also)

@@ -104,7 +104,7 @@ void fleet_init(struct sim *s)
         sim_runner_init(w);
     }
     for (int i = 0; i < sim_process_count(s); i++)
-        fleet_courier_init(sim_process(s, i));
+        fleet_async_io_init(sim_process(s, i));
 }
 
 void fleet_release(struct sim *s)
@@ -210,7 +210,7 @@ static void note_claim(struct sim_node *by, struct uuid claim, const struct task
     crash_perhaps(by);
 }
 
-static void note_handed(struct sim *s, const struct op_hand *op)
+static void note_handed(struct sim *s, const struct op_handoff *op)
 {
     for (size_t i = 0; i < op->n; i++) {
         struct fleet_claim *c = map_get(&s->fleet.claims, claim_key(&op->claims[i]));
@@ -242,8 +242,8 @@ void fleet_applied(struct sim_node *by, const struct op *op)
         note_claim(by, claim->claim, &claim->ret);
     else if (op->kind == OP_RETAKE && retake->ret.n)
         note_claim(by, retake->claim, &retake->ret);
-    else if (op->kind == OP_HAND)
-        note_handed(s, (const struct op_hand *)op);
+    else if (op->kind == OP_HANDOFF)
+        note_handed(s, (const struct op_handoff *)op);
     else if (op->kind == OP_SETTLE)
         judge_orphans(s, (const struct op_settle *)op);
 }
@@ -297,8 +297,8 @@ void fleet_setup(struct sim_node *n, struct node_setup *setup)
     if (!is_fleet(s))
         return;
     setup->fleet = true;
-    setup->own = n->courier;
-    setup->courier = &n->fleet_courier.base;
+    setup->own = n->async_io;
+    setup->async_io = &n->fleet_async_io.base;
     setup->fallback = s->fleet.fallback;
     setup->waiting = s->profile.slots;
     setup->visibility_ms = VISIBILITY_MS;
@@ -324,8 +324,8 @@ static void start_worker(struct sim *s, void *context)
     uuid_gen_init(&ids, s->seed * 1000 + ++s->lives);
     w->life = s->lives;
     w->corrected_us = 0;
-    fleet_courier_init(w);
-    struct worker_setup setup = { .courier = &w->fleet_courier.base,
+    fleet_async_io_init(w);
+    struct worker_setup setup = { .async_io = &w->fleet_async_io.base,
                                   .metrics = s->metrics,
                                   .id = uuid_next(&ids, wall_ms(s)),
                                   .name = S("worker"),
@@ -345,14 +345,14 @@ static void start_worker(struct sim *s, void *context)
 static void bury_worker(struct sim_node *w)
 {
     struct sim *s = w->sim;
-    fleet_courier_crash(w);
+    fleet_async_io_crash(w);
     s->ghost = w;
     sim_runner_crash(w);
     worker_stop_taking(w->worker);
     worker_give_up(w->worker);
     int64_t now_ms = node_wall_ms(w);
     for (int i = 0; i < 100 && (i == 0 || !worker_is_idle(w->worker)); i++) {
-        fleet_courier_answer_ghosts(w);
+        fleet_async_io_answer_ghosts(w);
         worker_step(w->worker, now_ms += 1000, 0);
     }
     if (!worker_is_idle(w->worker)) {
@@ -558,7 +558,7 @@ static void publish_late(struct sim *s, void *context)
 }
 
 /* Its deliveries are gone before its outcomes are there. */
-static bool ack_first(struct sim_node *n, struct errand_publish *x)
+static bool ack_first(struct sim_node *n, struct io_publish *x)
 {
     struct error e;
     for (size_t i = 0; i < x->n; i++) {
@@ -573,12 +573,12 @@ static bool ack_first(struct sim_node *n, struct errand_publish *x)
             abort();
         after_us(n->sim, 20LL * SECOND_US, publish_late, event);
     }
-    x->errand.rc = ERR_OK;
+    x->io_request.rc = ERR_OK;
     return true;
 }
 
 /* What lapsed is delivered once more, as it was. */
-static void redeliver(struct sim *s, const struct errand_lapsed *x)
+static void redeliver(struct sim *s, const struct io_timed_out *x)
 {
     struct error e;
     struct pushed pushed;
@@ -590,29 +590,29 @@ static void redeliver(struct sim *s, const struct errand_lapsed *x)
     }
 }
 
-bool fleet_plant_runs(struct sim_node *n, struct errand *e)
+bool fleet_plant_runs(struct sim_node *n, struct io_request *e)
 {
     struct sim *s = n->sim;
-    struct courier_ports ports = { .queue = s->fleet.queue, .take = s->fleet.queue };
+    struct async_io_ports ports = { .queue = s->fleet.queue, .take = s->fleet.queue };
     switch (s->plant) {
     case PLANT_ACK_FIRST:
-        return e->kind == ERRAND_PUBLISH && is_workers(n) && !s->healed &&
-               ack_first(n, container_of(e, struct errand_publish, errand));
+        return e->kind == IO_PUBLISH && is_workers(n) && !s->healed &&
+               ack_first(n, container_of(e, struct io_publish, io_request));
     case PLANT_NOT_PASSED:
-        if (e->kind == ERRAND_PASSED)
-            container_of(e, struct errand_mark, errand)->ret_passed = true;
-        return e->kind == ERRAND_PASSED;
-    case PLANT_NO_LAPSE: return e->kind == ERRAND_LAPSED;
-    case PLANT_LOST_PUSH: return e->kind == ERRAND_PUSH && chance(s, 20);
+        if (e->kind == IO_BARRIER_PASSED)
+            container_of(e, struct io_barrier, io_request)->ret_passed = true;
+        return e->kind == IO_BARRIER_PASSED;
+    case PLANT_NO_LAPSE: return e->kind == IO_TIMED_OUT;
+    case PLANT_LOST_PUSH: return e->kind == IO_PUSH && chance(s, 20);
     case PLANT_SAME_EPOCH:
-        for (size_t i = 0; e->kind == ERRAND_KNOWN && i < container_of(e, struct errand_known, errand)->n; i++)
-            container_of(e, struct errand_known, errand)->ret[i] = true;
-        return e->kind == ERRAND_KNOWN;
+        for (size_t i = 0; e->kind == IO_KNOWN && i < container_of(e, struct io_known, io_request)->n; i++)
+            container_of(e, struct io_known, io_request)->ret[i] = true;
+        return e->kind == IO_KNOWN;
     case PLANT_REDELIVER:
-        if (e->kind != ERRAND_LAPSED)
+        if (e->kind != IO_TIMED_OUT)
             return false;
-        errand_run(&ports, e);
-        redeliver(s, container_of(e, struct errand_lapsed, errand));
+        io_run(&ports, e);
+        redeliver(s, container_of(e, struct io_timed_out, io_request));
         return true;
     default: return false;
     }

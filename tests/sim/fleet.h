@@ -15,14 +15,14 @@ enum { WORKERS_MAX = 4, PLACES = 5 };
 /* Where errands stand in line: one is on its way at a time. */
 struct sim_place {
     struct sim_node *process;
-    struct list errands;
+    struct list io_requests;
     struct timer *timer;
     bool applied, waits;
     int64_t until_us; /* with waits */
 };
 
-struct sim_courier {
-    struct courier base;
+struct sim_async_io {
+    struct async_io base;
     struct sim_place places[PLACES];
 };
 

@@ -52,7 +52,7 @@ static void put(struct sim *s, int32_t tenant, enum catalog_kind kind, struct st
 {
     struct error e;
     struct catalog_entry entry = { .tenant = tenant, .kind = kind, .name = name, .version = 1, .doc = buf_str(doc) };
-    if (book_put(s->gates.book, &entry, &e)) {
+    if (catalog_cache_put(s->gates.catalog, &entry, &e)) {
         fprintf(stderr, "%s\n", e.text);
         abort();
     }
@@ -107,15 +107,15 @@ static void put_tenant(struct sim *s, int number)
     buf_release(&doc);
 }
 
-struct book *gates_book(struct sim *s)
+struct catalog_cache *gates_catalog_cache(struct sim *s)
 {
-    return s->plant == PLANT_DEAF ? s->gates.deaf : s->gates.book;
+    return s->plant == PLANT_DEAF ? s->gates.deaf : s->gates.catalog;
 }
 
 void gates_init(struct sim *s)
 {
-    s->gates.book = book_new();
-    s->gates.deaf = book_new();
+    s->gates.catalog = catalog_cache_new();
+    s->gates.deaf = catalog_cache_new();
     for (int i = 0; i < TENANTS_MAX; i++) {
         struct sim_tenant *t = &s->gates.tenants[i];
         t->rules = (struct tenant_rules){ .number = i + 1, .name = str_from(tenant_names[i]) };
@@ -128,8 +128,8 @@ void gates_init(struct sim *s)
 
 void gates_release(struct sim *s)
 {
-    book_free(s->gates.book);
-    book_free(s->gates.deaf);
+    catalog_cache_free(s->gates.catalog);
+    catalog_cache_free(s->gates.deaf);
 }
 
 void gates_node_starts(struct sim *s)

@@ -12,7 +12,7 @@ struct crowd {
 };
 
 /* The user's wish: of an occurrence, its recurring task's. */
-static const struct subject *wish_of(struct sim *s, const struct task *t)
+static const struct subject *recall_request_of(struct sim *s, const struct task *t)
 {
     const struct subject *x = oracle_find(s, t->kind == TASK_OCCURRENCE ? t->parent : t->id);
     return x ? x : oracle_find(s, t->id);
@@ -41,7 +41,7 @@ static void count_others(struct sim_node *n, bool here, const struct task *t, st
         c.queue += places && str_eq(o->queue, t->queue);
         bool same_key = same_tenant && t->concurrency_limit && str_eq(o->concurrency_key, t->concurrency_key);
         c.key += same_key;
-        c.key_limit = same_key ? max_of(c.key_limit, wish_of(s, o)->key_limit) : c.key_limit;
+        c.key_limit = same_key ? max_of(c.key_limit, recall_request_of(s, o)->key_limit) : c.key_limit;
         c.parent += t->kind == TASK_OCCURRENCE && t->overlap != OVERLAP_ALLOW && o->overlap != OVERLAP_ALLOW &&
                     uuid_eq(o->parent, t->parent);
         c.suspects += here && task_is_suspect(o);
@@ -126,12 +126,14 @@ void limits_judge_start(struct sim_node *n, const struct task *t)
 {
     struct sim *s = n->sim;
     struct crowd c = others(n, t);
-    const struct subject *wish = wish_of(s, t);
-    int64_t expires_ms = wish->expires_after_ms ? t->scheduled_ms + wish->expires_after_ms : INT64_MAX;
+    const struct subject *recall_request = recall_request_of(s, t);
+    int64_t expires_ms =
+        recall_request->expires_after_ms ? t->scheduled_ms + recall_request->expires_after_ms : INT64_MAX;
     if (c.here >= s->profile.slots)
         breach(s, BREACH_LIMIT, "%zu calls under way, %zu slots", c.here + 1, s->profile.slots);
-    if (wish->key_limit && c.key >= (size_t)max_of(wish->key_limit, c.key_limit))
-        breach(s, BREACH_LIMIT, "%s is number %zu of its key, %d allowed", short_id(t->id), c.key + 1, wish->key_limit);
+    if (recall_request->key_limit && c.key >= (size_t)max_of(recall_request->key_limit, c.key_limit))
+        breach(s, BREACH_LIMIT, "%s is number %zu of its key, %d allowed", short_id(t->id), c.key + 1,
+               recall_request->key_limit);
     if (c.parent)
         breach(s, BREACH_LIMIT, "%s overlaps another run of its task", short_id(t->id));
     if (task_is_suspect(t) && c.suspects)

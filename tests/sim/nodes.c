@@ -160,7 +160,7 @@ static struct sim_node *node_with(struct sim *s, struct uuid id)
     return NULL;
 }
 
-static void judge_burial(struct sim *s, const struct op_bury *op)
+static void judge_burial(struct sim *s, const struct op_node_dead *op)
 {
     struct sim_node *n = op->ret_buried ? node_with(s, op->node) : NULL;
     if (!n) /* it crashed */
@@ -188,9 +188,9 @@ void nodes_applied(struct sim_node *by, const struct op *op)
         return;
     if (op->kind == OP_CLAIM && by->sim->ghost != by)
         stop_perhaps(by, (const struct op_claim *)op);
-    if (op->kind == OP_BURY)
-        judge_burial(by->sim, (const struct op_bury *)op);
-    else if (op->kind == OP_BEAT && !((const struct op_beat *)op)->ret_dead)
+    if (op->kind == OP_NODE_DEAD)
+        judge_burial(by->sim, (const struct op_node_dead *)op);
+    else if (op->kind == OP_HEARTBEAT && !((const struct op_heartbeat *)op)->ret_dead)
         by->buried = by->buried && by->sim->plant == PLANT_UNDEAD;
 }
 

@@ -116,11 +116,11 @@ static enum err wake_unheard(struct sim *s, struct op *op, struct error *e)
 {
     enum err rc = apply_one(s, op, e);
     if (op->kind == OP_CLAIM)
-        ((struct op_claim *)op)->ret_woke = 0;
+        ((struct op_claim *)op)->ret_unblocked_lanes = 0;
     else if (op->kind == OP_SETTLE)
-        ((struct op_settle *)op)->ret_woke = 0;
+        ((struct op_settle *)op)->ret_unblocked_lanes = 0;
     else if (op->kind == OP_PUT)
-        ((struct op_put *)op)->ret_woke = 0;
+        ((struct op_put *)op)->ret_unblocked_lanes = 0;
     return rc;
 }
 
@@ -158,7 +158,7 @@ static enum err claim_uncounted(struct sim *s, struct op_claim *op, struct error
 }
 
 /* Nobody tells a node that it is dead: its beats seem to rise. */
-static enum err beat_undead(struct sim *s, struct op_beat *op, struct error *e)
+static enum err beat_undead(struct sim *s, struct op_heartbeat *op, struct error *e)
 {
     enum err rc = apply_one(s, &op->op, e);
     for (size_t i = 0; !rc && op->ret_dead && i < op->ret.n; i++) {
@@ -172,7 +172,7 @@ static enum err beat_undead(struct sim *s, struct op_beat *op, struct error *e)
 }
 
 /* It hears of nobody else. */
-static enum err beat_unaware(struct sim *s, struct op_beat *op, struct error *e)
+static enum err beat_unaware(struct sim *s, struct op_heartbeat *op, struct error *e)
 {
     enum err rc = apply_one(s, &op->op, e);
     size_t n = 0;
@@ -193,7 +193,7 @@ static enum err skip(struct op *op)
 }
 
 /* All that anybody wants of a limit is his. */
-static enum err share_generously(struct sim *s, struct op_share *op, struct error *e)
+static enum err share_generously(struct sim *s, struct op_limit_take *op, struct error *e)
 {
     enum err rc = apply_one(s, &op->op, e);
     for (size_t i = 0; i < op->n; i++) {
@@ -207,7 +207,7 @@ static enum err share_generously(struct sim *s, struct op_share *op, struct erro
 static enum err claim_and_hand(struct sim *s, struct op_claim *op, struct error *e)
 {
     enum err rc = apply_one(s, &op->op, e);
-    struct op_hand hand = { .op = { .kind = OP_HAND }, .node = op->node, .claims = &op->claim, .n = 1 };
+    struct op_handoff hand = { .op = { .kind = OP_HANDOFF }, .node = op->node, .claims = &op->claim, .n = 1 };
     return rc || op->op.rc ? rc : apply_one(s, &hand.op, e);
 }
 
@@ -232,17 +232,19 @@ static enum err apply_planted(struct sim *s, struct op *op, struct error *e)
         return op->kind == OP_PUT && task_is_final(((struct op_put *)op)->task->state) ? skip(op) : apply_one(s, op, e);
     case PLANT_DOUBLE_SPAWN: return spawn ? spawn_twice(s, (struct op_spawn *)op, e) : apply_one(s, op, e);
     case PLANT_LOST_SPAWN: return spawn ? spawn_less(s, (struct op_spawn *)op, e) : apply_one(s, op, e);
-    case PLANT_LOST_MISSED: return op->kind == OP_MISSED ? skip(op) : apply_one(s, op, e);
+    case PLANT_LOST_MISSED: return op->kind == OP_CATCH_UP ? skip(op) : apply_one(s, op, e);
     case PLANT_DOUBLE_KEY: return insert ? insert_without_key(s, (struct op_insert *)op, e) : apply_one(s, op, e);
     case PLANT_CROWDED:
     case PLANT_UNDYING: return insert ? insert_changed(s, (struct op_insert *)op, e) : apply_one(s, op, e);
     case PLANT_HANGING_JUDGE: return settle ? settle_as_poison(s, (struct op_settle *)op, e) : apply_one(s, op, e);
     case PLANT_LOST_WAKE: return wake_unheard(s, op, e);
-    case PLANT_NO_BURIAL: return op->kind == OP_BURY ? skip(op) : apply_one(s, op, e);
-    case PLANT_UNDEAD: return op->kind == OP_BEAT ? beat_undead(s, (struct op_beat *)op, e) : apply_one(s, op, e);
-    case PLANT_HOARDER: return op->kind == OP_BEAT ? beat_unaware(s, (struct op_beat *)op, e) : apply_one(s, op, e);
+    case PLANT_NO_BURIAL: return op->kind == OP_NODE_DEAD ? skip(op) : apply_one(s, op, e);
+    case PLANT_UNDEAD:
+        return op->kind == OP_HEARTBEAT ? beat_undead(s, (struct op_heartbeat *)op, e) : apply_one(s, op, e);
+    case PLANT_HOARDER:
+        return op->kind == OP_HEARTBEAT ? beat_unaware(s, (struct op_heartbeat *)op, e) : apply_one(s, op, e);
     case PLANT_GENEROUS:
-        return op->kind == OP_SHARE ? share_generously(s, (struct op_share *)op, e) : apply_one(s, op, e);
+        return op->kind == OP_LIMIT_TAKE ? share_generously(s, (struct op_limit_take *)op, e) : apply_one(s, op, e);
     case PLANT_HAND_EARLY:
         return op->kind == OP_CLAIM && is_fleet(s) ? claim_and_hand(s, (struct op_claim *)op, e) : apply_one(s, op, e);
     case PLANT_HELD_FOREVER: return op->kind == OP_RUNNING ? running_all((struct op_running *)op) : apply_one(s, op, e);

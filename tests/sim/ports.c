@@ -45,9 +45,10 @@ static enum err q_ack(struct queue *q, const struct delivery_id *v, size_t n, st
     return queue_down(node->sim, e) ? e->code : queue_ack(node->queue_inner, v, n, e);
 }
 
-static enum err q_lapsed(struct queue *q, int64_t now_ms, struct arena *a, struct lapses *ret, struct error *e)
+static enum err q_timed_out(struct queue *q, int64_t now_ms, struct arena *a, struct delivery_timeouts *ret,
+                            struct error *e)
 {
-    return queue_lapsed(node_of_queue(q)->queue_inner, now_ms, a, ret, e);
+    return queue_timed_out(node_of_queue(q)->queue_inner, now_ms, a, ret, e);
 }
 
 static enum err q_recall(struct queue *q, struct delivery_id d, bool *ret_recalled, struct error *e)
@@ -74,7 +75,7 @@ static enum err events_down(struct sim *s, struct error *e)
 }
 
 /* A copy that arrives once more, perhaps much later. */
-struct echo {
+struct barrier {
     struct event event;
     struct sim_node *node;
     uint64_t life;
@@ -83,25 +84,26 @@ struct echo {
 static void arrive_again(struct sim *s, void *context)
 {
     (void)s;
-    struct echo *echo = context;
-    struct sim_node *node = echo->node;
+    struct barrier *barrier = context;
+    struct sim_node *node = barrier->node;
     struct error e;
-    if (node->node && echo->life == node->life && events_publish(node->events_inner, &echo->event, 1, &e) == ERR_OK)
+    if (node->node && barrier->life == node->life &&
+        events_publish(node->events_inner, &barrier->event, 1, &e) == ERR_OK)
         node->poked = true;
-    free(echo);
+    free(barrier);
 }
 
-static void echo_some(struct sim_node *node, const struct event *v, size_t n)
+static void barrier_some(struct sim_node *node, const struct event *v, size_t n)
 {
     struct sim *s = node->sim;
     for (size_t i = 0; i < n; i++) {
         if (!faulty(s, s->profile.ports_percent, FAULT_EVENT_TWICE))
             continue;
-        struct echo *echo = xnew(*echo);
-        *echo = (struct echo){ v[i], node, node->life };
-        echo->event.task.retry.rules = echo->event.outcome.error = echo->event.outcome.output = S("");
-        echo->event.outcome.worker = echo->event.outcome.trace_id = S("");
-        after_us(s, chance(s, 50) ? 0 : between(s, 0, 20000000), arrive_again, echo);
+        struct barrier *barrier = xnew(*barrier);
+        *barrier = (struct barrier){ v[i], node, node->life };
+        barrier->event.task.retry.rules = barrier->event.outcome.error = barrier->event.outcome.output = S("");
+        barrier->event.outcome.worker = barrier->event.outcome.trace_id = S("");
+        after_us(s, chance(s, 50) ? 0 : between(s, 0, 20000000), arrive_again, barrier);
     }
 }
 
@@ -110,7 +112,7 @@ static enum err e_publish(struct events *ev, const struct event *v, size_t n, st
     struct sim_node *node = node_of_events(ev);
     if (events_down(node->sim, e))
         return e->code;
-    echo_some(node, v, n);
+    barrier_some(node, v, n);
     return events_publish(node->events_inner, v, n, e);
 }
 
@@ -169,7 +171,7 @@ void sim_ports_open(struct sim_node *n)
                                                 .take = q_take,
                                                 .renew = q_renew,
                                                 .ack = q_ack,
-                                                .lapsed = q_lapsed,
+                                                .timed_out_deliveries = q_timed_out,
                                                 .recall = q_recall,
                                                 .depth = q_depth };
     static const struct events_ops events_ops = {
@@ -179,13 +181,13 @@ void sim_ports_open(struct sim_node *n)
     n->events.ops = &events_ops;
     n->queue_inner = queue_memory_new();
     n->events_inner = events_memory_new();
-    n->courier = courier_direct_new(
-        &(struct courier_ports){ .queue = &n->queue, .take = &n->queue, .publish = &n->events, .poll = &n->events });
+    n->async_io = async_io_direct_new(
+        &(struct async_io_ports){ .queue = &n->queue, .take = &n->queue, .publish = &n->events, .poll = &n->events });
 }
 
 void sim_ports_close(struct sim_node *n)
 {
-    courier_direct_free(take(n->courier));
+    async_io_direct_free(take(n->async_io));
     queue_free(n->queue_inner);
     events_free(n->events_inner);
     n->queue_inner = NULL;

@@ -210,9 +210,9 @@ static struct node_setup setup_of(struct sim_node *n)
         .clock = &n->clock,
         .shared = is_cluster(s),
         .beat_ms = s->plant == PLANT_SLOW_BURIAL ? 4 * MEMBERSHIP_BEAT_MS : 0,
-        .courier = n->courier,
+        .async_io = n->async_io,
         .zones = &s->node_zones,
-        .book = gates_book(s),
+        .catalog = gates_catalog_cache(s),
         .metrics = s->metrics,
         .name = S("simulated"),
         .version = S("1"),
@@ -234,7 +234,7 @@ static void start_node(struct sim *s, void *context)
     struct sim_node *n = context;
     sim_ports_open(n);
     if (is_fleet(s))
-        fleet_courier_init(n);
+        fleet_async_io_init(n);
     struct node_setup setup = setup_of(n);
     trace(s, "node %d starts, life %llu", n->number, (unsigned long long)s->lives);
     n->life = s->lives;
@@ -268,7 +268,7 @@ static void bury(struct sim_node *n)
 {
     struct sim *s = n->sim;
     if (is_fleet(s))
-        fleet_courier_crash(n);
+        fleet_async_io_crash(n);
     s->ghost = n;
     struct error e;
     sim_runner_crash(n);
@@ -280,7 +280,7 @@ static void bury(struct sim_node *n)
     for (int i = 0; i < 200 && (i == 0 || !node_is_idle(n->node)); i++) {
         sim_writer_answer_ghosts(n);
         if (is_fleet(s))
-            fleet_courier_answer_ghosts(n);
+            fleet_async_io_answer_ghosts(n);
         node_step(n->node, now_us += 2 * SECOND_US);
     }
     sim_writer_answer_ghosts(n);

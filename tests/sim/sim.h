@@ -122,8 +122,8 @@ enum plant {
     X(QUEUE_DOWN, "shared queue down")                                                                                 \
     X(EVENTS_DOWN, "shared events down")                                                                               \
     X(CUT, "updaters cut off")                                                                                         \
-    X(ERRAND_FAIL, "errand failed")                                                                                    \
-    X(ERRAND_LOST, "errand's answer lost")
+    X(IO_FAIL, "errand failed")                                                                                        \
+    X(IO_LOST, "errand's answer lost")
 
 enum fault {
 #define X(name, text) FAULT_##name,
@@ -229,7 +229,7 @@ struct sim_tenant {
 };
 
 struct gates {
-    struct book *book, *deaf; /* the deaf one stays empty */
+    struct catalog_cache *catalog, *deaf; /* the deaf one stays empty */
     struct sim_tenant tenants[TENANTS_MAX];
     bool failing[HOSTS];
     struct uuid poison;
@@ -245,7 +245,7 @@ struct sim_node {
     struct sim_runner runner;
     struct queue queue; /* shaky ones around the next two */
     struct events events;
-    struct courier *courier; /* to the shaky ones */
+    struct async_io *async_io; /* to the shaky ones */
     struct queue *queue_inner;
     struct events *events_inner;
 
@@ -253,7 +253,7 @@ struct sim_node {
     int64_t skew_us, corrected_us, behind_us; /* corrected_us: 0, not yet */
     struct node *node;                        /* NULL: down, or a worker's process */
     struct worker *worker;                    /* of that; NULL: down, or a node's */
-    struct sim_courier fleet_courier;
+    struct sim_async_io fleet_async_io;
     uint64_t life;
     int64_t wake_ms; /* by its clock */
     bool poked;      /* something happened that a loop would step for */
@@ -372,12 +372,12 @@ void fleet_judge_start(struct sim_node *n, const struct task *t);
 bool fleet_workers_are_idle(const struct sim *s);
 void fleet_stop_workers(struct sim *s);
 void fleet_bury_workers(struct sim *s);
-bool fleet_plant_runs(struct sim_node *n, struct errand *e); /* a planted bug did it instead */
+bool fleet_plant_runs(struct sim_node *n, struct io_request *e); /* a planted bug did it instead */
 
 /* fleet_async_io.c: how processes reach them. */
-void fleet_courier_init(struct sim_node *n);
-void fleet_courier_crash(struct sim_node *n);
-void fleet_courier_answer_ghosts(struct sim_node *n);
+void fleet_async_io_init(struct sim_node *n);
+void fleet_async_io_crash(struct sim_node *n);
+void fleet_async_io_answer_ghosts(struct sim_node *n);
 void fleet_events_again(struct sim *s); /* what was polled and not acknowledged */
 
 /* gates.c: queues, tenants and hosts, and what becomes of them. */
@@ -385,8 +385,8 @@ void gates_init(struct sim *s);
 void gates_release(struct sim *s);
 void gates_plan(struct sim *s); /* what will happen until everything heals */
 void gates_heal(struct sim *s);
-void gates_node_starts(struct sim *s);  /* with buckets that are full, and no memory of hosts */
-struct book *gates_book(struct sim *s); /* the node's */
+void gates_node_starts(struct sim *s);                    /* with buckets that are full, and no memory of hosts */
+struct catalog_cache *gates_catalog_cache(struct sim *s); /* the node's */
 struct sim_tenant *gates_tenant(struct sim *s, const struct task *t);
 struct sim_queue *gates_queue(struct sim *s, const struct task *t);
 int gates_host(const struct task *t); /* -1: it calls none */

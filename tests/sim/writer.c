@@ -33,7 +33,7 @@ void sim_writer_init(struct sim_node *n)
 
 static bool is_urgent(enum op_kind kind)
 {
-    return kind == OP_CLAIM || kind == OP_SETTLE || kind == OP_CLAIMED || kind == OP_MISSED || kind >= OP_BEAT;
+    return kind == OP_CLAIM || kind == OP_SETTLE || kind == OP_CLAIMED || kind == OP_CATCH_UP || kind >= OP_HEARTBEAT;
 }
 
 /* Claims, settles and what keeps nodes together before the rest, those of one kind in the order they came. */
@@ -59,13 +59,15 @@ static void fail(struct op *const *batch, size_t n, const char *why)
 }
 
 static const char *const op_names[] = {
-    [OP_INSERT] = "insert",   [OP_CLAIM] = "claim",         [OP_CLAIMED] = "claimed", [OP_HELD] = "held",
-    [OP_SETTLE] = "settle",   [OP_RECURRING] = "recurring", [OP_SPAWN] = "spawn",     [OP_PUT] = "put",
-    [OP_MISSED] = "missed",   [OP_KEY_PUT] = "key_put",     [OP_CATALOG] = "catalog", [OP_LEASE] = "lease",
-    [OP_FORGET] = "forget",   [OP_BEAT] = "beat",           [OP_BURY] = "bury",       [OP_SHARE] = "share",
-    [OP_WISH] = "wish",       [OP_WISHES] = "wishes",       [OP_HAND] = "hand",       [OP_HANDED] = "handed",
-    [OP_RUNNING] = "running", [OP_RETAKE] = "retake",       [OP_KEEP] = "keep",       [OP_LEASES_OVER] = "leases over",
-    [OP_WORKER] = "worker",
+    [OP_INSERT] = "insert",        [OP_CLAIM] = "claim",       [OP_CLAIMED] = "claimed",
+    [OP_ORPHANS] = "held",         [OP_SETTLE] = "settle",     [OP_RECURRING] = "recurring",
+    [OP_SPAWN] = "spawn",          [OP_PUT] = "put",           [OP_CATCH_UP] = "missed",
+    [OP_KEY_PUT] = "key_put",      [OP_CATALOG] = "catalog",   [OP_LEASE] = "lease",
+    [OP_PURGE] = "forget",         [OP_HEARTBEAT] = "beat",    [OP_NODE_DEAD] = "bury",
+    [OP_LIMIT_TAKE] = "share",     [OP_RECALL] = "wish",       [OP_RECALL_LIST] = "wishes",
+    [OP_HANDOFF] = "hand",         [OP_HANDED_OFF] = "handed", [OP_RUNNING] = "running",
+    [OP_RETAKE] = "retake",        [OP_LEASE_RENEW] = "keep",  [OP_LEASES_EXPIRED] = "leases over",
+    [OP_WORKER_REPORT] = "worker",
 };
 
 static void trace_op(const struct sim_node *n, const struct op *op, const char *how)
@@ -111,8 +113,8 @@ static void trace_op(const struct sim_node *n, const struct op *op, const char *
               (long long)x->ret_cursor_ms, x->ret_withdrawn);
         if (x->also)
             trace(s, "    and %s due %lld", short_id(x->also->id), (long long)x->also->due_ms);
-    } else if (op->kind == OP_MISSED) {
-        trace(s, "  withdrawn %zu", ((const struct op_missed *)op)->ret_withdrawn);
+    } else if (op->kind == OP_CATCH_UP) {
+        trace(s, "  withdrawn %zu", ((const struct op_catch_up *)op)->ret_withdrawn);
     } else if (op->kind == OP_INSERT) {
         const struct op_insert *x = (const struct op_insert *)op;
         for (size_t i = 0; i < x->count; i++)
@@ -124,8 +126,8 @@ static void trace_op(const struct sim_node *n, const struct op *op, const char *
 /* The store has a clock of its own where several share it. */
 static void tell_time(struct sim *s, struct op *op)
 {
-    if (op->kind == OP_BEAT && is_cluster(s))
-        ((struct op_beat *)op)->ret_store_us = wall_us(s);
+    if (op->kind == OP_HEARTBEAT && is_cluster(s))
+        ((struct op_heartbeat *)op)->ret_store_us = wall_us(s);
 }
 
 static void apply_now(struct sim_node *node, struct op *const *batch, size_t n)
@@ -173,7 +175,7 @@ static void deliver(struct sim *s, void *context)
 static bool has_beat(struct op *const *batch, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (batch[i]->kind == OP_BEAT)
+        if (batch[i]->kind == OP_HEARTBEAT)
             return true;
     return false;
 }
@@ -246,7 +248,7 @@ static void answer_ghost(struct op *op)
         break;
     case OP_CLAIMED: ((struct op_claimed *)op)->ret.n = 0; break;
     case OP_RETAKE: ((struct op_retake *)op)->ret.n = 0; break;
-    case OP_HELD: ((struct op_held *)op)->ret.n = 0; break;
+    case OP_ORPHANS: ((struct op_orphans *)op)->ret.n = 0; break;
     case OP_RECURRING:
         ((struct op_recurring *)op)->ret.n = 0;
         ((struct op_recurring *)op)->ret_next_ms = INT64_MAX;
@@ -256,9 +258,9 @@ static void answer_ghost(struct op *op)
             ((struct op_settle *)op)->v[i].stale = false;
         break;
     case OP_SPAWN: op->rc = ERR_CONFLICT; break;
-    case OP_HAND:
-    case OP_WORKER: break;
-    case OP_HANDED: ((struct op_handed *)op)->ret.n = 0; break;
+    case OP_HANDOFF:
+    case OP_WORKER_REPORT: break;
+    case OP_HANDED_OFF: ((struct op_handed_off *)op)->ret.n = 0; break;
     default: op->rc = ERR_UNAVAILABLE; break;
     }
     op->done(op);

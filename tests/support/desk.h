@@ -17,7 +17,7 @@ struct desk {
     struct delivery_name told[TOLD_MAX]; /* settled for good */
     size_t told_count;
     int batches;
-    uint64_t woke;
+    uint64_t unblocked;
 };
 
 static inline void desk_submit(struct writer *w, struct op *op)
@@ -40,7 +40,7 @@ static inline void desk_batch_settled(void *context)
 
 static inline void desk_woke(void *context, uint64_t lanes)
 {
-    ((struct desk *)context)->woke |= lanes;
+    ((struct desk *)context)->unblocked |= lanes;
 }
 
 static inline void desk_init(struct desk *d)

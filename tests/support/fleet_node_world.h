@@ -3,7 +3,7 @@
 #include "manual_async_io.h"
 #include "node_world.h"
 
-static struct hand_courier hand;
+static struct manual_async_io hand;
 static struct delivery_name told[16];
 static size_t told_count;
 
@@ -17,8 +17,8 @@ static inline void tell(void *context, const struct delivery_name *settled, size
 static inline void in_a_fleet(struct node_setup *setup)
 {
     setup->fleet = true;
-    setup->own = setup->courier;
-    setup->courier = &hand.base;
+    setup->own = setup->async_io;
+    setup->async_io = &hand.base;
     setup->fallback = true;
     setup->roles = NODE_SCHEDULER | NODE_UPDATER;
     setup->tell = tell;
@@ -43,8 +43,8 @@ static inline bool rest_until(struct world *w, enum op_kind kind)
     for (int i = 0; i < 500 && some; i++) {
         step_at(w, w->now_ms);
         some = carry_all(&hand);
-        if (find_errand(&hand, ERRAND_POLL) && events_depth(hand.events))
-            carry(&hand, ERRAND_POLL), some = true;
+        if (find_io_request(&hand, IO_POLL) && events_depth(hand.events))
+            carry(&hand, IO_POLL), some = true;
         if (is_pending(w, kind))
             return true;
         if (list_empty(&w->pending))
@@ -72,7 +72,7 @@ static inline void rest_at(struct world *w, int64_t now_ms)
 
 static inline int setup_fleet_as(void **state, void (*as)(struct node_setup *setup))
 {
-    hand_courier_init(&hand);
+    manual_async_io_init(&hand);
     told_count = 0;
     change_setup = as;
     int rc = setup(state);
@@ -90,13 +90,13 @@ static inline int teardown_fleet(void **state)
     struct world *w = *state;
     node_drain(w->node);
     for (int i = 0; i < 30 && !node_is_idle(w->node); i++) {
-        if (find_errand(&hand, ERRAND_POLL))
-            carry(&hand, ERRAND_POLL);
+        if (find_io_request(&hand, IO_POLL))
+            carry(&hand, IO_POLL);
         rest_at(w, w->now_ms + 500);
     }
     assert_true(node_is_idle(w->node));
     free_world(w);
-    hand_courier_release(&hand);
+    manual_async_io_release(&hand);
     change_setup = NULL;
     return 0;
 }
@@ -135,7 +135,7 @@ static inline void ack(const struct task *t)
 
 static inline size_t held_by_the_dead(struct world *w)
 {
-    struct op_held op = { .op = { .kind = OP_HELD }, .max = 100 };
+    struct op_orphans op = { .op = { .kind = OP_ORPHANS }, .max = 100 };
     arena_init(&op.op.arena, 1 << 20);
     apply_op(w, &op.op);
     size_t n = op.ret.n;
@@ -146,7 +146,7 @@ static inline size_t held_by_the_dead(struct world *w)
 /* As others see it: this node is one that nobody has heard of. */
 static inline size_t handed(struct world *w)
 {
-    struct op_handed op = { .op = { .kind = OP_HANDED }, .before_ms = INT64_MAX, .max = 100 };
+    struct op_handed_off op = { .op = { .kind = OP_HANDED_OFF }, .before_ms = INT64_MAX, .max = 100 };
     arena_init(&op.op.arena, 1 << 20);
     apply_op(w, &op.op);
     size_t n = op.ret.n;
@@ -158,7 +158,7 @@ static inline size_t handed(struct world *w)
 static inline uint64_t handed_in(struct world *w, const struct task *t)
 {
     uint64_t found = 0;
-    struct op_handed op = { .op = { .kind = OP_HANDED }, .before_ms = INT64_MAX, .max = 100 };
+    struct op_handed_off op = { .op = { .kind = OP_HANDED_OFF }, .before_ms = INT64_MAX, .max = 100 };
     arena_init(&op.op.arena, 1 << 20);
     apply_op(w, &op.op);
     for (size_t i = 0; i < op.ret.n; i++)

@@ -30,7 +30,7 @@ struct harness {
     struct sick_store *sick; /* the same, as the server sees it */
     struct zoneinfo *zones;
     struct metrics *metrics;
-    struct http_server *server;
+    struct api_server *server;
     char key[AUTH_KEY_TEXT + 1];
     pthread_mutex_t lock;
     _Atomic int broken;    /* every operation fails with this enum err */
@@ -214,19 +214,22 @@ static inline void harness_nudge(void *context, const struct task *tasks, size_t
     h->nudged_ms = tasks[n - 1].kind == TASK_RECURRING ? tasks[n - 1].cursor_ms : tasks[n - 1].due_ms;
 }
 
-static inline void harness_recall(void *context, const struct recall_wish *wish, struct recall_answer *answer)
+static inline void harness_recall(void *context, const struct recall_order *recall_request,
+                                  struct recall_answer *answer)
 {
     struct harness *h = context;
-    h->recall_abort = wish->abort;
+    h->recall_abort = recall_request->abort;
     h->recalls++;
     if (h->recall_silent) {
         h->recall_waiting = answer;
         return;
     }
     if (h->recall_result == RECALL_DONE) {
-        struct settlement v = { .id = wish->running->id, .fence = wish->running->fence, .replace = wish->replace };
+        struct settlement v = { .id = recall_request->running->id,
+                                .fence = recall_request->running->fence,
+                                .replace = recall_request->replace };
         struct op_settle op = {
-            .op = { .kind = OP_SETTLE }, .v = &v, .n = 1, .now_ms = 1, .idempotency = wish->record
+            .op = { .kind = OP_SETTLE }, .v = &v, .n = 1, .now_ms = 1, .idempotency = recall_request->record
         };
         arena_init(&op.op.arena, 1 << 20);
         harness_apply(h, &op.op);
@@ -236,11 +239,11 @@ static inline void harness_recall(void *context, const struct recall_wish *wish,
         h->broken = h->recall_breaks ? ERR_UNAVAILABLE : h->broken;
     }
     if (h->recall_result == RECALL_FREED) { /* as another node gives it back: not due for a while */
-        struct settlement v = { .id = wish->running->id,
-                                .fence = wish->running->fence,
+        struct settlement v = { .id = recall_request->running->id,
+                                .fence = recall_request->running->fence,
                                 .verdict = { .next = h->freed_as,
-                                             .due_ms = wish->running->due_ms + 1000,
-                                             .attempts = wish->running->attempts + h->freed_attempts } };
+                                             .due_ms = recall_request->running->due_ms + 1000,
+                                             .attempts = recall_request->running->attempts + h->freed_attempts } };
         struct op_settle op = { .op = { .kind = OP_SETTLE }, .v = &v, .n = 1, .now_ms = 1 };
         arena_init(&op.op.arena, 1 << 20);
         harness_apply(h, &op.op);
@@ -280,7 +283,7 @@ static inline struct harness *harness_new(bool require_key, const struct http_li
     h->metrics = metrics_new();
     h->zones = zoneinfo_system_new(NULL);
     assert_ok(auth_bootstrap(h->store, PEPPER, 1, h->key, &e), &e);
-    struct http_setup setup = {
+    struct api_setup setup = {
         .listen = "127.0.0.1:0",
         .store = &h->sick->base,
         .writer = &h->writer,
@@ -296,13 +299,13 @@ static inline struct harness *harness_new(bool require_key, const struct http_li
         .status = harness_status,
         .ready = harness_ready,
     };
-    assert_ok(http_server_new(&setup, &h->server, &e), &e);
+    assert_ok(api_server_new(&setup, &h->server, &e), &e);
     return h;
 }
 
 static inline void harness_free(struct harness *h)
 {
-    http_server_free(h->server);
+    api_server_free(h->server);
     store_free(h->store);
     free(h->sick);
     zoneinfo_free(h->zones);
@@ -324,7 +327,7 @@ static inline int client_connect(const struct harness *h)
 {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr_in to = { .sin_family = AF_INET,
-                              .sin_port = htons(http_server_port(h->server)),
+                              .sin_port = htons(api_server_port(h->server)),
                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     struct timeval patience = { .tv_sec = 20 };
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);

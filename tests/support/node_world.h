@@ -20,7 +20,7 @@ struct world {
     struct reader *reader;
     struct queue *queue;
     struct events *events;
-    struct courier *courier;
+    struct async_io *async_io;
     struct zoneinfo *zones;
     struct metrics *metrics;
     struct writer writer;
@@ -29,7 +29,7 @@ struct world {
     struct run *runs[RUNS_MAX];
     size_t run_count;
     struct node *node;
-    struct book *book;
+    struct catalog_cache *catalog;
     bool shared; /* other nodes may be on the store */
     size_t slots;
     int64_t now_ms;
@@ -124,14 +124,14 @@ static inline void start_node(struct world *w)
 {
     w->queue = queue_memory_new();
     w->events = events_memory_new();
-    w->courier = courier_direct_new(
-        &(struct courier_ports){ .queue = w->queue, .take = w->queue, .publish = w->events, .poll = w->events });
+    w->async_io = async_io_direct_new(
+        &(struct async_io_ports){ .queue = w->queue, .take = w->queue, .publish = w->events, .poll = w->events });
     struct node_setup setup = { .writer = &w->writer,
                                 .clock = &w->clock,
                                 .shared = w->shared,
-                                .courier = w->courier,
+                                .async_io = w->async_io,
                                 .zones = w->zones,
-                                .book = w->book,
+                                .catalog = w->catalog,
                                 .metrics = w->metrics,
                                 .name = S("test"),
                                 .seed = ++w->lives,
@@ -146,7 +146,7 @@ static inline void start_node(struct world *w)
     w->node = node_new(&setup, w->now_ms);
     node_know_lane(w->node, (struct lane){ TENANT, S("default"), CLASS_NORMAL });
     step_at(w, w->now_ms);
-    answer(w, OP_BEAT); /* it has joined */
+    answer(w, OP_HEARTBEAT); /* it has joined */
 }
 
 static inline int setup_world(void **state, bool shared)
@@ -156,7 +156,7 @@ static inline int setup_world(void **state, bool shared)
     w->now_ms = NOW;
     w->shared = shared;
     w->slots = SLOTS;
-    w->book = book_new();
+    w->catalog = catalog_cache_new();
     w->clock.ops = &world_clock_ops;
     w->writer.ops = &writer_ops;
     w->runner.ops = &runner_ops;
@@ -200,13 +200,13 @@ static inline void settle_down(struct world *w)
 static inline void free_world(struct world *w)
 {
     node_free(w->node);
-    courier_direct_free(w->courier);
+    async_io_direct_free(w->async_io);
     queue_free(w->queue);
     events_free(w->events);
     reader_free(w->reader);
     store_free(w->store);
     zoneinfo_free(w->zones);
-    book_free(w->book);
+    catalog_cache_free(w->catalog);
     metrics_free(w->metrics);
     free(w);
 }
@@ -274,7 +274,7 @@ static inline void put_entry(struct world *w, int32_t tenant, enum catalog_kind 
 {
     struct error e;
     struct catalog_entry entry = { .tenant = tenant, .kind = kind, .name = name, .version = 1, .doc = doc };
-    assert_ok(book_put(w->book, &entry, &e), &e);
+    assert_ok(catalog_cache_put(w->catalog, &entry, &e), &e);
     node_rules_changed(w->node, w->now_ms);
 }
 
@@ -309,7 +309,7 @@ static inline void with_slots(struct world *w, size_t slots)
 {
     settle_down(w);
     node_free(w->node);
-    courier_direct_free(w->courier);
+    async_io_direct_free(w->async_io);
     queue_free(w->queue);
     events_free(w->events);
     w->slots = slots;
@@ -390,7 +390,7 @@ static inline void die_and_start_again(struct world *w)
     node_give_up(w->node);
     settle_down(w);
     node_free(w->node);
-    courier_direct_free(w->courier);
+    async_io_direct_free(w->async_io);
     queue_free(w->queue);
     events_free(w->events);
     store_free(w->store);

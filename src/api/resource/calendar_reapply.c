@@ -17,7 +17,7 @@ struct one {
     enum { ONE_READY, ONE_WRITTEN, ONE_LOST /* another was faster */, ONE_OVER } state;
 };
 
-struct reconsideration {
+struct calendar_reapply_run {
     struct request *q;
     struct str calendar;
     struct uuid before; /* where the next page goes on */
@@ -31,7 +31,7 @@ struct reconsideration {
 
 static route_handler next_page, put_again, withdraw_each;
 
-static enum handled over(struct reconsideration *c)
+static enum handled over(struct calendar_reapply_run *c)
 {
     arena_release(&c->page);
     return HANDLED_DONE;
@@ -52,10 +52,10 @@ struct task_filter calendar_users(int32_t tenant, struct str calendar, size_t li
 /* Nothing to come, or not to be had: the spawner looks at once, and ends the task or says what is wrong. */
 static int64_t new_cursor(struct request *q, const struct task *t)
 {
-    const struct http_setup *setup = &q->server->setup;
+    const struct api_setup *setup = &q->server->setup;
     struct recurrence rule;
     cleanup_with(rule_base_release) struct rule_base base = { 0 };
-    if (task_rule(t, setup->zones, setup->book, &rule, &base, NULL))
+    if (task_rule(t, setup->zones, setup->catalog, &rule, &base, NULL))
         return min_of(t->cursor_ms, q->now_ms);
     if (t->cursor_ms < q->now_ms)
         return t->cursor_ms; /* what is to be caught up stays so */
@@ -85,7 +85,7 @@ static void prepare(struct request *q, struct one *o)
 
 static void part_done(struct request *q)
 {
-    if (atomic_fetch_sub(&q->reconsideration->waiting, 1) == 1)
+    if (atomic_fetch_sub(&q->calendar_reapply_run->waiting, 1) == 1)
         request_later(q, put_again);
 }
 
@@ -106,7 +106,7 @@ static void put_done(struct op *op)
 
 static enum handled submit_all(struct request *q)
 {
-    struct reconsideration *c = q->reconsideration;
+    struct calendar_reapply_run *c = q->calendar_reapply_run;
     atomic_store(&c->waiting, 1); /* ours, so that nobody goes on while we hand out */
     for (size_t i = 0; i < c->n; i++) {
         struct op *op = &c->v[i].put.op;
@@ -125,7 +125,7 @@ static enum handled submit_all(struct request *q)
 /* Those that were changed in between, as they are now. */
 static enum handled put_again(struct request *q, struct reader *r)
 {
-    struct reconsideration *c = q->reconsideration;
+    struct calendar_reapply_run *c = q->calendar_reapply_run;
     struct error ignored;
     size_t ready = 0;
     q->now_ms = clock_wall_ms(q->server->setup.clock);
@@ -147,7 +147,7 @@ static enum handled put_again(struct request *q, struct reader *r)
 
 static enum handled next_page(struct request *q, struct reader *r)
 {
-    struct reconsideration *c = q->reconsideration;
+    struct calendar_reapply_run *c = q->calendar_reapply_run;
     struct task_page page = { 0 };
     struct error e = { 0 };
     struct task_filter f = calendar_users(q->who.tenant, c->calendar, PAGE);
@@ -173,7 +173,7 @@ static enum handled next_page(struct request *q, struct reader *r)
 
 static enum handled withdraw_each(struct request *q, struct reader *r)
 {
-    struct reconsideration *c = q->reconsideration;
+    struct calendar_reapply_run *c = q->calendar_reapply_run;
     (void)r;
     while (c->at < c->n) {
         const struct one *o = &c->v[c->at++];
@@ -183,10 +183,10 @@ static enum handled withdraw_each(struct request *q, struct reader *r)
     return c->more ? request_later(q, next_page) : over(c);
 }
 
-enum handled reconsider(struct request *q, struct str calendar)
+enum handled calendar_reapply(struct request *q, struct str calendar)
 {
-    q->reconsideration = arena_new(&q->arena, struct reconsideration);
-    *q->reconsideration = (struct reconsideration){ .q = q, .calendar = calendar };
-    arena_init(&q->reconsideration->page, PAGE_ARENA);
+    q->calendar_reapply_run = arena_new(&q->arena, struct calendar_reapply_run);
+    *q->calendar_reapply_run = (struct calendar_reapply_run){ .q = q, .calendar = calendar };
+    arena_init(&q->calendar_reapply_run->page, PAGE_ARENA);
     return request_later(q, next_page);
 }

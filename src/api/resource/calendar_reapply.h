@@ -11,4 +11,4 @@
 struct task_filter calendar_users(int32_t tenant, struct str calendar, size_t limit);
 
 /* After the commit; ends in the answer that q has. */
-enum handled reconsider(struct request *q, struct str calendar);
+enum handled calendar_reapply(struct request *q, struct str calendar);

@@ -113,7 +113,7 @@ static enum err read_import(struct request *q, bool is_ical, struct import_optio
 static enum err import(struct request *q, const struct import_options *import, struct calendar_doc *ret,
                        struct error *e)
 {
-    const struct http_setup *setup = &q->server->setup;
+    const struct api_setup *setup = &q->server->setup;
     int32_t today = (int32_t)day_of_second(floor_div(q->now_ms, 1000));
     cleanup_with(tz_unrefp) struct tz *zone = NULL;
     if (import->time_zone.n && zoneinfo_get(setup->zones, import->time_zone, &zone, e))
@@ -169,7 +169,7 @@ static enum err make_calendar(struct request *q, struct reader *r, struct change
 
 static enum handled changed(struct request *q)
 {
-    return q->change->exists ? reconsider(q, q->change->name) : HANDLED_DONE;
+    return q->change->exists ? calendar_reapply(q, q->change->name) : HANDLED_DONE;
 }
 
 static struct change calendar_change(const struct request *q)

@@ -31,11 +31,11 @@ enum err change_set_doc(struct request *q, struct change *c, struct error *e)
 /* What else goes with a change is for nobody to look up. */
 static void tell_all(struct request *q, struct change *c)
 {
-    const struct http_setup *setup = &q->server->setup;
+    const struct api_setup *setup = &q->server->setup;
     struct error e = { 0 };
     if (c->v[0].remove)
-        book_remove(setup->book, c->tenant, c->kind, c->name);
-    else if (book_keep(setup->book, take(c->item), &e))
+        catalog_cache_remove(setup->catalog, c->tenant, c->kind, c->name);
+    else if (catalog_cache_keep(setup->catalog, take(c->item), &e))
         log_error("book_failed", kv_str("name", c->name), kv_err(&e));
     if (setup->catalog_changed)
         setup->catalog_changed(setup->context);
@@ -67,9 +67,9 @@ static void change_done(struct op *op)
     struct request *q = request_of(op);
     struct change *c = q->change;
     if (op->rc) {
-        book_item_free(take(c->item));
+        catalog_cache_item_free(take(c->item));
         if (op->rc == ERR_UNAVAILABLE) /* perhaps it was committed all the same */
-            mends_add(&q->server->mends, c->tenant, c->kind, c->name);
+            uncertain_writes_add(&q->server->uncertain_writes, c->tenant, c->kind, c->name);
     }
     if (request_is_replay(op)) {
         request_later(q, request_replay_stored);
@@ -83,7 +83,7 @@ static void change_done(struct op *op)
         request_fail(q, &op->error);
     } else {
         tell_all(q, c);
-        heed_wait(q, heeded);
+        catalog_barrier_wait(q, heeded);
         return;
     }
     request_answer(q);
@@ -138,7 +138,7 @@ static enum handled attempt(struct request *q, struct reader *r)
         return request_fail(q, &e);
     if (!matches) /* only now: what is not there at all is 404 */
         return request_refuse(q, PROBLEM_PRECONDITION, "it was changed since you read it; read it again");
-    if (!c->v[0].remove && book_read(&c->v[0].entry, &c->item, &e))
+    if (!c->v[0].remove && catalog_cache_read(&c->v[0].entry, &c->item, &e))
         return request_fail(q, &e); /* nobody could make use of it */
     return submit(q, c);
 }

@@ -21,8 +21,8 @@ struct change {
     bool exists;
     struct catalog_change v[CHANGES_MAX];
     size_t n;
-    struct book_item *item; /* v[0], parsed before it is written */
-    struct buf *doc;        /* for make: see change_set_doc */
+    struct catalog_cache_item *item; /* v[0], parsed before it is written */
+    struct buf *doc;                 /* for make: see change_set_doc */
     int tries;
 };
 

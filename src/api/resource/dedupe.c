@@ -246,7 +246,7 @@ static void recalled(struct request *q, enum recall_result result, bool known);
 /* True: the owner of a claimed task was asked for it. */
 static bool ask_next(struct dedupe_pass *d)
 {
-    const struct http_server *s = d->q->server;
+    const struct api_server *s = d->q->server;
     int64_t now_ns = clock_steady_ns(s->setup.clock);
     while (d->at < d->move_count) {
         const struct holder *h = d->moves[d->at++];
@@ -254,8 +254,9 @@ static bool ask_next(struct dedupe_pass *d)
             continue;
         if (!d->deadline_ns)
             d->deadline_ns = now_ns + s->limits.recall_ms * NS_PER_MS;
-        struct recall_wish wish = { .running = h->before, .replace = h->row }; /* the record is kept with what is new */
-        if (recall_ask(d->q, &wish, max_of((d->deadline_ns - now_ns) / NS_PER_MS, (int64_t)1), recalled))
+        struct recall_order recall_request = { .running = h->before,
+                                               .replace = h->row }; /* the record is kept with what is new */
+        if (recall_ask(d->q, &recall_request, max_of((d->deadline_ns - now_ns) / NS_PER_MS, (int64_t)1), recalled))
             return true;
         d->waits = true;
     }

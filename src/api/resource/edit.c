@@ -361,14 +361,14 @@ static enum handled recall(struct request *q, struct edit *edit)
         edit->deadline_ns = now_ns + q->server->limits.recall_ms * NS_PER_MS;
     if (edit->aborting_fence == edit->current.fence)
         return look_later(q);
-    struct recall_wish wish = {
+    struct recall_order recall_request = {
         .running = &edit->current,
         .replace = &edit->plan.task,
         .record = request_record(q),
         .abort = edit->has_action && (edit->action == ACTION_CANCEL || edit->action == ACTION_DELETE),
     };
     int64_t left_ms = (edit->deadline_ns - now_ns) / NS_PER_MS;
-    return recall_ask(q, &wish, left_ms, recalled) ? HANDLED_LATER : refuse_running(q);
+    return recall_ask(q, &recall_request, left_ms, recalled) ? HANDLED_LATER : refuse_running(q);
 }
 
 /* ---- one attempt ---- */

@@ -130,7 +130,7 @@ static void answered(struct explain_answer *a)
 
 static enum handled ask_node(struct request *q, const struct task *t)
 {
-    struct http_server *s = q->server;
+    struct api_server *s = q->server;
     if (!s->setup.explain) {
         struct verdict_text v = { .gate = "none",
                                   .text = "nothing holds it that this server knows of",

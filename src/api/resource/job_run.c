@@ -24,7 +24,7 @@ enum {
 
 struct job_run {
     struct list link; /* among the server's */
-    struct http_server *server;
+    struct api_server *server;
     struct request *carrier; /* never answered: what steps and saves run on */
     struct timer timer;
     int32_t tenant;
@@ -55,13 +55,13 @@ static void run_free(struct job_run *run)
 static void wake(struct timer *timer)
 {
     struct job_run *run = container_of(timer, struct job_run, timer);
-    if (server_begin_run(run->server)) /* else it goes on after the next start */
+    if (api_server_begin_run(run->server)) /* else it goes on after the next start */
         request_later(run->carrier, turn);
 }
 
 static void turn_over(struct job_run *run, int64_t pause_ms)
 {
-    struct http_server *s = run->server;
+    struct api_server *s = run->server;
     if (run->over) {
         pthread_mutex_lock(&s->lock);
         list_remove(&run->link);
@@ -71,7 +71,7 @@ static void turn_over(struct job_run *run, int64_t pause_ms)
     } else {
         timers_add(s->timers, &run->timer, max_of(pause_ms, (int64_t)1));
     }
-    server_end_run(s);
+    api_server_end_run(s);
 }
 
 static enum handled leave(struct job_run *run)
@@ -334,7 +334,7 @@ static enum handled turn(struct request *q, struct reader *r)
 
 /* ---- doors ---- */
 
-static struct job_run *find_here(struct http_server *s, int32_t tenant, struct uuid id)
+static struct job_run *find_here(struct api_server *s, int32_t tenant, struct uuid id)
 {
     list_each (&s->jobs, link) {
         struct job_run *run = container_of(link, struct job_run, link);
@@ -344,7 +344,7 @@ static struct job_run *find_here(struct http_server *s, int32_t tenant, struct u
     return NULL;
 }
 
-bool job_is_here(struct http_server *s, int32_t tenant, struct uuid id)
+bool job_is_here(struct api_server *s, int32_t tenant, struct uuid id)
 {
     pthread_mutex_lock(&s->lock);
     bool here = find_here(s, tenant, id);
@@ -352,7 +352,7 @@ bool job_is_here(struct http_server *s, int32_t tenant, struct uuid id)
     return here;
 }
 
-static struct job_run *run_new(struct http_server *s, int32_t tenant, struct uuid id)
+static struct job_run *run_new(struct api_server *s, int32_t tenant, struct uuid id)
 {
     struct job_run *run = xnew(*run);
     run->server = s;
@@ -367,7 +367,7 @@ static struct job_run *run_new(struct http_server *s, int32_t tenant, struct uui
 }
 
 /* Who asked for it and who found it may both come here. */
-void job_start(struct http_server *s, int32_t tenant, struct uuid id)
+void job_start(struct api_server *s, int32_t tenant, struct uuid id)
 {
     struct job_run *run = run_new(s, tenant, id);
     pthread_mutex_lock(&s->lock);
@@ -383,7 +383,7 @@ void job_start(struct http_server *s, int32_t tenant, struct uuid id)
         timers_add(s->timers, &run->timer, 1);
 }
 
-bool jobs_are_full(struct http_server *s)
+bool jobs_are_full(struct api_server *s)
 {
     pthread_mutex_lock(&s->lock);
     bool full = s->job_count >= JOBS_MAX;
@@ -391,7 +391,7 @@ bool jobs_are_full(struct http_server *s)
     return full;
 }
 
-void jobs_drop(struct http_server *s)
+void jobs_drop(struct api_server *s)
 {
     list_each (&s->jobs, link) {
         struct job_run *run = container_of(link, struct job_run, link);

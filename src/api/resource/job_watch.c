@@ -16,7 +16,7 @@ struct found {
 };
 
 struct job_watch {
-    struct http_server *server;
+    struct api_server *server;
     struct request *carrier; /* never answered: what looks run on */
     struct timer timer;
     struct uuid holder; /* of leases: this server, until it ends */
@@ -73,7 +73,7 @@ static enum err find_running(struct job_watch *w, struct reader *r, struct arena
 
 enum handled job_lease(struct request *q, struct uuid id, void (*done)(struct op *op))
 {
-    struct http_server *s = q->server;
+    struct api_server *s = q->server;
     char text[UUID_TEXT + 1], *name = arena_array(&q->arena, char, LEASE_TEXT);
     uuid_format(id, text);
     snprintf(name, LEASE_TEXT, "job:%s", text);
@@ -87,9 +87,9 @@ enum handled job_lease(struct request *q, struct uuid id, void (*done)(struct op
 
 static void look_over(struct job_watch *w)
 {
-    struct http_server *s = w->server;
+    struct api_server *s = w->server;
     timers_add(s->timers, &w->timer, LOOK_MS);
-    server_end_run(s);
+    api_server_end_run(s);
 }
 
 static void ask_for_next(struct job_watch *w);
@@ -113,7 +113,7 @@ static void leased(struct op *op)
 
 static void ask_for_next(struct job_watch *w)
 {
-    struct http_server *s = w->server;
+    struct api_server *s = w->server;
     for (; w->next < w->count; w->next++) {
         const struct found *f = &w->found[w->next];
         if (job_is_here(s, f->tenant, f->id) || !jobs_are_full(s)) {
@@ -140,13 +140,13 @@ static enum handled look(struct request *q, struct reader *r)
 static void look_now(struct timer *timer)
 {
     struct job_watch *w = container_of(timer, struct job_watch, timer);
-    if (server_begin_run(w->server))
+    if (api_server_begin_run(w->server))
         request_later(w->carrier, look);
 }
 
 /* ---- beginning and end ---- */
 
-static struct job_watch *watch_new(struct http_server *s)
+static struct job_watch *watch_new(struct api_server *s)
 {
     struct job_watch *w = xnew(*w);
     w->server = s;
@@ -165,7 +165,7 @@ static void watch_free(struct job_watch *w)
     free(w);
 }
 
-static enum err resume(struct http_server *s, struct error *e)
+static enum err resume(struct api_server *s, struct error *e)
 {
     struct reader *r = NULL;
     struct job_watch *w = watch_new(s);
@@ -179,7 +179,7 @@ static enum err resume(struct http_server *s, struct error *e)
     return rc;
 }
 
-enum err jobs_begin(struct http_server *s, struct error *e)
+enum err jobs_begin(struct api_server *s, struct error *e)
 {
     if (!store_is_shared(s->setup.store))
         return resume(s, e);
@@ -188,7 +188,7 @@ enum err jobs_begin(struct http_server *s, struct error *e)
     return ERR_OK;
 }
 
-void jobs_release(struct http_server *s)
+void jobs_release(struct api_server *s)
 {
     jobs_drop(s);
     watch_free(take(s->job_watch));

@@ -11,17 +11,17 @@
 #include "core/task/job.h"
 
 /* Goes on with a job where its record says, if it runs and is not another node's; nothing if it is worked on here already. */
-void job_start(struct http_server *s, int32_t tenant, struct uuid id);
-bool job_is_here(struct http_server *s, int32_t tenant, struct uuid id);
-bool jobs_are_full(struct http_server *s);
+void job_start(struct api_server *s, int32_t tenant, struct uuid id);
+bool job_is_here(struct api_server *s, int32_t tenant, struct uuid id);
+bool jobs_are_full(struct api_server *s);
 
 /* Hands the lease of a job to the writer, for q->write.lease.ret_held to tell whether it is ours. Its name lives in q's arena. */
 enum handled job_lease(struct request *q, struct uuid id, void (*done)(struct op *op));
 
 /* Starts all that were running when the server last stopped; on a shared store, what nobody works on, from now on. */
-enum err jobs_begin(struct http_server *s, struct error *e) must_use;
-void jobs_drop(struct http_server *s);    /* those that wait for their next turn; nothing runs any more */
-void jobs_release(struct http_server *s); /* these, and who looks for others */
+enum err jobs_begin(struct api_server *s, struct error *e) must_use;
+void jobs_drop(struct api_server *s);    /* those that wait for their next turn; nothing runs any more */
+void jobs_release(struct api_server *s); /* these, and who looks for others */
 
 /* Which tasks a job is about; texts live in the arena. */
 enum err job_filter(const struct job *j, int32_t tenant, struct arena *a, struct task_filter *ret,

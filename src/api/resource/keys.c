@@ -249,7 +249,7 @@ static void revoked(struct op *op)
         request_answer(q);
         return;
     }
-    heed_wait(q, request_answer);
+    catalog_barrier_wait(q, request_answer);
 }
 
 enum handled keys_delete(struct request *q, struct reader *r)

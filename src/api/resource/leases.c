@@ -140,7 +140,7 @@ static void answered(struct lease_ask *a)
 enum handled leases_ask(struct request *q, struct reader *r)
 {
     (void)r;
-    const struct http_setup *setup = &q->server->setup;
+    const struct api_setup *setup = &q->server->setup;
     struct ask_body b = { .queue = S("default"), .max = 1, .lease_s = LEASE_DEFAULT_S };
     struct error e = { 0 };
     if (read_body(q, ask_fields, array_count(ask_fields), &b, &e))
@@ -212,7 +212,7 @@ struct held {
     struct fail_body fail;
     struct task task;
     struct lease_row row;
-    struct lease_keep keep;
+    struct lease_renewal keep;
     struct settlement settlement;
     bool settled; /* it was tried */
 };
@@ -255,8 +255,8 @@ static struct held *new_held(struct request *q)
 static void submit_keep(struct request *q, void (*done)(struct op *))
 {
     struct held *h = q->context;
-    q->write.keep = (struct op_keep){
-        .op = { .kind = OP_KEEP }, .tenant = q->who.tenant, .v = &h->keep, .n = 1, .now_ms = q->now_ms
+    q->write.keep = (struct op_lease_renew){
+        .op = { .kind = OP_LEASE_RENEW }, .tenant = q->who.tenant, .v = &h->keep, .n = 1, .now_ms = q->now_ms
     };
     (void)request_submit(q, done);
 }
@@ -302,7 +302,7 @@ enum handled leases_heartbeat(struct request *q, struct reader *r)
         (void)error_field(&e, "progress", "must have at most %d bytes", PROGRESS_BYTES);
         return request_fail(q, &e);
     }
-    h->keep = (struct lease_keep){
+    h->keep = (struct lease_renewal){
         .id = h->name.task, .fence = h->name.fence, .until_ms = q->now_ms + b.lease_s * 1000, .progress = progress
     };
     submit_keep(q, kept);
@@ -369,7 +369,7 @@ static void settled(struct op *op)
 {
     struct request *q = request_of(op);
     struct held *h = q->context;
-    const struct http_setup *setup = &q->server->setup;
+    const struct api_setup *setup = &q->server->setup;
     const struct verdict *v = &h->settlement.verdict;
     h->settled = true;
     if (op->rc == ERR_OK && h->settlement.stale) {
@@ -383,7 +383,7 @@ static void settled(struct op *op)
     }
     count(q, v);
     if (setup->lease_over)
-        setup->lease_over(setup->context, &h->task, q->write.settle.ret_woke);
+        setup->lease_over(setup->context, &h->task, q->write.settle.ret_unblocked_lanes);
     if (v->next == TASK_SCHEDULED) {
         h->task.state = TASK_SCHEDULED;
         h->task.due_ms = v->due_ms;
@@ -455,7 +455,7 @@ static enum handled report_run(struct request *q, struct reader *r)
     if (rc || h->row.fence != h->name.fence || h->task.fence != h->name.fence || h->task.state != TASK_RUNNING ||
         h->settled)
         return answer_repeat(q, r, &h->task);
-    h->keep = (struct lease_keep){ .id = h->name.task, .fence = h->name.fence, .until_ms = h->row.until_ms };
+    h->keep = (struct lease_renewal){ .id = h->name.task, .fence = h->name.fence, .until_ms = h->row.until_ms };
     if (h->report == REPORT_FAIL)
         submit_keep(q, looked);
     else

@@ -38,12 +38,12 @@ static const unsigned known[] = {
 
 struct task_context request_context(const struct request *q)
 {
-    const struct http_setup *setup = &q->server->setup;
+    const struct api_setup *setup = &q->server->setup;
     return (struct task_context){ .tenant = q->who.tenant,
                                   .now_ms = q->now_ms,
                                   .behind_ms = clock_behind_ms(setup->clock),
                                   .zones = setup->zones,
-                                  .book = setup->book,
+                                  .catalog = setup->catalog,
                                   .payload_bytes = limits_payload_bytes(q),
                                   .no_workers = !setup->queue_timeout_max,
                                   .timeout_max_ms =

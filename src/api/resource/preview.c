@@ -77,7 +77,7 @@ static enum handled answer_upcoming(struct request *q, const struct task *t, con
     struct recurrence rule;
     cleanup_with(rule_base_release) struct rule_base base = { 0 };
     bool recurring = t->kind == TASK_RECURRING;
-    if (recurring && task_rule(t, q->server->setup.zones, q->server->setup.book, &rule, &base, &e))
+    if (recurring && task_rule(t, q->server->setup.zones, q->server->setup.catalog, &rule, &base, &e))
         return request_fail(q, &e);
     struct jw w = respond_json(&q->response, 200);
     jw_object(&w);
@@ -212,8 +212,8 @@ static void add_recurring(struct forecast *f, const struct task *t)
     struct recurrence rule;
     struct occurrence o;
     cleanup_with(rule_base_release) struct rule_base base = { 0 };
-    const struct http_setup *setup = &f->q->server->setup;
-    if (task_rule(t, setup->zones, setup->book, &rule, &base, &e))
+    const struct api_setup *setup = &f->q->server->setup;
+    if (task_rule(t, setup->zones, setup->catalog, &rule, &base, &e))
         return; /* its zone is gone: the spawner says so in the log */
     int64_t left = runs_left(t);
     size_t most = f->minutes ? SIZE_MAX : (size_t)f->params->limit + 1;

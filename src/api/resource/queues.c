@@ -159,7 +159,7 @@ static void node_answered(struct queues_answer *answer)
 /* The loop is asked, and goes on from there. */
 static enum handled ask_node(struct request *q, struct reader *r, struct queue_view view)
 {
-    const struct http_setup *setup = &q->server->setup;
+    const struct api_setup *setup = &q->server->setup;
     q->queues = arena_new(&q->arena, struct queue_view);
     *q->queues = view;
     q->queues->q = q;

@@ -14,7 +14,7 @@ struct recall_wait {
     struct request *q;
     struct timers *timers;
     struct arena arena;
-    struct recall_wish wish; /* of copies, like the next three */
+    struct recall_order recall_request; /* of copies, like the next three */
     struct task running, replace;
     struct idempotency record;
     recall_then *then;
@@ -46,20 +46,22 @@ static void answered(struct recall_answer *answer)
     wait_unref(w, in_time ? 2 : 1); /* the timer's too, which will not fire any more */
 }
 
-static bool copy_wish(struct recall_wait *w, const struct recall_wish *wish)
+static bool copy_recall_request(struct recall_wait *w, const struct recall_order *recall_request)
 {
-    w->wish = (struct recall_wish){ .running = &w->running, .replace = &w->replace, .abort = wish->abort };
-    if (wish->record) {
-        w->record = *wish->record;
-        w->wish.record = &w->record;
+    w->recall_request =
+        (struct recall_order){ .running = &w->running, .replace = &w->replace, .abort = recall_request->abort };
+    if (recall_request->record) {
+        w->record = *recall_request->record;
+        w->recall_request.record = &w->record;
     }
-    return task_copy(&w->arena, wish->running, &w->running) && task_copy(&w->arena, wish->replace, &w->replace) &&
+    return task_copy(&w->arena, recall_request->running, &w->running) &&
+           task_copy(&w->arena, recall_request->replace, &w->replace) &&
            arena_str(&w->arena, w->record.answer, &w->record.answer);
 }
 
-bool recall_ask(struct request *q, const struct recall_wish *wish, int64_t wait_ms, recall_then *then)
+bool recall_ask(struct request *q, const struct recall_order *recall_request, int64_t wait_ms, recall_then *then)
 {
-    const struct http_setup *setup = &q->server->setup;
+    const struct api_setup *setup = &q->server->setup;
     if (!setup->recall || wait_ms <= 0)
         return false;
     struct recall_wait *w = xnew(*w);
@@ -70,13 +72,13 @@ bool recall_ask(struct request *q, const struct recall_wish *wish, int64_t wait_
     w->then = then;
     w->users = 2;
     arena_init(&w->arena, ROWS_MAX);
-    if (!copy_wish(w, wish)) {
+    if (!copy_recall_request(w, recall_request)) {
         w->users = 1;
         wait_unref(w, 1);
         return false;
     }
     timers_add(w->timers, &w->timer, wait_ms);
-    setup->recall(setup->context, &w->wish, &w->answer);
+    setup->recall(setup->context, &w->recall_request, &w->answer);
     return true;
 }
 

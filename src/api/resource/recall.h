@@ -9,7 +9,8 @@
 typedef void recall_then(struct request *q, enum recall_result result, bool known);
 
 /* False: nobody can be asked, or the wish is too large to copy; `then` is not called. */
-bool recall_ask(struct request *q, const struct recall_wish *wish, int64_t wait_ms, recall_then *then) must_use;
+bool recall_ask(struct request *q, const struct recall_order *recall_request, int64_t wait_ms,
+                recall_then *then) must_use;
 
 /* Of a task that another node gave back before it fired, the time that it had when that node had claimed it: it was put off so that there
  * is time for this change. Of one that has run since, or was changed, nothing. */

@@ -18,7 +18,7 @@ enum handled status_health(struct request *q, struct reader *r)
 /* Ready is who reads the store and whose roles are up. */
 enum handled status_ready(struct request *q, struct reader *r)
 {
-    const struct http_setup *setup = &q->server->setup;
+    const struct api_setup *setup = &q->server->setup;
     struct error e = { 0 };
     struct api_key key;
     enum err rc = reader_key(r, S("ready"), &q->arena, &key, &e);
@@ -72,7 +72,7 @@ bool request_sees_all(struct request *q)
 
 enum handled status_scheduler(struct request *q, struct reader *r)
 {
-    const struct http_setup *setup = &q->server->setup;
+    const struct api_setup *setup = &q->server->setup;
     struct error e = { 0 };
     struct store_counts counts = { 0 };
     if (!request_sees_all(q))

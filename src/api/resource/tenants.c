@@ -20,22 +20,22 @@ bool request_is_operator(const struct request *q)
 /* Another node may have made it just now: what is not in the book is asked of the store before it is none. */
 static bool ask_for(struct request *q, struct reader *r, struct str name, struct tenant_rules *ret)
 {
-    const struct http_setup *setup = &q->server->setup;
+    const struct api_setup *setup = &q->server->setup;
     struct catalog_entry entry;
     struct error e = { 0 };
     if (!store_is_shared(setup->store) || reader_catalog_get(r, 0, CATALOG_TENANT, name, &q->arena, &entry, &e) ||
-        book_put(setup->book, &entry, &e))
+        catalog_cache_put(setup->catalog, &entry, &e))
         return false;
     if (setup->catalog_changed)
         setup->catalog_changed(setup->context);
-    return book_tenant_named(setup->book, name, &q->arena, ret);
+    return catalog_cache_tenant_named(setup->catalog, name, &q->arena, ret);
 }
 
 enum err request_tenant(struct request *q, struct reader *r, struct str name, struct tenant_rules *ret, struct error *e)
 {
-    const struct book *book = q->server->setup.book;
-    bool found =
-        name.n ? book_tenant_named(book, name, &q->arena, ret) : book_tenant(book, q->who.tenant, &q->arena, ret);
+    const struct catalog_cache *catalog = q->server->setup.catalog;
+    bool found = name.n ? catalog_cache_tenant_named(catalog, name, &q->arena, ret)
+                        : catalog_cache_tenant(catalog, q->who.tenant, &q->arena, ret);
     if (!found && name.n)
         found = ask_for(q, r, name, ret);
     if (!found || (ret->number != q->who.tenant && !request_is_operator(q)))

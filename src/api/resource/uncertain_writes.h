@@ -9,15 +9,15 @@
 #include "node/catalog_cache.h"
 #include "port/store.h"
 
-struct mends {
+struct uncertain_writes {
     pthread_mutex_t lock;
-    struct mend *first; /* under the lock */
+    struct uncertain_write *first; /* under the lock */
     atomic_size_t count;
 };
 
-void mends_init(struct mends *m);
-void mends_release(struct mends *m);
-void mends_add(struct mends *m, int32_t tenant, enum catalog_kind kind, struct str name);
+void uncertain_writes_init(struct uncertain_writes *m);
+void uncertain_writes_release(struct uncertain_writes *m);
+void uncertain_writes_add(struct uncertain_writes *m, int32_t tenant, enum catalog_kind kind, struct str name);
 
 /* Tells the book what the store says of each; true if there was one. What the store does not answer stays for the next. */
-bool mends_do(struct mends *m, struct reader *r, struct book *book);
+bool uncertain_writes_do(struct uncertain_writes *m, struct reader *r, struct catalog_cache *catalog);

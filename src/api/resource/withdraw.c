@@ -36,12 +36,12 @@ static bool still_wanted(const struct withdrawal *w, const struct task *t)
     struct recurrence rule;
     struct occurrence o;
     cleanup_with(rule_base_release) struct rule_base base = { 0 };
-    const struct http_setup *setup = &w->q->server->setup;
+    const struct api_setup *setup = &w->q->server->setup;
     if (p->state != TASK_SCHEDULED || p->deleted)
         return false;
     if (!is_by_schedule(p, t))
         return true;
-    return task_rule(p, setup->zones, setup->book, &rule, &base, NULL) == ERR_OK &&
+    return task_rule(p, setup->zones, setup->catalog, &rule, &base, NULL) == ERR_OK &&
            recurrence_next(&rule, t->due_ms, &o) && o.scheduled_ms == t->scheduled_ms;
 }
 
@@ -157,9 +157,9 @@ static enum handled ask_next(struct withdrawal *w)
         if (has_fired(t)) /* it has fired before: its retries go on, also one by hand */
             continue;
         w->replace = replacement(w, t);
-        struct recall_wish wish = { .running = t,
-                                    .replace = &w->replace }; /* the record is kept with the change itself */
-        if (recall_ask(w->q, &wish, left_ms(w), recalled))
+        struct recall_order recall_request = { .running = t,
+                                               .replace = &w->replace }; /* the record is kept with the change itself */
+        if (recall_ask(w->q, &recall_request, left_ms(w), recalled))
             return HANDLED_LATER;
     }
     if (!w->again || left_ms(w) <= 0)
@@ -188,7 +188,7 @@ static enum handled look(struct request *q, struct reader *r)
 
 enum handled withdraw_claimed_then(struct request *q, const struct task *parent, route_handler *then)
 {
-    struct http_server *s = q->server;
+    struct api_server *s = q->server;
     if (!q->withdrawal)
         q->withdrawal = arena_new(&q->arena, struct withdrawal);
     *q->withdrawal = (struct withdrawal){ .then = then };

@@ -34,7 +34,7 @@ static struct http_limits with_defaults(struct http_limits l)
 
 /* ---- what runs ---- */
 
-bool server_begin_run(struct http_server *s)
+bool api_server_begin_run(struct api_server *s)
 {
     pthread_mutex_lock(&s->lock);
     bool open = !s->closed;
@@ -43,7 +43,7 @@ bool server_begin_run(struct http_server *s)
     return open;
 }
 
-void server_end_run(struct http_server *s)
+void api_server_end_run(struct api_server *s)
 {
     pthread_mutex_lock(&s->lock);
     s->running--;
@@ -71,7 +71,7 @@ __attribute__((format(printf, 2, 0))) static void hear_library(void *context, co
     log_debug("http_library", kv_str("says", str_sub(str_from(text), 0, str_find(str_from(text), '\n', 0))));
 }
 
-static enum err start_daemon(struct http_server *s, struct error *e)
+static enum err start_daemon(struct api_server *s, struct error *e)
 {
     int fd = -1;
     if (listen_on(s->setup.listen, &fd, e))
@@ -104,9 +104,9 @@ static void run_job(struct list *job, struct reader *r)
         request_answer(q);
 }
 
-static struct http_server *server_alloc(const struct http_setup *setup)
+static struct api_server *server_alloc(const struct api_setup *setup)
 {
-    struct http_server *s = xnew(*s);
+    struct api_server *s = xnew(*s);
     s->setup = *setup;
     s->limits = with_defaults(setup->limits);
     s->listen_fd = -1;
@@ -120,15 +120,15 @@ static struct http_server *server_alloc(const struct http_setup *setup)
     uuid_gen_init(&s->ids, seed);
     flights_init(&s->flights);
     limits_init(&s->tenant_limits);
-    mends_init(&s->mends);
+    uncertain_writes_init(&s->uncertain_writes);
     s->auth = auth_new(setup->pepper, setup->clock);
     return s;
 }
 
-enum err http_server_new(const struct http_setup *setup, struct http_server **ret, struct error *e)
+enum err api_server_new(const struct api_setup *setup, struct api_server **ret, struct error *e)
 {
     assert(setup->store && setup->writer && setup->clock && setup->zones && setup->metrics);
-    struct http_server *s = server_alloc(setup);
+    struct api_server *s = server_alloc(setup);
     enum err rc = pool_new(setup->store, s->limits.api_threads, run_job, &s->pool, e);
     if (rc == ERR_OK) {
         s->timers = timers_new(setup->clock);
@@ -137,21 +137,21 @@ enum err http_server_new(const struct http_setup *setup, struct http_server **re
     if (rc == ERR_OK)
         rc = start_daemon(s, e);
     if (rc) {
-        http_server_free(s);
+        api_server_free(s);
         return rc;
     }
     *ret = s;
     return ERR_OK;
 }
 
-uint16_t http_server_port(const struct http_server *s)
+uint16_t api_server_port(const struct api_server *s)
 {
     return s->port;
 }
 
 struct stop_timer {
     struct timer timer;
-    struct http_server *server;
+    struct api_server *server;
     bool over; /* under the server's lock */
 };
 
@@ -166,7 +166,7 @@ static void stop_over(struct timer *timer)
 
 /* A request that waits for its answer gets it, however long that takes: a suspended connection can not be closed. One whose
  * client is slow to send or to read has STOP_MS. */
-static void wait_until_idle(struct http_server *s)
+static void wait_until_idle(struct api_server *s)
 {
     struct stop_timer limit = { .timer = { .fire = stop_over }, .server = s };
     timers_add(s->timers, &limit.timer, STOP_MS);
@@ -184,12 +184,12 @@ static void wait_until_idle(struct http_server *s)
     }
 }
 
-void http_server_forget_keys(struct http_server *s)
+void api_server_forget_keys(struct api_server *s)
 {
     auth_forget_all(s->auth);
 }
 
-void http_server_stop(struct http_server *s)
+void api_server_stop(struct api_server *s)
 {
     if (s->stopped)
         return;
@@ -210,14 +210,14 @@ void http_server_stop(struct http_server *s)
         close(s->listen_fd);
 }
 
-void http_server_free(struct http_server *s)
+void api_server_free(struct api_server *s)
 {
     if (!s)
         return;
-    http_server_stop(s);
+    api_server_stop(s);
     flights_release(&s->flights);
     limits_release(&s->tenant_limits);
-    mends_release(&s->mends);
+    uncertain_writes_release(&s->uncertain_writes);
     auth_free(s->auth);
     pthread_cond_destroy(&s->idle);
     pthread_mutex_destroy(&s->lock);

@@ -5,7 +5,7 @@
  * do what needs one; what changes goes as an operation to the writer, whose `done` finishes the answer and wakes the
  * connection. No HTTP thread touches a store, and no thread waits for another: a request that waits is suspended.
  *
- * Everything in the setup must outlive the server; the writer must be driven until http_server_stop has returned. */
+ * Everything in the setup must outlive the server; the writer must be driven until api_server_stop has returned. */
 #include <stdatomic.h>
 
 #include "base/json/jsonw.h"
@@ -22,7 +22,7 @@
  * breaks off its call, and the row is looked at again until it is settled (RECALL_ABORTING; also for a task that nobody holds
  * any more); or leaves it (RECALL_RUNNING; RECALL_ANSWERED if the key has a record by now, whose answer holds). The answer may come
  * on any thread, also before `recall` returns, and is given exactly once; the wish that recall got is there until then. */
-struct recall_wish {
+struct recall_order {
     const struct task *running, *replace;
     const struct idempotency *record; /* NULL: none */
     bool abort;
@@ -63,13 +63,13 @@ struct queues_answer {
     size_t n;
 };
 
-struct http_setup {
+struct api_setup {
     const char *listen; /* "127.0.0.1:8080", "[::1]:8080", "localhost:0" */
     struct store *store;
     struct writer *writer;
     struct clock *clock;
     struct zoneinfo *zones;
-    struct book *book; /* NULL: queues, tenants and calendars are not served */
+    struct catalog_cache *catalog; /* NULL: queues, tenants and calendars are not served */
     struct metrics *metrics;
     struct str pepper; /* at least 16 bytes */
     bool require_idempotency_key;
@@ -79,7 +79,7 @@ struct http_setup {
     void *context;
     void (*nudge)(void *context, const struct task *tasks,
                   size_t n); /* they were written just now; on the writer's thread */
-    void (*recall)(void *context, const struct recall_wish *wish,
+    void (*recall)(void *context, const struct recall_order *recall_request,
                    struct recall_answer *answer);         /* NULL: whatever runs, stays */
     void (*status)(void *context, struct jw *w);          /* more members of /v1/scheduler/status */
     void (*metrics_more)(void *context, struct buf *out); /* more lines of /metrics */
@@ -90,20 +90,20 @@ struct http_setup {
     void (*explain)(void *context, const struct task *t, struct explain_answer *answer);
     /* Tasks for a worker outside (node/lease/leasing.h), answered on any thread; one that had been leased was settled, and whom that let go on. */
     void (*lease)(void *context, struct lease_ask *ask);
-    void (*lease_over)(void *context, const struct task *t, uint64_t woke);
+    void (*lease_over)(void *context, const struct task *t, uint64_t unblocked);
     void (*queues)(void *context, struct queues_answer *answer); /* NULL: nothing is known of them */
     /* The longest that the queue of a fleet lets a task run; 0: as long as it takes. NULL: there is no fleet. On any thread */
     int64_t (*queue_timeout_max)(void *context);
 };
 
-struct http_server;
+struct api_server;
 
-enum err http_server_new(const struct http_setup *setup, struct http_server **ret, struct error *e) must_use;
-uint16_t http_server_port(const struct http_server *s);
+enum err api_server_new(const struct api_setup *setup, struct api_server **ret, struct error *e) must_use;
+uint16_t api_server_port(const struct api_server *s);
 
 /* Another node may have changed API keys: what is remembered of them is asked for again. From any thread. */
-void http_server_forget_keys(struct http_server *s);
+void api_server_forget_keys(struct api_server *s);
 
 /* Takes no more, finishes what is under way, then returns. Once. */
-void http_server_stop(struct http_server *s);
-void http_server_free(struct http_server *s); /* stops it if need be; NULL is fine */
+void api_server_stop(struct api_server *s);
+void api_server_free(struct api_server *s); /* stops it if need be; NULL is fine */

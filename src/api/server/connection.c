@@ -66,7 +66,7 @@ static void enter(struct connection *c, enum connection_phase phase, int64_t now
     c->since_ns = now_ns;
 }
 
-void connection_enter(struct http_server *s, struct connection *c, enum connection_phase phase)
+void connection_enter(struct api_server *s, struct connection *c, enum connection_phase phase)
 {
     int64_t now_ns = clock_steady_ns(s->setup.clock);
     pthread_mutex_lock(&s->lock);
@@ -74,7 +74,7 @@ void connection_enter(struct http_server *s, struct connection *c, enum connecti
     pthread_mutex_unlock(&s->lock);
 }
 
-void connection_rest(struct http_server *s, struct connection *c)
+void connection_rest(struct api_server *s, struct connection *c)
 {
     int64_t now_ns = clock_steady_ns(s->setup.clock);
     pthread_mutex_lock(&s->lock);
@@ -108,7 +108,7 @@ static int64_t sweep_ms(const struct http_limits *l)
 
 void connections_sweep(struct timer *timer)
 {
-    struct http_server *s = container_of(timer, struct http_server, sweep);
+    struct api_server *s = container_of(timer, struct api_server, sweep);
     int64_t now_ns = clock_steady_ns(s->setup.clock);
     pthread_mutex_lock(&s->lock);
     list_each (&s->connections, link) {
@@ -128,7 +128,7 @@ void connections_sweep(struct timer *timer)
 
 /* ---- beginning and end ---- */
 
-static void *start(struct http_server *s, struct MHD_Connection *connection)
+static void *start(struct api_server *s, struct MHD_Connection *connection)
 {
     struct connection *c = xnew(*c);
     c->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
@@ -148,7 +148,7 @@ static void *start(struct http_server *s, struct MHD_Connection *connection)
 }
 
 /* Between requests only the number of bytes tells one that was refused, or broke off in its first line, from none. */
-static void end(struct http_server *s, struct connection *c)
+static void end(struct api_server *s, struct connection *c)
 {
     pthread_mutex_lock(&s->lock); /* the sweep must not see a descriptor that is closed */
     list_remove(&c->link);

@@ -255,7 +255,7 @@ static enum MHD_Result send_answer(struct request *q)
 
 static enum MHD_Result enter(struct request *q, const char *method, const char *version)
 {
-    struct http_server *s = q->server;
+    struct api_server *s = q->server;
     q->entered = true;
     q->method = method_parse(method);
     metric_add(s->setup.metrics, METRIC_HTTP_REQUESTS, 1);
@@ -292,14 +292,14 @@ static enum MHD_Result run(struct request *q)
     connection_enter(q->server, q->socket, CONNECTION_ANSWER);
     if (q->refused || q->answered)
         return send_answer(q);
-    if (!server_begin_run(q->server)) {
+    if (!api_server_begin_run(q->server)) {
         refuse(q, PROBLEM_UNAVAILABLE, "the server is shutting down");
         return send_answer(q);
     }
     bool here = q->known && (q->route->flags & ROUTE_INLINE);
     if ((here ? request_run(q, NULL) : request_later(q, request_run)) == HANDLED_LATER)
         return MHD_YES; /* q may be another thread's by now */
-    server_end_run(q->server);
+    api_server_end_run(q->server);
     return send_answer(q);
 }
 
@@ -323,7 +323,7 @@ void exchange_end(void *server, struct MHD_Connection *connection, void **reques
 {
     (void)connection;
     (void)why;
-    struct http_server *s = server;
+    struct api_server *s = server;
     struct request *q = *request;
     if (!q)
         return;

@@ -11,8 +11,8 @@
 
 enum { ANSWER_MAX = 1 << 20, CONNECTIONS = 64, IDLE_S = 10 };
 
-struct vitals {
-    struct vitals_setup setup;
+struct health_server {
+    struct health_server_setup setup;
     struct MHD_Daemon *daemon;
     uint16_t port;
 };
@@ -36,13 +36,13 @@ static void write_json(struct answer *a, unsigned status, const char *word, cons
     jw_object_end(&w);
 }
 
-static void answer_health(struct vitals *v, struct answer *a)
+static void answer_health(struct health_server *v, struct answer *a)
 {
     (void)v;
     write_json(a, 200, "ok", "version", BELFRY_VERSION);
 }
 
-static void answer_ready(struct vitals *v, struct answer *a)
+static void answer_ready(struct health_server *v, struct answer *a)
 {
     struct error e = { 0 };
     if (v->setup.ready(v->setup.context, &e))
@@ -51,18 +51,18 @@ static void answer_ready(struct vitals *v, struct answer *a)
         write_json(a, 503, "not ready", "detail", e.text);
 }
 
-static void answer_metrics(struct vitals *v, struct answer *a)
+static void answer_metrics(struct health_server *v, struct answer *a)
 {
     a->status = 200;
     a->type = "text/plain; version=0.0.4";
     v->setup.metrics(v->setup.context, &a->body);
 }
 
-static void make_answer(struct vitals *v, const char *method, const char *path, struct answer *a)
+static void make_answer(struct health_server *v, const char *method, const char *path, struct answer *a)
 {
     static const struct {
         const char *path;
-        void (*answer)(struct vitals *v, struct answer *a);
+        void (*answer)(struct health_server *v, struct answer *a);
     } rows[] = { { "/health", answer_health }, { "/ready", answer_ready }, { "/metrics", answer_metrics } };
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
         write_json(a, 405, "error", "detail", "only GET");
@@ -80,7 +80,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *c, const cha
                               const char *version, const char *body, size_t *body_size, void **mine)
 {
     static int begun;
-    struct vitals *v = context;
+    struct health_server *v = context;
     (void)version;
     (void)body;
     if (!*mine || *body_size) { /* the first call has only the headers; a body is nothing to us */
@@ -99,12 +99,12 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *c, const cha
     return rc;
 }
 
-enum err vitals_new(const struct vitals_setup *setup, struct vitals **ret, struct error *e)
+enum err health_server_new(const struct health_server_setup *setup, struct health_server **ret, struct error *e)
 {
     int fd = -1;
     if (listen_on(setup->listen, &fd, e))
         return e->code;
-    struct vitals *v = xnew(*v);
+    struct health_server *v = xnew(*v);
     v->setup = *setup;
     v->port = listening_port(fd);
     v->daemon = MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, handle, v, MHD_OPTION_LISTEN_SOCKET, fd,
@@ -119,12 +119,12 @@ enum err vitals_new(const struct vitals_setup *setup, struct vitals **ret, struc
     return ERR_OK;
 }
 
-uint16_t vitals_port(const struct vitals *v)
+uint16_t health_server_port(const struct health_server *v)
 {
     return v->port;
 }
 
-void vitals_free(struct vitals *v)
+void health_server_free(struct health_server *v)
 {
     if (!v)
         return;

@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 
-struct vitals_setup {
+struct health_server_setup {
     const char *listen; /* "127.0.0.1:9090" */
     /* Both on a thread of the server's. */
     bool (*ready)(void *context, struct error *e); /* false: why */
@@ -15,8 +15,9 @@ struct vitals_setup {
     void *context;
 };
 
-struct vitals;
+struct health_server;
 
-enum err vitals_new(const struct vitals_setup *setup, struct vitals **ret, struct error *e) must_use;
-uint16_t vitals_port(const struct vitals *v);
-void vitals_free(struct vitals *v); /* NULL is fine */
+enum err health_server_new(const struct health_server_setup *setup, struct health_server **ret,
+                           struct error *e) must_use;
+uint16_t health_server_port(const struct health_server *v);
+void health_server_free(struct health_server *v); /* NULL is fine */

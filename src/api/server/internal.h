@@ -33,8 +33,8 @@ struct connection {
     bool is_told;         /* that something is wrong with it: once is enough */
 };
 
-struct http_server {
-    struct http_setup setup;
+struct api_server {
+    struct api_setup setup;
     struct http_limits limits;
     struct MHD_Daemon *daemon;
     uint16_t port;
@@ -44,7 +44,7 @@ struct http_server {
     struct auth *auth;
     struct flights flights;
     struct limits tenant_limits;
-    struct mends mends;
+    struct uncertain_writes uncertain_writes;
     bool stopped;
 
     pthread_mutex_t lock; /* what follows */
@@ -66,10 +66,10 @@ struct http_server {
 };
 
 /* Around whatever may suspend a connection. False: too late. */
-bool server_begin_run(struct http_server *s);
-void server_end_run(struct http_server *s);
+bool api_server_begin_run(struct api_server *s);
+void api_server_end_run(struct api_server *s);
 
 /* connection.c */
-void connection_enter(struct http_server *s, struct connection *c, enum connection_phase phase);
-void connection_rest(struct http_server *s, struct connection *c); /* its request is over, however it went */
+void connection_enter(struct api_server *s, struct connection *c, enum connection_phase phase);
+void connection_rest(struct api_server *s, struct connection *c); /* its request is over, however it went */
 void connections_sweep(struct timer *timer);

@@ -10,7 +10,7 @@
 #include "base/json/json.h"
 #include "base/log.h"
 
-struct request *request_new(struct http_server *s, struct MHD_Connection *connection, struct str uri)
+struct request *request_new(struct api_server *s, struct MHD_Connection *connection, struct str uri)
 {
     struct request *q = xnew(*q);
     q->server = s;
@@ -24,7 +24,7 @@ struct request *request_new(struct http_server *s, struct MHD_Connection *connec
     return q;
 }
 
-struct request *request_own(struct http_server *s, enum http_method method, const char *path, int32_t tenant,
+struct request *request_own(struct api_server *s, enum http_method method, const char *path, int32_t tenant,
                             const char *key)
 {
     struct request *q = request_new(s, NULL, str_from(path));
@@ -96,9 +96,9 @@ void request_answer(struct request *q)
         q->own_answer(q); /* what it is part of runs on */
         return;
     }
-    struct http_server *s = q->server; /* q is gone as soon as its connection wakes */
+    struct api_server *s = q->server; /* q is gone as soon as its connection wakes */
     MHD_resume_connection(q->connection);
-    server_end_run(s);
+    api_server_end_run(s);
 }
 
 enum handled request_later(struct request *q, route_handler *next)
@@ -222,7 +222,7 @@ enum err request_get_task(struct request *q, struct reader *r, struct task *ret,
 
 struct uuid request_new_id(struct request *q)
 {
-    struct http_server *s = q->server;
+    struct api_server *s = q->server;
     pthread_mutex_lock(&s->lock);
     struct uuid id = uuid_next(&s->ids, q->now_ms);
     pthread_mutex_unlock(&s->lock);
@@ -231,7 +231,7 @@ struct uuid request_new_id(struct request *q)
 
 void request_nudge(struct request *q, const struct task *tasks, size_t n)
 {
-    const struct http_setup *setup = &q->server->setup;
+    const struct api_setup *setup = &q->server->setup;
     if (setup->nudge && n)
         setup->nudge(setup->context, tasks, n);
 }
@@ -276,9 +276,10 @@ static bool begin_write(struct request *q, struct reader *r)
 /* Its keys open nothing while a tenant is disabled; the book tells at once. */
 static bool tenant_is_open(struct request *q)
 {
-    const struct book *book = q->server->setup.book;
+    const struct catalog_cache *catalog = q->server->setup.catalog;
     struct tenant_rules t;
-    if (!book || q->route->scope == SCOPE_PUBLIC || (book_tenant(book, q->who.tenant, NULL, &t) && !t.disabled))
+    if (!catalog || q->route->scope == SCOPE_PUBLIC ||
+        (catalog_cache_tenant(catalog, q->who.tenant, NULL, &t) && !t.disabled))
         return true;
     request_refuse(q, PROBLEM_FORBIDDEN, "the tenant of this key is disabled");
     return false;
@@ -286,9 +287,9 @@ static bool tenant_is_open(struct request *q)
 
 enum handled request_run(struct request *q, struct reader *r)
 {
-    const struct http_setup *setup = &q->server->setup;
+    const struct api_setup *setup = &q->server->setup;
     q->now_ms = clock_wall_ms(setup->clock);
-    if (r && mends_do(&q->server->mends, r, setup->book) && setup->catalog_changed)
+    if (r && uncertain_writes_do(&q->server->uncertain_writes, r, setup->catalog) && setup->catalog_changed)
         setup->catalog_changed(setup->context);
     if ((!q->known && !identify(q, r)) || !tenant_is_open(q))
         return HANDLED_DONE;

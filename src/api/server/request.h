@@ -26,7 +26,7 @@ struct edit;
 struct change;
 
 struct request {
-    struct http_server *server;
+    struct api_server *server;
     struct MHD_Connection *connection;
     struct connection *socket;
     struct list link; /* in the pool */
@@ -67,7 +67,7 @@ struct request {
         struct op_catalog catalog;
         struct op_key_put key;
         struct op_lease lease;
-        struct op_keep keep;
+        struct op_lease_renew keep;
         struct op_settle settle;
     } write;
     struct catalog_change job_change; /* of a job: what write.catalog puts */
@@ -79,19 +79,19 @@ struct request {
     struct withdrawal *withdrawal;
     struct dedupe_pass *dedupe; /* api/resource/dedupe.c */
     struct change *change;
-    struct reconsideration *reconsideration;
+    struct calendar_reapply_run *calendar_reapply_run;
     struct queue_view *queues;
     struct batch *batch;
 };
 
 enum { REQUEST_ARENA_MAX = 192 << 20, LIST_DEFAULT = 20 };
 
-struct request *request_new(struct http_server *s, struct MHD_Connection *connection, struct str uri);
+struct request *request_new(struct api_server *s, struct MHD_Connection *connection, struct str uri);
 void request_free(struct request *q);
 
 /* A request that nobody sent: of a tenant, with all rights, to be run by request_later(q, request_run) and answered by own_answer. The
- * server must not be stopping (server_begin_run). key: its Idempotency-Key; NULL: none. */
-struct request *request_own(struct http_server *s, enum http_method method, const char *path, int32_t tenant,
+ * server must not be stopping (api_server_begin_run). key: its Idempotency-Key; NULL: none. */
+struct request *request_own(struct api_server *s, enum http_method method, const char *path, int32_t tenant,
                             const char *key);
 
 /* Runs the request's route from the start: on an HTTP thread (r NULL) or on one of the pool. */

@@ -37,8 +37,8 @@ void limits_release(struct limits *l)
 
 static bool rules_of(const struct request *q, struct tenant_rules *ret)
 {
-    const struct book *book = q->server->setup.book;
-    return book && book_tenant(book, q->who.tenant, NULL, ret);
+    const struct catalog_cache *catalog = q->server->setup.catalog;
+    return catalog && catalog_cache_tenant(catalog, q->who.tenant, NULL, ret);
 }
 
 static struct rate *rate_of(struct limits *l, int32_t tenant, int64_t per_second, int64_t now_ms)
@@ -99,7 +99,7 @@ static struct str share_key(int32_t tenant, char out[KEY_TEXT])
 
 /* A question to the store on behalf of a request, which waits for its answer. */
 struct ask {
-    struct op_share op;
+    struct op_limit_take op;
     struct share share;
     char key[KEY_TEXT];
     struct request *q;
@@ -119,7 +119,7 @@ static void plan_give_back(struct limits *l, struct timers *timers)
 /* What the store has given is at hand; true if it is enough, and taken. */
 static bool receive(const struct ask *k)
 {
-    struct http_server *s = k->q->server;
+    struct api_server *s = k->q->server;
     struct limits *l = &s->tenant_limits;
     bool answered = k->op.op.rc == ERR_OK;
     int64_t now_ms = clock_wall_ms(s->setup.clock);
@@ -192,7 +192,7 @@ static bool take_shared(struct request *q, int64_t per_second, int64_t count, in
 
 static enum handled ask(struct request *q, int64_t per_second, int64_t count, int64_t want, route_handler *next)
 {
-    const struct http_setup *setup = &q->server->setup;
+    const struct api_setup *setup = &q->server->setup;
     struct ask *k = xnew(*k);
     k->q = q;
     k->count = count;
@@ -200,11 +200,11 @@ static enum handled ask(struct request *q, int64_t per_second, int64_t count, in
     k->share = (struct share){
         .key = share_key(q->who.tenant, k->key), .rate = (double)per_second, .burst = per_second, .want_tokens = want
     };
-    k->op = (struct op_share){ .op = { .kind = OP_SHARE, .done = answered },
-                               .node = setup->node(setup->context),
-                               .v = &k->share,
-                               .n = 1,
-                               .now_ms = q->now_ms };
+    k->op = (struct op_limit_take){ .op = { .kind = OP_LIMIT_TAKE, .done = answered },
+                                    .node = setup->node(setup->context),
+                                    .v = &k->share,
+                                    .n = 1,
+                                    .now_ms = q->now_ms };
     arena_init(&k->op.op.arena, OP_ARENA);
     return request_hand_over(q, &k->op.op);
 }
@@ -212,7 +212,7 @@ static enum handled ask(struct request *q, int64_t per_second, int64_t count, in
 /* ---- giving back ---- */
 
 struct giving {
-    struct op_share op;
+    struct op_limit_take op;
     struct share v[GIVEN_BACK_MAX];
     char keys[GIVEN_BACK_MAX][KEY_TEXT];
 };
@@ -249,10 +249,10 @@ static bool gather_idle(struct limits *l, struct giving *g, int64_t now_ms)
 static void give_back(struct timer *timer)
 {
     struct limits *l = container_of(timer, struct limits, give_back);
-    struct http_server *s = container_of(l, struct http_server, tenant_limits);
+    struct api_server *s = container_of(l, struct api_server, tenant_limits);
     struct giving *g = xnew(*g);
     int64_t now_ms = clock_wall_ms(s->setup.clock);
-    g->op = (struct op_share){ .op = { .kind = OP_SHARE, .done = given_back }, .v = g->v, .now_ms = now_ms };
+    g->op = (struct op_limit_take){ .op = { .kind = OP_LIMIT_TAKE, .done = given_back }, .v = g->v, .now_ms = now_ms };
     pthread_mutex_lock(&l->lock);
     l->giving_back = false;
     if (gather_idle(l, g, now_ms))

@@ -4,7 +4,7 @@
  * How many tasks there may be is judged by the store, with the insert: only there nobody comes in between. How fast, here: a token
  * bucket for each tenant that has the limit, as wide as one second.
  *
- * Where other nodes create as well, the bucket is the store's (OP_SHARE), and the one here only spares it questions whose answer is known.
+ * Where other nodes create as well, the bucket is the store's (OP_LIMIT_TAKE), and the one here only spares it questions whose answer is known.
  * A node takes as many tokens as it needs; while it asks again and again, up to what 100 ms bring beyond that. What it has not used for so
  * long it gives back; what is lost on the way is lost: never more are created than the limit allows. */
 #include <pthread.h>

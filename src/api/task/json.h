@@ -14,10 +14,10 @@ struct task_context {
     int64_t now_ms, behind_ms; /* behind_ms: clock_behind_ms */
     struct uuid id;            /* for a new task */
     struct zoneinfo *zones;
-    struct book *book;      /* NULL: there are no calendars */
-    int64_t payload_bytes;  /* the most that payload and target_config may have together; 0: no limit */
-    bool no_workers;        /* to choose from: all run here */
-    int64_t timeout_max_ms; /* the longest that the queue lets one run; 0: no limit */
+    struct catalog_cache *catalog; /* NULL: there are no calendars */
+    int64_t payload_bytes;         /* the most that payload and target_config may have together; 0: no limit */
+    bool no_workers;               /* to choose from: all run here */
+    int64_t timeout_max_ms;        /* the longest that the queue lets one run; 0: no limit */
 };
 
 /* A body of POST /v1/tasks → a whole new task: defaults filled in, type inferred, aliases understood (run_at, delay,
@@ -40,7 +40,7 @@ struct rule_base {
     struct tz *zone;
     const struct calendar *calendar; /* NULL: none */
 };
-enum err task_rule(const struct task *t, struct zoneinfo *zones, struct book *book, struct recurrence *ret,
+enum err task_rule(const struct task *t, struct zoneinfo *zones, struct catalog_cache *catalog, struct recurrence *ret,
                    struct rule_base *ret_base, struct error *e) must_use;
 void rule_base_release(struct rule_base *b); /* one that is zero is fine */
 

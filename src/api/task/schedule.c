@@ -77,7 +77,7 @@ enum err task_set_schedule(const struct task_body *b, const struct task *current
         return ERR_OK;
     struct recurrence rule;
     cleanup_with(rule_base_release) struct rule_base base = { 0 };
-    if (task_rule(t, c->zones, c->book, &rule, &base, e))
+    if (task_rule(t, c->zones, c->catalog, &rule, &base, e))
         return e->code;
     int64_t first_ms = spawn_first(&rule, c->now_ms);
     if (first_ms == INT64_MAX)
@@ -88,19 +88,20 @@ enum err task_set_schedule(const struct task_body *b, const struct task *current
 
 /* ---- the rule ---- */
 
-static enum err find_calendar(const struct task *t, struct book *book, const struct calendar **ret, struct error *e)
+static enum err find_calendar(const struct task *t, struct catalog_cache *catalog, const struct calendar **ret,
+                              struct error *e)
 {
     if (!t->schedule.calendar.n)
         return ERR_OK;
-    if (!book)
+    if (!catalog)
         return error_field(e, "calendar", "is none: there are no calendars here");
-    if (book_calendar(book, t->tenant, t->schedule.calendar, ret, e) == ERR_OK)
+    if (catalog_cache_calendar(catalog, t->tenant, t->schedule.calendar, ret, e) == ERR_OK)
         return ERR_OK;
     e->code = ERR_INVALID; /* a field that says what is not so, not a thing that was asked for and is not there */
     return ERR_INVALID;
 }
 
-enum err task_rule(const struct task *t, struct zoneinfo *zones, struct book *book, struct recurrence *ret,
+enum err task_rule(const struct task *t, struct zoneinfo *zones, struct catalog_cache *catalog, struct recurrence *ret,
                    struct rule_base *ret_base, struct error *e)
 {
     assert(t->kind == TASK_RECURRING);
@@ -110,7 +111,7 @@ enum err task_rule(const struct task *t, struct zoneinfo *zones, struct book *bo
     if (rc)
         snprintf(why.field, sizeof why.field, "time_zone");
     else
-        rc = find_calendar(t, book, &base.calendar, &why);
+        rc = find_calendar(t, catalog, &base.calendar, &why);
     if (rc == ERR_OK)
         rc = schedule_rule(&t->schedule, t->id, base.zone, base.calendar, t->created_ms, ret, &why);
     if (rc && e)
@@ -125,6 +126,6 @@ enum err task_rule(const struct task *t, struct zoneinfo *zones, struct book *bo
 void rule_base_release(struct rule_base *b)
 {
     tz_unref(b->zone);
-    book_calendar_unref(b->calendar);
+    catalog_cache_calendar_unref(b->calendar);
     *b = (struct rule_base){ 0 };
 }

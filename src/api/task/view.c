@@ -18,7 +18,7 @@ static int64_t next_occurrence(const struct task *t, const struct task_context *
     bool ahead = c->zones && t->cursor_ms > c->now_ms;
     if (!ahead && t->schedule.max_runs && t->runs_count >= t->schedule.max_runs)
         return INT64_MAX;
-    if (!ahead || task_rule(t, c->zones, c->book, &rule, &base, NULL) || !recurrence_next(&rule, c->now_ms, &next))
+    if (!ahead || task_rule(t, c->zones, c->catalog, &rule, &base, NULL) || !recurrence_next(&rule, c->now_ms, &next))
         return t->cursor_ms;
     return min_of(next.at_ms, t->cursor_ms);
 }

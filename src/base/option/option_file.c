@@ -51,7 +51,7 @@ static bool is_key(struct str s)
     return s.n > 0 && s.n <= KEY_MAX;
 }
 
-static bool ends_line(struct str rest)
+static bool settle_retry_line(struct str rest)
 {
     rest = str_trim(rest);
     return rest.n == 0 || rest.p[0] == '#';
@@ -60,7 +60,7 @@ static bool ends_line(struct str rest)
 static enum err read_section(struct reader *r, struct str line)
 {
     size_t end = str_find(line, ']', 0);
-    if (end == line.n || !ends_line(str_sub(line, end + 1, line.n)))
+    if (end == line.n || !settle_retry_line(str_sub(line, end + 1, line.n)))
         return refuse(r, "", "a section must be like [api]");
     struct str name = str_trim(str_sub(line, 1, end));
     if (!is_key(name))
@@ -98,7 +98,7 @@ static enum err read_quoted(struct reader *r, const char *key, struct str line, 
     }
     if (i == line.n)
         return refuse(r, key, "has no closing quote");
-    if (!ends_line(str_sub(line, i + 1, line.n)))
+    if (!settle_retry_line(str_sub(line, i + 1, line.n)))
         return refuse(r, key, "has text behind its closing quote");
     out[n] = '\0';
     *ret = (struct str){ out, n };
@@ -240,7 +240,7 @@ static enum err read_line(struct reader *r, struct str line)
         return refuse(r, "", "a line is not UTF-8");
     if (has_control(line))
         return refuse(r, "", "a line holds a control character");
-    if (ends_line(line))
+    if (settle_retry_line(line))
         return ERR_OK;
     return line.p[0] == '[' ? read_section(r, line) : read_pair(r, line);
 }

@@ -7,7 +7,7 @@
 
 /* What a queue redelivers is counted by newer brokers, and dropped after 20 times if nobody says otherwise. */
 enum { SURE_MS = 100 }; /* a broker that took something this long ago takes the next */
-enum { DELIVERIES_FOR_EVER = 1000000000, BELL_MS = 1000, BELL_UNUSED_MS = 3600000, LIFE_UNUSED_MS = 3600000 };
+enum { DELIVERIES_FOR_EVER = 1000000000, WAKEUP_MS = 1000, WAKEUP_UNUSED_MS = 3600000, LIFE_UNUSED_MS = 3600000 };
 
 void rabbit_name(const struct rabbit_url *u, char out[RABBIT_NAME], const char *fmt, ...)
 {
@@ -43,10 +43,10 @@ static void add_flag(struct arguments *a, const char *key)
 
 /* A quorum queue itself moves to the lapsed what comes back once, and keeps it until it is there. A classic one does not count: there a
  * worker moves what it gets again (take.c). */
-static void add_tasks(struct arguments *a, bool classic, const char *lapsed)
+static void add_tasks(struct arguments *a, bool classic, const char *timed_out_deliveries)
 {
     add_text(a, "x-dead-letter-exchange", "");
-    add_text(a, "x-dead-letter-routing-key", lapsed);
+    add_text(a, "x-dead-letter-routing-key", timed_out_deliveries);
     if (classic)
         return;
     add_number(a, "x-delivery-limit", 0);
@@ -54,8 +54,8 @@ static void add_tasks(struct arguments *a, bool classic, const char *lapsed)
     add_text(a, "x-overflow", "reject-publish"); /* the strategy wants it */
 }
 
-static void add_kind(struct arguments *a, const struct rabbit_link *l, enum rabbit_kind kind, const char *lapsed,
-                     const char *dead)
+static void add_kind(struct arguments *a, const struct rabbit_link *l, enum rabbit_kind kind,
+                     const char *timed_out_deliveries, const char *dead)
 {
     if (kind == RABBIT_OWN)
         return;
@@ -63,10 +63,10 @@ static void add_kind(struct arguments *a, const struct rabbit_link *l, enum rabb
         add_text(a, "x-queue-type", "stream");
         return;
     }
-    if (kind == RABBIT_BELL) {
-        add_number(a, "x-message-ttl", BELL_MS);
-        add_number(a, "x-max-length", BELLS_MAX);
-        add_number(a, "x-expires", BELL_UNUSED_MS);
+    if (kind == RABBIT_WAKEUP) {
+        add_number(a, "x-message-ttl", WAKEUP_MS);
+        add_number(a, "x-max-length", WAKEUP_MAX);
+        add_number(a, "x-expires", WAKEUP_UNUSED_MS);
         return;
     }
     if (kind == RABBIT_LIFE) {
@@ -77,7 +77,7 @@ static void add_kind(struct arguments *a, const struct rabbit_link *l, enum rabb
     if (!l->classic)
         add_text(a, "x-queue-type", "quorum");
     if (kind == RABBIT_TASKS)
-        add_tasks(a, l->classic, lapsed);
+        add_tasks(a, l->classic, timed_out_deliveries);
     else if (!l->classic)
         add_number(a, "x-delivery-limit", DELIVERIES_FOR_EVER);
     if (kind == RABBIT_ORDERED) {
@@ -90,11 +90,11 @@ static void add_kind(struct arguments *a, const struct rabbit_link *l, enum rabb
 static enum err tell_declare(struct rabbit_link *l, uint16_t channel, const char *name, enum rabbit_kind kind,
                              bool answered, struct error *e)
 {
-    char lapsed[RABBIT_NAME], dead[RABBIT_NAME];
+    char timed_out_deliveries[RABBIT_NAME], dead[RABBIT_NAME];
     struct arguments a = { .n = 0 };
-    rabbit_name(l->url, lapsed, "lapsed");
+    rabbit_name(l->url, timed_out_deliveries, "lapsed");
     rabbit_name(l->url, dead, "dead");
-    add_kind(&a, l, kind, lapsed, dead);
+    add_kind(&a, l, kind, timed_out_deliveries, dead);
     bool own = kind == RABBIT_OWN;
     amqp_queue_declare_t d = { .queue = rabbit_text(name),
                                .durable = !own,
@@ -105,10 +105,10 @@ static enum err tell_declare(struct rabbit_link *l, uint16_t channel, const char
     return rabbit_tell(l, channel, AMQP_QUEUE_DECLARE_METHOD, &d, e);
 }
 
-enum err rabbit_tell_declare_bell(struct rabbit_link *l, uint16_t channel, const char *name, bool answered,
-                                  struct error *e)
+enum err rabbit_tell_declare_wakeup(struct rabbit_link *l, uint16_t channel, const char *name, bool answered,
+                                    struct error *e)
 {
-    return tell_declare(l, channel, name, RABBIT_BELL, answered, e);
+    return tell_declare(l, channel, name, RABBIT_WAKEUP, answered, e);
 }
 
 enum err rabbit_tell_count(struct rabbit_link *l, uint16_t channel, const char *name, struct error *e)
@@ -175,7 +175,7 @@ static enum err publish_to_nobody(struct rabbit_link *l, struct error *e)
     char nobody[RABBIT_NAME];
     rabbit_name(l->url, nobody, "nobody");
     rabbit_publish_begin(l);
-    if (rabbit_publish(l, &(struct rabbit_letter){ .key = str_from(nobody), .transient = true }, e))
+    if (rabbit_publish(l, &(struct rabbit_envelope){ .key = str_from(nobody), .transient = true }, e))
         return e->code;
     enum err rc = rabbit_publish_end(l, e);
     return rc && !l->blocked ? rc : ERR_OK;

@@ -345,7 +345,7 @@ static void expect_confirm(struct rabbit_confirms *c)
     c->left++;
 }
 
-enum err rabbit_publish(struct rabbit_link *l, const struct rabbit_letter *letter, struct error *e)
+enum err rabbit_publish(struct rabbit_link *l, const struct rabbit_envelope *letter, struct error *e)
 {
     amqp_table_entry_t fired = { .key = rabbit_text("fired"),
                                  .value = { .kind = AMQP_FIELD_KIND_BOOLEAN, .value.boolean = letter->fired } };

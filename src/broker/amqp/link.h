@@ -129,7 +129,7 @@ enum err rabbit_reject(struct rabbit_link *l, uint16_t channel, uint64_t tag, bo
 
 /* ---- publishing on channel 1, which confirms ---- */
 
-struct rabbit_letter {
+struct rabbit_envelope {
     struct str exchange, key, body;
     const char *type, *message_id, *reply_to; /* NULL: none */
     bool transient, mandatory, fired;         /* mandatory: one that reaches no queue counts as returned */
@@ -138,7 +138,7 @@ struct rabbit_letter {
 };
 
 void rabbit_publish_begin(struct rabbit_link *l);
-enum err rabbit_publish(struct rabbit_link *l, const struct rabbit_letter *letter, struct error *e) must_use;
+enum err rabbit_publish(struct rabbit_link *l, const struct rabbit_envelope *letter, struct error *e) must_use;
 /* Until all are confirmed. ERR_UNAVAILABLE: of some nothing is known; ERR_NOT_FOUND: some reached no queue, the others did. */
 enum err rabbit_publish_end(struct rabbit_link *l, struct error *e) must_use;
 enum err rabbit_is_blocked(struct error *e);

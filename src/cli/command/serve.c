@@ -224,7 +224,7 @@ static enum exit_code serve(struct cli *cli, const struct options *o, const char
 {
     struct str listen = option_get(o, "listen")->text;
     bool loopback = option_given(o, "allow-loopback") ? option_get(o, "allow-loopback")->number : is_loopback(listen);
-    struct assembly_setup setup = {
+    struct server_setup setup = {
         .clock = cli->clock,
         .zones = cli->zones,
         .data_dir = dir,
@@ -251,14 +251,14 @@ static enum exit_code serve(struct cli *cli, const struct options *o, const char
                        .jobs_ms = option_get(o, "retention.jobs")->number,
                        .interval_ms = option_get(o, "retention.interval")->number },
     };
-    char key[ASSEMBLY_KEY_TEXT];
-    struct assembly *a = NULL;
+    char key[SERVER_KEY_TEXT];
+    struct server *a = NULL;
     struct error e;
-    if (assembly_new(&setup, key, &a, &e))
+    if (server_new(&setup, key, &a, &e))
         return cli_fail(cli, "serve", &e, EXIT_REFUSED);
-    greet(cli, o, assembly_port(a), dir, &urls->store, fleet, key, loopback);
-    assembly_run(a);
-    assembly_free(a);
+    greet(cli, o, server_port(a), dir, &urls->store, fleet, key, loopback);
+    server_run(a);
+    server_free(a);
     log_info("stopped");
     return EXIT_DONE;
 }

@@ -8,7 +8,7 @@ enum { JITTER_MS = 1000 };
 
 /* clang-format off */
 const struct breaker_rules breaker_host   = { .window_ms = 60000,  .total_min = 10, .failures_percent = 50,
-                                              .open_ms = 30000, .heeds_retry_after = true };
+                                              .open_ms = 30000, .follows_retry_after = true };
 const struct breaker_rules breaker_tenant = { .window_ms = 300000, .total_min = 20, .failures_percent = 90,
                                               .open_ms = 60000 };
 /* clang-format on */
@@ -181,7 +181,7 @@ void breaker_report(struct breaker *b, bool trial, const struct outcome *o, int6
 {
     enum breaker_sign sign = breaker_sign_of(o);
     now_ms = look(b, now_ms);
-    if (b->rules->heeds_retry_after && sign == BREAKER_FAILURE && o->retry_after_ms > 0)
+    if (b->rules->follows_retry_after && sign == BREAKER_FAILURE && o->retry_after_ms > 0)
         b->hold_until_ms = max_of(b->hold_until_ms, now_ms + min_of(o->retry_after_ms, (int64_t)BREAKER_HOLD_MAX_MS));
     if (b->state == BREAKER_CLOSED && sign != BREAKER_NOTHING)
         count(b, sign == BREAKER_FAILURE, now_ms);

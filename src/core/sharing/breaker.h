@@ -19,7 +19,7 @@ struct breaker_rules {
     int64_t window_ms;
     int total_min, failures_percent; /* opens when there were this many, and more than that failed */
     int64_t open_ms;
-    bool heeds_retry_after;
+    bool follows_retry_after;
 };
 extern const struct breaker_rules breaker_host;   /* over 50 % of at least 10 in a minute: 30 s */
 extern const struct breaker_rules breaker_tenant; /* over 90 % of at least 20 in five minutes: a minute */

@@ -343,7 +343,7 @@ static void look_at_children(const struct fair_ask *a)
 }
 
 /* If nobody waits any more, nobody is owed anything. */
-static void raise_floors(const struct fair_ask *a)
+static void raise_watermarks(const struct fair_ask *a)
 {
     for (struct fair_node *node = a->lane->node.parent; node; node = node->parent) {
         uint64_t floor = node->lowest_held == UINT64_MAX ? node->highest_pass : node->lowest_held;
@@ -362,5 +362,5 @@ void fair_took(struct fair *f, const struct fair_round *r)
             look_at_children(&r->asks[i]);
     for (size_t i = 0; i < r->n; i++)
         if (r->asks[i].open)
-            raise_floors(&r->asks[i]);
+            raise_watermarks(&r->asks[i]);
 }

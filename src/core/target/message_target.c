@@ -2,13 +2,13 @@
 
 static const struct {
     const char *scheme;
-    enum letter_broker kind;
+    enum message_target_broker kind;
     bool many; /* hosts */
 } schemes[] = {
-    { "redis://", LETTER_REDIS, false },
-    { "amqp://", LETTER_AMQP, false },
-    { "amqps://", LETTER_AMQP, false },
-    { "kafka://", LETTER_KAFKA, true },
+    { "redis://", MESSAGE_TARGET_REDIS, false },
+    { "amqp://", MESSAGE_TARGET_AMQP, false },
+    { "amqps://", MESSAGE_TARGET_AMQP, false },
+    { "kafka://", MESSAGE_TARGET_KAFKA, true },
 };
 
 /* Its row, or the table's end. */
@@ -20,10 +20,10 @@ static size_t scheme_of(struct str broker)
     return i;
 }
 
-enum letter_broker letter_broker_of(struct str broker)
+enum message_target_broker message_target_broker_of(struct str broker)
 {
     size_t i = scheme_of(broker);
-    return i < array_count(schemes) ? schemes[i].kind : LETTER_NAMED;
+    return i < array_count(schemes) ? schemes[i].kind : MESSAGE_TARGET_NAMED;
 }
 
 /* host:port,host:port, and what stands behind the slash. */
@@ -40,7 +40,7 @@ static size_t host_end(struct str host)
     return bracket ? bracket + 1 : str_find(host, ':', 0);
 }
 
-bool letter_next_host(struct str broker, struct str *rest, struct str *ret_host)
+bool message_target_next_host(struct str broker, struct str *rest, struct str *ret_host)
 {
     struct str path, host;
     if (!rest->p)
@@ -64,9 +64,9 @@ static bool is_plain(struct str s, const char *marks)
     return s.n > 0;
 }
 
-bool letter_is_name(struct str broker)
+bool message_target_is_name(struct str broker)
 {
-    return broker.n <= LETTER_NAME_MAX && is_plain(broker, "-_");
+    return broker.n <= MESSAGE_TARGET_NAME_MAX && is_plain(broker, "-_");
 }
 
 static enum err check_host(struct str host, struct error *e)
@@ -74,7 +74,7 @@ static enum err check_host(struct str host, struct error *e)
     int64_t port;
     size_t end = host_end(host);
     bool v6 = host.n && host.p[0] == '[';
-    if (end > host.n || end > LETTER_HOST_MAX || !is_plain(str_sub(host, v6, end - v6), v6 ? ":." : "-._"))
+    if (end > host.n || end > MESSAGE_TARGET_HOST_MAX || !is_plain(str_sub(host, v6, end - v6), v6 ? ":." : "-._"))
         return error_field(e, "broker", "has no valid host name");
     if (end < host.n && (host.p[end] != ':' || !str_to_i64(str_sub(host, end + 1, host.n), 1, 65535, &port)))
         return error_field(e, "broker", "has a port that is not between 1 and 65535");
@@ -101,24 +101,24 @@ static enum err check_address(struct str broker, struct error *e)
             return ERR_INVALID;
         n++;
     }
-    if (n > (schemes[scheme_of(broker)].many ? LETTER_HOSTS_MAX : 1))
+    if (n > (schemes[scheme_of(broker)].many ? MESSAGE_TARGET_HOSTS_MAX : 1))
         return error_field(e, "broker", "has too many hosts");
-    if (path.n && letter_broker_of(broker) == LETTER_KAFKA)
+    if (path.n && message_target_broker_of(broker) == MESSAGE_TARGET_KAFKA)
         return error_field(e, "broker", "has a path, which Kafka knows nothing of");
     return ERR_OK;
 }
 
 static enum err check_broker(struct letter *l, struct error *e)
 {
-    l->kind = letter_broker_of(l->broker);
-    if (l->kind != LETTER_NAMED)
+    l->kind = message_target_broker_of(l->broker);
+    if (l->kind != MESSAGE_TARGET_NAMED)
         return check_address(l->broker, e);
     if (str_find(l->broker, ':', 0) < l->broker.n)
         return error_field(e, "broker", "must be a name, or begin with redis://, amqp://, amqps:// or kafka://");
-    if (!letter_is_name(l->broker))
+    if (!message_target_is_name(l->broker))
         return error_field(e, "broker",
                            "must be a name of 1 to %d letters, digits, dashes and underscores, or an address",
-                           LETTER_NAME_MAX);
+                           MESSAGE_TARGET_NAME_MAX);
     return ERR_OK;
 }
 
@@ -142,9 +142,9 @@ struct config {
 #define AT(member) .offset = offsetof(struct config, member)
 /* clang-format off */
 static const struct json_field fields[] = {
-    { .name = "broker", .kind = JSON_KIND_STR, AT(broker), .min = 1, .max = LETTER_BROKER_MAX, .required = true },
-    { .name = "destination", .kind = JSON_KIND_STR, AT(destination), .min = 1, .max = LETTER_DESTINATION_MAX, .required = true },
-    { .name = "key", .kind = JSON_KIND_STR, AT(key), .min = 0, .max = LETTER_KEY_MAX, .nullable = true },
+    { .name = "broker", .kind = JSON_KIND_STR, AT(broker), .min = 1, .max = MESSAGE_TARGET_BROKER_MAX, .required = true },
+    { .name = "destination", .kind = JSON_KIND_STR, AT(destination), .min = 1, .max = MESSAGE_TARGET_DESTINATION_MAX, .required = true },
+    { .name = "key", .kind = JSON_KIND_STR, AT(key), .min = 0, .max = MESSAGE_TARGET_KEY_MAX, .nullable = true },
     { .name = "headers", .kind = JSON_KIND_RAW, AT(headers), .nullable = true },
     { .name = "body", .kind = JSON_KIND_RAW, AT(body), .seen_offset = offsetof(struct config, has_body), .nullable = true },
     { .name = "timeout_ms", .kind = JSON_KIND_I64, AT(timeout_ms), .min = 1, .max = DAY_MS, .nullable = true },
@@ -164,14 +164,14 @@ static enum err read_config(json_t *config, struct arena *a, struct config *c, s
     return webhook_headers_read(c->headers, a, &l->content, e);
 }
 
-enum err letter_check(json_t *config, struct arena *a, struct letter *ret, struct error *e)
+enum err message_target_check(json_t *config, struct arena *a, struct letter *ret, struct error *e)
 {
     struct error own; /* so that e may be NULL */
     struct config c = { 0 };
     return read_config(config, a, &c, ret, e ? e : &own);
 }
 
-enum err letter_read(const struct task *t, struct arena *a, struct letter *ret, struct error *e)
+enum err message_target_read(const struct task *t, struct arena *a, struct letter *ret, struct error *e)
 {
     struct error own;
     e = e ? e : &own;

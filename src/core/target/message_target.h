@@ -8,34 +8,34 @@
 #include "core/target/webhook.h"
 
 enum {
-    LETTER_NAME_MAX = 64,
-    LETTER_BROKER_MAX = 512,
-    LETTER_DESTINATION_MAX = 255,
-    LETTER_KEY_MAX = 255,
-    LETTER_HOSTS_MAX = 16,
-    LETTER_HOST_MAX = 255,
+    MESSAGE_TARGET_NAME_MAX = 64,
+    MESSAGE_TARGET_BROKER_MAX = 512,
+    MESSAGE_TARGET_DESTINATION_MAX = 255,
+    MESSAGE_TARGET_KEY_MAX = 255,
+    MESSAGE_TARGET_HOSTS_MAX = 16,
+    MESSAGE_TARGET_HOST_MAX = 255,
 };
 
-enum letter_broker { LETTER_NAMED, LETTER_REDIS, LETTER_AMQP, LETTER_KAFKA };
+enum message_target_broker { MESSAGE_TARGET_NAMED, MESSAGE_TARGET_REDIS, MESSAGE_TARGET_AMQP, MESSAGE_TARGET_KAFKA };
 
 struct letter {
     struct str broker;
-    enum letter_broker kind;
+    enum message_target_broker kind;
     struct str destination, key; /* what they are is each broker's: docs/MESSAGES.md */
     struct webhook content;      /* headers, body and timeout; it has no url */
 };
 
 /* From target_config {"broker", "destination", "key", "headers", "body", "timeout_ms"}; the body as webhook_read takes it. Texts live in the
  * arena, or in the task. */
-enum err letter_read(const struct task *t, struct arena *a, struct letter *ret, struct error *e) must_use;
+enum err message_target_read(const struct task *t, struct arena *a, struct letter *ret, struct error *e) must_use;
 
 /* The same without the body. */
-enum err letter_check(json_t *config, struct arena *a, struct letter *ret, struct error *e) must_use;
+enum err message_target_check(json_t *config, struct arena *a, struct letter *ret, struct error *e) must_use;
 
-bool letter_is_name(struct str broker);
+bool message_target_is_name(struct str broker);
 
-/* The kind of an address, by its scheme; LETTER_NAMED: it has none that is known. */
-enum letter_broker letter_broker_of(struct str broker);
+/* The kind of an address, by its scheme; MESSAGE_TARGET_NAMED: it has none that is known. */
+enum message_target_broker message_target_broker_of(struct str broker);
 
-/* The hosts of an address that letter_check took, without ports and brackets, one a call: rest begins as {NULL, 0}. */
-bool letter_next_host(struct str broker, struct str *rest, struct str *ret_host);
+/* The hosts of an address that message_target_check took, without ports and brackets, one a call: rest begins as {NULL, 0}. */
+bool message_target_next_host(struct str broker, struct str *rest, struct str *ret_host);

@@ -27,8 +27,8 @@ struct cell {
         .what = REFUSED, .instead = (hint)                                                                             \
     }
 
-#define ANEW      "create a new task"
-#define NO_LETTER "only what has failed is among the dead letters"
+#define ANEW              "create a new task"
+#define NO_MESSAGE_TARGET "only what has failed is among the dead letters"
 
 /* clang-format off */
 static const struct cell cells[ACTIONS][STATES] = {
@@ -82,9 +82,9 @@ static const struct cell cells[ACTIONS][STATES] = {
         [TASK_CANCELLED] = TO(CANCELLED), [TASK_SKIPPED] = TO(SKIPPED), [TASK_EXPIRED] = TO(EXPIRED),
     },
     [ACTION_ARCHIVE] = {
-        [TASK_SCHEDULED] = NO(NO_LETTER), [TASK_BLOCKED] = NO(NO_LETTER), [TASK_PAUSED] = NO(NO_LETTER),
-        [TASK_RUNNING] = NO(NO_LETTER), [TASK_COMPLETED] = NO(NO_LETTER), [TASK_FAILED] = TO(FAILED),
-        [TASK_CANCELLED] = NO(NO_LETTER), [TASK_SKIPPED] = NO(NO_LETTER), [TASK_EXPIRED] = NO(NO_LETTER),
+        [TASK_SCHEDULED] = NO(NO_MESSAGE_TARGET), [TASK_BLOCKED] = NO(NO_MESSAGE_TARGET), [TASK_PAUSED] = NO(NO_MESSAGE_TARGET),
+        [TASK_RUNNING] = NO(NO_MESSAGE_TARGET), [TASK_COMPLETED] = NO(NO_MESSAGE_TARGET), [TASK_FAILED] = TO(FAILED),
+        [TASK_CANCELLED] = NO(NO_MESSAGE_TARGET), [TASK_SKIPPED] = NO(NO_MESSAGE_TARGET), [TASK_EXPIRED] = NO(NO_MESSAGE_TARGET),
     },
 };
 /* clang-format on */

@@ -7,7 +7,7 @@
 
 #include "base/rfc3339.h"
 
-enum { MISSED_MAX = 20000 /* looked at in a visit */, REASON_MAX = 200 };
+enum { CATCH_UP_MAX = 20000 /* looked at in a visit */, REASON_MAX = 200 };
 
 /* What a visit has found so far. */
 struct visit {
@@ -122,7 +122,7 @@ static int64_t catch_up(struct visit *v, int64_t cursor_ms)
     bool has_last = false;
     int seen = 0;
     while (recurrence_next(v->rule, cursor_ms, &o) && o.at_ms < missed_before) {
-        if (!has_room(v) || seen++ >= MISSED_MAX) {
+        if (!has_room(v) || seen++ >= CATCH_UP_MAX) {
             v->plan->more = v->runs_left > 0;
             break;
         }

@@ -173,7 +173,7 @@ static enum err publish_one(struct events_amqp *ev, const struct event *event, s
     event_write(&w, event);
     if (ev->text.full)
         return error_set(e, ERR_LIMIT, "an event is larger than %d MiB", EVENT_TEXT_MAX >> 20);
-    const struct rabbit_letter letter = {
+    const struct rabbit_envelope letter = {
         .key = str_from(ev->queue), .body = buf_str(&ev->text), .type = TYPE_EVENT, .mandatory = true
     };
     return rabbit_publish(&ev->publish, &letter, e);
@@ -195,9 +195,9 @@ static enum err publish(struct events *base, const struct event *v, size_t n, st
 
 /* ---- marks ---- */
 
-static enum err publish_mark(struct events_amqp *ev, struct mark *m, struct error *e)
+static enum err publish_barrier(struct events_amqp *ev, struct mark *m, struct error *e)
 {
-    const struct rabbit_letter letter = {
+    const struct rabbit_envelope letter = {
         .key = str_from(ev->queue), .type = TYPE_MARK, .message_id = m->id, .reply_to = ev->answers, .mandatory = true
     };
     rabbit_publish_begin(&ev->publish);
@@ -216,7 +216,7 @@ static struct mark *new_mark(struct events_amqp *ev, const char *id)
 }
 
 /* Where nothing waits and nobody consumes, nothing is left: nobody would answer, and nobody has to. */
-static enum err mark(struct events *base, struct events_mark *ret, struct error *e)
+static enum err mark(struct events *base, struct events_barrier *ret, struct error *e)
 {
     struct events_amqp *ev = self(base);
     uint32_t ready = 0;
@@ -227,7 +227,7 @@ static enum err mark(struct events *base, struct events_mark *ret, struct error 
     uuid_format(uuid_next(&ev->ids, clock_wall_ms(clock_system())), id);
     struct mark *m = new_mark(ev, id);
     m->passed = ready == 0 && ev->publish.channels[CHANNEL_ASK].consumers[0] == 0;
-    if (!m->passed && publish_mark(ev, m, e))
+    if (!m->passed && publish_barrier(ev, m, e))
         return e->code;
     memset(ret->bytes, 0, sizeof ret->bytes);
     ret->bytes[0] = m->passed;
@@ -237,7 +237,7 @@ static enum err mark(struct events *base, struct events_mark *ret, struct error 
 
 /* One whose answer can not come any more, because the connection that it would come by is gone, is asked again: later, so it still says that
  * all before it is acknowledged. */
-static enum err passed(struct events *base, const struct events_mark *mark, bool *ret, struct error *e)
+static enum err passed(struct events *base, const struct events_barrier *mark, bool *ret, struct error *e)
 {
     struct events_amqp *ev = self(base);
     char id[UUID_TEXT + 1];
@@ -252,7 +252,7 @@ static enum err passed(struct events *base, const struct events_mark *mark, bool
     struct mark *m = find_mark(ev, id);
     if (!m)
         m = new_mark(ev, id);
-    if (!m->passed && m->generation != ev->publish.generation && publish_mark(ev, m, e))
+    if (!m->passed && m->generation != ev->publish.generation && publish_barrier(ev, m, e))
         return e->code;
     *ret = m->passed;
     return ERR_OK;
@@ -263,7 +263,7 @@ static enum err answer(struct events_amqp *ev, const struct entry *mark, struct 
     if (rabbit_ready_to_publish(&ev->publish, e))
         return e->code;
     rabbit_publish_begin(&ev->publish);
-    const struct rabbit_letter letter = {
+    const struct rabbit_envelope letter = {
         .key = str_from(mark->reply_to), .type = TYPE_PASSED, .message_id = mark->mark, .transient = true
     };
     return rabbit_publish(&ev->publish, &letter, e) || rabbit_publish_end(&ev->publish, e) ? e->code : ERR_OK;

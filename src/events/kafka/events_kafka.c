@@ -205,7 +205,7 @@ struct mark {
     int64_t count;
     int64_t ends[KAFKA_PARTITIONS_MAX];
 };
-_Static_assert(sizeof(struct mark) <= sizeof(struct events_mark), "a mark has a place for each partition");
+_Static_assert(sizeof(struct mark) <= sizeof(struct events_barrier), "a mark has a place for each partition");
 
 static rd_kafka_topic_partition_list_t *all_partitions(const struct events_kafka *k, int count)
 {
@@ -241,7 +241,7 @@ static rd_kafka_resp_err_t ask_ends(struct events_kafka *k, struct mark *ret)
     return err;
 }
 
-static enum err mark(struct events *ev, struct events_mark *ret, struct error *e)
+static enum err mark(struct events *ev, struct events_barrier *ret, struct error *e)
 {
     struct events_kafka *k = events_kafka_of(ev);
     enum err rc = events_kafka_ready(k, e);
@@ -269,7 +269,7 @@ static rd_kafka_resp_err_t is_empty_before(struct events_kafka *k, int partition
     return err;
 }
 
-static enum err passed(struct events *ev, const struct events_mark *at, bool *ret, struct error *e)
+static enum err passed(struct events *ev, const struct events_barrier *at, bool *ret, struct error *e)
 {
     struct events_kafka *k = events_kafka_of(ev);
     struct mark m;

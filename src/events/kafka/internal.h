@@ -28,11 +28,11 @@ struct partition {
 struct consumer {
     rd_kafka_t *rk; /* NULL: not yet */
     struct partition partitions[KAFKA_PARTITIONS_MAX];
-    size_t waiting;                            /* records that are not polled yet */
-    int next;                                  /* the partition that is looked at first, so that none starves */
-    rd_kafka_topic_partition_list_t *handover; /* what was asked back and not yet given; NULL: nothing */
-    int64_t handover_end_ms;                   /* when it is given, acknowledged or not */
-    rd_kafka_queue_t *commits;                 /* where answers to commits come */
+    size_t waiting;                           /* records that are not polled yet */
+    int next;                                 /* the partition that is looked at first, so that none starves */
+    rd_kafka_topic_partition_list_t *handoff; /* what was asked back and not yet given; NULL: nothing */
+    int64_t handoff_end_ms;                   /* when it is given, acknowledged or not */
+    rd_kafka_queue_t *commits;                /* where answers to commits come */
     bool commit_open, closing;
     rd_kafka_resp_err_t commit_error; /* of the last one */
 };

@@ -226,9 +226,9 @@ static void give(struct events_kafka *k, const rd_kafka_topic_partition_list_t *
 static void begin_handover(struct events_kafka *k, const rd_kafka_topic_partition_list_t *list)
 {
     struct consumer *c = &k->consumer;
-    assert(!c->handover);
-    c->handover = rd_kafka_topic_partition_list_copy(list);
-    c->handover_end_ms = kafka_now_ms() + HANDOVER_MS;
+    assert(!c->handoff);
+    c->handoff = rd_kafka_topic_partition_list_copy(list);
+    c->handoff_end_ms = kafka_now_ms() + HANDOVER_MS;
     for (int i = 0; i < list->cnt; i++) {
         struct partition *p = partition_at(c, list, i);
         if (!p)
@@ -244,8 +244,8 @@ static void begin_handover(struct events_kafka *k, const rd_kafka_topic_partitio
 static void end_handover(struct events_kafka *k)
 {
     struct consumer *c = &k->consumer;
-    rd_kafka_topic_partition_list_t *list = c->handover;
-    c->handover = NULL;
+    rd_kafka_topic_partition_list_t *list = c->handoff;
+    c->handoff = NULL;
     give(k, list);
     rd_kafka_topic_partition_list_destroy(list);
 }
@@ -254,11 +254,11 @@ static void end_handover(struct events_kafka *k)
 static void go_on_with_handover(struct events_kafka *k)
 {
     struct consumer *c = &k->consumer;
-    if (!c->handover)
+    if (!c->handoff)
         return;
-    bool over = kafka_now_ms() >= c->handover_end_ms || rd_kafka_assignment_lost(c->rk);
-    for (int i = 0; !over && i < c->handover->cnt; i++)
-        if (partition_at(c, c->handover, i) && has_open(partition_at(c, c->handover, i)))
+    bool over = kafka_now_ms() >= c->handoff_end_ms || rd_kafka_assignment_lost(c->rk);
+    for (int i = 0; !over && i < c->handoff->cnt; i++)
+        if (partition_at(c, c->handoff, i) && has_open(partition_at(c, c->handoff, i)))
             return;
     commit(k, over ? 0 : KAFKA_CALL_MS);
     end_handover(k);
@@ -271,7 +271,7 @@ static void on_rebalance(rd_kafka_t *rk, rd_kafka_resp_err_t err, rd_kafka_topic
         assign(k, list);
         return;
     }
-    if (k->consumer.handover) /* the group has moved on without waiting for it */
+    if (k->consumer.handoff) /* the group has moved on without waiting for it */
         end_handover(k);
     if (err == RD_KAFKA_RESP_ERR__REVOKE_PARTITIONS && !k->consumer.closing && !rd_kafka_assignment_lost(rk))
         begin_handover(k, list);
@@ -350,7 +350,7 @@ static enum err fetch(struct events_kafka *k, size_t max, int64_t wait_ms, struc
     struct consumer *c = &k->consumer;
     int64_t end_ms = kafka_now_ms() + wait_ms;
     while (c->waiting < max) {
-        int64_t until_ms = c->handover ? min_of(end_ms, c->handover_end_ms) : end_ms;
+        int64_t until_ms = c->handoff ? min_of(end_ms, c->handoff_end_ms) : end_ms;
         int64_t left_ms = c->waiting ? 0 : max_of(until_ms - kafka_now_ms(), (int64_t)0);
         rd_kafka_message_t *m = rd_kafka_consumer_poll(c->rk, (int)left_ms);
         enum err rc = m ? heed(k, m, e) : ERR_OK;
@@ -516,7 +516,7 @@ void events_kafka_leave(struct events_kafka *k)
         return;
     c->closing = true;
     commit(k, KAFKA_CALL_MS);
-    if (c->handover)
+    if (c->handoff)
         end_handover(k);
     (void)rd_kafka_consumer_close(c->rk);
     await_commit(c, 0);

@@ -144,14 +144,14 @@ static uint64_t oldest(const struct events_memory *ev)
     return list_empty(from) ? UINT64_MAX : container_of(from->next, struct entry, link)->event.sequence;
 }
 
-static enum err mark(struct events *base, struct events_mark *ret, struct error *e)
+static enum err mark(struct events *base, struct events_barrier *ret, struct error *e)
 {
     (void)e;
     memcpy(ret->bytes, &self(base)->last, sizeof self(base)->last);
     return ERR_OK;
 }
 
-static enum err passed(struct events *base, const struct events_mark *m, bool *ret, struct error *e)
+static enum err passed(struct events *base, const struct events_barrier *m, bool *ret, struct error *e)
 {
     (void)e;
     uint64_t last;

@@ -78,7 +78,7 @@ static enum err publish(struct events *base, const struct event *v, size_t n, st
 struct mark_in {
     struct stream_id last[STREAMS];
 };
-_Static_assert(sizeof(struct mark_in) <= sizeof(struct events_mark), "a mark has room for all streams");
+_Static_assert(sizeof(struct mark_in) <= sizeof(struct events_barrier), "a mark has room for all streams");
 
 /* The first or last entry of each stream; of an empty one `otherwise`. */
 static enum err ends(struct events_redis *ev, const char *verb, const char *from, const char *to,
@@ -108,17 +108,17 @@ static enum err ends(struct events_redis *ev, const char *verb, const char *from
     return ERR_OK;
 }
 
-static enum err mark(struct events *base, struct events_mark *ret, struct error *e)
+static enum err mark(struct events *base, struct events_barrier *ret, struct error *e)
 {
     struct mark_in m = { 0 };
     if (ends(events_redis_of(base), "XREVRANGE", "+", "-", (struct stream_id){ 0 }, m.last, e))
         return e->code;
-    *ret = (struct events_mark){ 0 };
+    *ret = (struct events_barrier){ 0 };
     memcpy(ret->bytes, &m, sizeof m);
     return ERR_OK;
 }
 
-static enum err passed(struct events *base, const struct events_mark *mark, bool *ret, struct error *e)
+static enum err passed(struct events *base, const struct events_barrier *mark, bool *ret, struct error *e)
 {
     struct mark_in m;
     struct stream_id first[STREAMS];

@@ -73,12 +73,12 @@ static void renewed(struct op *op)
         heard_of_lease(m, m->lease.ret_held, m->lease.holder, m->lease.ttl_ms);
 }
 
-static void renewed_elsewhere(struct errand *e)
+static void renewed_elsewhere(struct io_request *e)
 {
     struct membership *m = e->context;
     m->renewing = false;
     if (e->rc == ERR_OK)
-        heard_of_lease(m, m->errand.ret_held, m->errand.holder, m->errand.ttl_ms);
+        heard_of_lease(m, m->io_request.ret_held, m->io_request.holder, m->io_request.ttl_ms);
 }
 
 static void ask_for_lease(struct membership *m, int64_t ttl_ms)
@@ -86,11 +86,11 @@ static void ask_for_lease(struct membership *m, int64_t ttl_ms)
     m->renewing = true;
     m->renewed_us = steady_us(m);
     if (m->setup.lease) {
-        m->errand = (struct errand_lease){ .errand = { .kind = ERRAND_LEASE, .done = renewed_elsewhere, .context = m },
+        m->io_request = (struct io_lease){ .io_request = { .kind = IO_LEASE, .done = renewed_elsewhere, .context = m },
                                            .name = S("leader"),
                                            .holder = m->id,
                                            .ttl_ms = ttl_ms };
-        courier_submit(m->setup.lease, &m->errand.errand);
+        async_io_submit(m->setup.lease, &m->io_request.io_request);
         return;
     }
     m->lease = (struct op_lease){ .op = { .kind = OP_LEASE, .done = renewed, .context = m },
@@ -136,7 +136,7 @@ static void die(struct membership *m)
     m->setup.died(m->setup.context, m->id);
 }
 
-static void keep_rows(struct membership *m, struct op_beat *b)
+static void keep_rows(struct membership *m, struct op_heartbeat *b)
 {
     arena_release(&m->arena);
     m->arena = b->op.arena;
@@ -146,7 +146,7 @@ static void keep_rows(struct membership *m, struct op_beat *b)
 
 static void heard(struct membership *m, int64_t now_us)
 {
-    struct op_beat *b = &m->beat;
+    struct op_heartbeat *b = &m->beat;
     bool gap = m->answered_us && now_us - m->answered_us > beats_us(m, DEAD_BEATS) / 2;
     bool first = !m->joined;
     keep_rows(m, b);
@@ -165,8 +165,8 @@ static void heard(struct membership *m, int64_t now_us)
         return;
     peers_share(m);
     peers_bury_silent(m);
-    if (b->ret_wished)
-        m->setup.wished(m->setup.context);
+    if (b->ret_recall_requested)
+        m->setup.recall_requested(m->setup.context);
     if (b->ret_held_by_dead && m->dead_held) /* whoever buried them has had his time */
         m->setup.found_dead(m->setup.context);
     m->dead_held = b->ret_held_by_dead;
@@ -175,7 +175,7 @@ static void heard(struct membership *m, int64_t now_us)
 /* Dead, or forgotten after that: then its beats began anew. */
 static bool is_dead(const struct membership *m)
 {
-    const struct op_beat *b = &m->beat;
+    const struct op_heartbeat *b = &m->beat;
     int64_t beats = 0;
     for (size_t i = 0; i < b->ret.n; i++)
         if (uuid_eq(b->ret.v[i].id, m->id))
@@ -226,8 +226,8 @@ static void beat(struct membership *m)
     write_doc(m);
     m->beating = true;
     m->at_once = false;
-    m->beat = (struct op_beat){
-        .op = { .kind = OP_BEAT, .done = beaten, .context = m },
+    m->beat = (struct op_heartbeat){
+        .op = { .kind = OP_HEARTBEAT, .done = beaten, .context = m },
         .node = { .id = m->id, .name = m->setup.name, .version = m->setup.version, .doc = buf_str(&m->doc) },
         .now_ms = m->now_ms,
         .alone = !m->setup.shared,

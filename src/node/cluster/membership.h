@@ -25,15 +25,15 @@ struct membership_setup {
     struct str name, version;
     uint64_t seed;
     bool shared;
-    bool fleet;            /* beats tell how many workers there are: they go on, though the store is not shared */
-    bool aside;            /* it looks after no tasks: it has no share, and never leads */
-    struct courier *lease; /* who leads is its lease to say; NULL: the store's */
-    int64_t beat_ms;       /* silent for five of them is dead, four without an answer are too many to fire */
+    bool fleet;             /* beats tell how many workers there are: they go on, though the store is not shared */
+    bool aside;             /* it looks after no tasks: it has no share, and never leads */
+    struct async_io *lease; /* who leads is its lease to say; NULL: the store's */
+    int64_t beat_ms;        /* silent for five of them is dead, four without an answer are too many to fire */
 
     void (*describe)(void *context, struct jw *w);   /* members of the doc that others may read */
-    void (*shares_changed)(void *context);           /* membership_own has */
-    void (*found_dead)(void *context);               /* somebody who died held tasks (OP_HELD) */
-    void (*wished)(void *context);                   /* tasks of ours are wished back (OP_WISHES) */
+    void (*limit_shares_changed)(void *context);     /* membership_own has */
+    void (*found_dead)(void *context);               /* somebody who died held tasks (OP_ORPHANS) */
+    void (*recall_requested)(void *context);         /* tasks of ours are wished back (OP_RECALL_LIST) */
     void (*died)(void *context, struct uuid new_id); /* all that was held is others' now */
     void *context;
 };

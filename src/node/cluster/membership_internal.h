@@ -25,7 +25,7 @@ struct membership {
     int64_t now_ms;
     bool joined, ready, closing, leaving, left;
 
-    struct op_beat beat;
+    struct op_heartbeat beat;
     struct buf doc;
     bool beating, at_once;
     int64_t asked_us;             /* when the beat in flight, or the last one, was sent */
@@ -41,11 +41,11 @@ struct membership {
     size_t peer_count;
     enum company company;
 
-    struct op_bury bury;
+    struct op_node_dead bury;
     bool burying;
 
     struct op_lease lease;
-    struct errand_lease errand; /* instead, if it is not the store's */
+    struct io_lease io_request; /* instead, if it is not the store's */
     bool renewing;
     int64_t renewed_us, leader_until_us; /* asked; held until */
 

@@ -120,7 +120,7 @@ void peers_share(struct membership *m)
     m->sharing = sharing;
     m->own = own;
     if (changed)
-        m->setup.shares_changed(m->setup.context);
+        m->setup.limit_shares_changed(m->setup.context);
 }
 
 /* ---- burials ---- */
@@ -158,10 +158,10 @@ void peers_bury_silent(struct membership *m)
     if (!silent || m->burying)
         return;
     m->burying = true;
-    m->bury = (struct op_bury){ .op = { .kind = OP_BURY, .done = buried, .context = m },
-                                .node = silent->id,
-                                .beats = silent->beats,
-                                .now_ms = m->now_ms };
+    m->bury = (struct op_node_dead){ .op = { .kind = OP_NODE_DEAD, .done = buried, .context = m },
+                                     .node = silent->id,
+                                     .beats = silent->beats,
+                                     .now_ms = m->now_ms };
     arena_init(&m->bury.op.arena, MEMBERSHIP_ARENA);
     writer_submit(m->setup.writer, &m->bury.op);
 }

@@ -8,37 +8,41 @@
 #include "node/recall.h"
 
 enum {
-    WISHES_FIRST_MS = 10,     /* until the first look at what was wished */
-    WISHES_AGAIN_MS = 25,     /* and between two more */
-    WISHES_GIVE_UP_MS = 1000, /* whoever asked has been told long before */
-    WISHES_BACK_MS = 1000,    /* what is given back is not due before */
-    WISHES_MAX = 256,         /* read at once */
+    RECALL_REQUESTS_FIRST_MS = 10,     /* until the first look at what was wished */
+    RECALL_REQUESTS_AGAIN_MS = 25,     /* and between two more */
+    RECALL_REQUESTS_GIVE_UP_MS = 1000, /* whoever asked has been told long before */
+    RECALL_REQUESTS_BACK_MS = 1000,    /* what is given back is not due before */
+    RECALL_REQUESTS_MAX = 256,         /* read at once */
 };
 
-enum wish_grant { WISH_DONE, WISH_REFUSED, WISH_UNKNOWN /* its claim has yet to arrive here: ask again */ };
+enum recall_grant {
+    RECALL_REQUEST_DONE,
+    RECALL_REQUEST_REFUSED,
+    RECALL_REQUEST_UNKNOWN /* its claim has yet to arrive here: ask again */
+};
 
-struct wishes_setup {
+struct recall_requests_setup {
     struct writer *writer;
     const struct uuid *node; /* it may change */
-    enum wish_grant (*grant)(void *context, const struct wish *w);
+    enum recall_grant (*grant)(void *context, const struct recall_request *w);
     void *context;
 };
 
-struct wishes;
+struct recall_requests;
 
-struct wishes *wishes_new(const struct wishes_setup *setup);
-void wishes_free(struct wishes *w); /* idle; NULL is fine */
+struct recall_requests *recall_requests_new(const struct recall_requests_setup *setup);
+void recall_requests_free(struct recall_requests *w); /* idle; NULL is fine */
 
 /* Wants one back that this node does not hold: r->done is told RECALL_FREED or RECALL_RUNNING. */
-void wishes_ask(struct wishes *w, struct recall *r);
+void recall_requests_ask(struct recall_requests *w, struct recall *r);
 
 /* The run that was to begin then replaces one: it is to end, wherever it is; nobody waits for that. */
-void wishes_replace(struct wishes *w, struct uuid task, int64_t fence, int64_t by_scheduled_ms);
+void recall_requests_replace(struct recall_requests *w, struct uuid task, int64_t fence, int64_t by_scheduled_ms);
 
 /* Something of this node's is wished back; something that was wished was given back. Both may be said for nothing. */
-void wishes_heard(struct wishes *w);
-void wishes_given_back(struct wishes *w);
+void recall_requests_on_notice(struct recall_requests *w);
+void recall_requests_returned(struct recall_requests *w);
 
-int64_t wishes_step(struct wishes *w, int64_t now_ms);
-void wishes_clock_set_back(struct wishes *w, int64_t now_ms);
-bool wishes_is_idle(const struct wishes *w);
+int64_t recall_requests_step(struct recall_requests *w, int64_t now_ms);
+void recall_requests_clock_set_back(struct recall_requests *w, int64_t now_ms);
+bool recall_requests_is_idle(const struct recall_requests *w);

@@ -18,7 +18,7 @@ struct recovery {
     struct prng random;
     union {
         struct op op;
-        struct op_held held;
+        struct op_orphans held;
         struct op_settle settle;
     };
     struct arena arena; /* of what is being settled */
@@ -71,7 +71,7 @@ static void settled(struct op *op)
         if (op->rc == ERR_OK && v->has_execution && !r->settle.v[i].stale)
             metric_add(r->setup.metrics, METRIC_TASKS_RECOVERED, 1);
     }
-    r->setup.woke(r->setup.context, op->rc ? UINT64_MAX : r->settle.ret_woke);
+    r->setup.unblocked(r->setup.context, op->rc ? UINT64_MAX : r->settle.ret_unblocked_lanes);
     r->total += op->rc ? 0 : r->settle.n;
     free(r->settle.v);
     arena_release(&op->arena);
@@ -104,7 +104,7 @@ static size_t choose(const struct recovery *r, struct tasks *held, bool *ret_alo
 static struct settlement judge(struct recovery *r, const struct task *t, bool alone)
 {
     struct event e;
-    return lost_settle(t, (struct lost){ may_have_fired(r, t), alone }, r->now_ms, &r->random, &r->arena, &e);
+    return lost_verdict_settle(t, (struct lost){ may_have_fired(r, t), alone }, r->now_ms, &r->random, &r->arena, &e);
 }
 
 static void settle_some(struct recovery *r, struct tasks *held)
@@ -155,9 +155,9 @@ static void held_done(struct op *op)
 
 static void ask(struct recovery *r)
 {
-    r->held = (struct op_held){ .op = { .kind = OP_HELD, .done = held_done, .context = r },
-                                .not_node = r->node,
-                                .max = r->max };
+    r->held = (struct op_orphans){ .op = { .kind = OP_ORPHANS, .done = held_done, .context = r },
+                                   .not_node = r->node,
+                                   .max = r->max };
     arena_init(&r->op.arena, HELD_ARENA);
     r->again = false;
     r->in_flight = true;

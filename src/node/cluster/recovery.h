@@ -13,7 +13,7 @@ struct recovery_setup {
     struct metrics *metrics;
     uint64_t seed;
     void (*nudge)(void *context, const struct task *t); /* as it may be now */
-    void (*woke)(void *context, uint64_t woke);
+    void (*unblocked)(void *context, uint64_t unblocked);
     void *context;
 };
 

@@ -14,11 +14,11 @@
 enum { ARENA = 64 << 20 };
 
 struct lapse_watch {
-    struct lapses_setup setup;
+    struct delivery_timeout_setup setup;
     struct prng random;
-    struct errand_lapsed ask;
-    struct mark_wait mark; /* behind what has come */
-    struct errand_ids ack;
+    struct io_timed_out ask;
+    struct event_barrier_wait mark; /* behind what has come */
+    struct io_ids ack;
     struct ends ends;
     struct arena arena; /* of what is settled, like the next three */
     struct event *events;
@@ -36,7 +36,7 @@ static void forget(struct lapse_watch *l)
     l->n = 0;
 }
 
-static void acknowledged(struct errand *e)
+static void acknowledged(struct io_request *e)
 {
     struct lapse_watch *l = e->context;
     l->acking = false;
@@ -53,10 +53,10 @@ static void settled(void *context, const struct event *e, const struct settlemen
     l->setup.settled(l->setup.context, e, s);
 }
 
-static void woke(void *context, uint64_t lanes)
+static void unblocked(void *context, uint64_t lanes)
 {
     struct lapse_watch *l = context;
-    l->setup.woke(l->setup.context, lanes);
+    l->setup.unblocked(l->setup.context, lanes);
 }
 
 static void all_settled(void *context)
@@ -64,37 +64,36 @@ static void all_settled(void *context)
     struct lapse_watch *l = context;
     l->setup.batch_settled(l->setup.context);
     l->acking = true;
-    l->ack = (struct errand_ids){ .errand = { .kind = ERRAND_ACK, .done = acknowledged, .context = l },
-                                  .v = l->ids,
-                                  .n = l->n };
-    courier_submit(l->setup.courier, &l->ack.errand);
+    l->ack =
+        (struct io_ids){ .io_request = { .kind = IO_ACK, .done = acknowledged, .context = l }, .v = l->ids, .n = l->n };
+    async_io_submit(l->setup.async_io, &l->ack.io_request);
 }
 
-struct lapse_watch *lapses_new(const struct lapses_setup *setup)
+struct lapse_watch *delivery_timeout_new(const struct delivery_timeout_setup *setup)
 {
     struct lapse_watch *l = xnew(*l);
     l->setup = *setup;
     prng_init(&l->random, setup->seed);
-    l->mark.courier = setup->courier;
-    l->ends.setup = (struct ends_setup){ .writer = setup->writer,
-                                         .metrics = setup->metrics,
-                                         .settled = settled,
-                                         .woke = woke,
-                                         .done = all_settled,
-                                         .context = l };
+    l->mark.async_io = setup->async_io;
+    l->ends.setup = (struct settle_retry_setup){ .writer = setup->writer,
+                                                 .metrics = setup->metrics,
+                                                 .settled = settled,
+                                                 .unblocked = unblocked,
+                                                 .done = all_settled,
+                                                 .context = l };
     return l;
 }
 
-void lapses_free(struct lapse_watch *l)
+void delivery_timeout_free(struct lapse_watch *l)
 {
     if (!l)
         return;
-    assert(lapses_is_idle(l));
+    assert(delivery_timeout_is_idle(l));
     forget(l);
     free(l);
 }
 
-static void asked(struct errand *e)
+static void asked(struct io_request *e)
 {
     struct lapse_watch *l = e->context;
     l->asking = false;
@@ -102,26 +101,26 @@ static void asked(struct errand *e)
         log_warn("lapsed_failed", kv_err(&e->error));
     l->failed = e->rc != ERR_OK;
     if (e->rc == ERR_OK && l->ask.ret.n > 0 && !l->stopped)
-        mark_begin(&l->mark, l->now_ms);
+        event_barrier_begin(&l->mark, l->now_ms);
     else
         arena_release(&l->ask.arena);
 }
 
 static void ask(struct lapse_watch *l)
 {
-    l->ask_at_ms = l->now_ms + LAPSES_ASK_MS;
+    l->ask_at_ms = l->now_ms + DELIVERY_TIMEOUT_ASK_MS;
     l->asking = true;
-    l->ask =
-        (struct errand_lapsed){ .errand = { .kind = ERRAND_LAPSED, .done = asked, .context = l }, .now_ms = l->now_ms };
+    l->ask = (struct io_timed_out){ .io_request = { .kind = IO_TIMED_OUT, .done = asked, .context = l },
+                                    .now_ms = l->now_ms };
     arena_init(&l->ask.arena, ARENA);
-    courier_submit(l->setup.courier, &l->ask.errand);
+    async_io_submit(l->setup.async_io, &l->ask.io_request);
 }
 
 /* ---- the verdict ---- */
 
 static void judge(struct lapse_watch *l)
 {
-    const struct lapses *found = &l->ask.ret;
+    const struct delivery_timeouts *found = &l->ask.ret;
     arena_init(&l->arena, ARENA);
     l->n = found->n;
     l->events = arena_alloc(&l->arena, l->n * sizeof *l->events);
@@ -137,13 +136,13 @@ static void judge(struct lapse_watch *l)
         l->ids[i] = (struct delivery_id){ x->task.id, x->task.fence };
         if (uuid_is_nil(x->task.claim))
             continue; /* acknowledged, the queue knows nothing of it, and who compares settles it as the store has it */
-        l->settlements[whole] = lost_settle(&x->task, (struct lost){ x->fired, x->alone }, l->now_ms + l->behind_ms,
-                                            &l->random, &l->arena, &l->events[whole]);
+        l->settlements[whole] = lost_verdict_settle(&x->task, (struct lost){ x->fired, x->alone },
+                                                    l->now_ms + l->behind_ms, &l->random, &l->arena, &l->events[whole]);
         whole++;
     }
     log_info("lapsed", kv_i64("deliveries", (int64_t)l->n), kv_i64("contents_lost", (int64_t)(l->n - whole)));
     if (whole)
-        ends_submit(&l->ends, l->events, l->settlements, whole, l->now_ms);
+        settle_retry_submit(&l->ends, l->events, l->settlements, whole, l->now_ms);
     else
         all_settled(l);
 }
@@ -151,44 +150,44 @@ static void judge(struct lapse_watch *l)
 /* Left to others, or to another answer. */
 static void leave(struct lapse_watch *l)
 {
-    mark_leave(&l->mark);
-    if (l->mark.state == MARK_NONE)
+    event_barrier_leave(&l->mark);
+    if (l->mark.state == EVENT_BARRIER_NONE)
         forget(l);
 }
 
 static int64_t go_on(struct lapse_watch *l)
 {
-    int64_t wake = mark_step(&l->mark, l->now_ms);
-    if (l->mark.state == MARK_PASSED) {
-        l->mark.state = MARK_NONE;
+    int64_t wake = event_barrier_step(&l->mark, l->now_ms);
+    if (l->mark.state == EVENT_BARRIER_PASSED) {
+        l->mark.state = EVENT_BARRIER_NONE;
         judge(l);
-    } else if (l->mark.state == MARK_FAILED) {
+    } else if (l->mark.state == EVENT_BARRIER_FAILED) {
         log_warn("lapses_wait", kv_err(&l->mark.error), kv_i64("deliveries", (int64_t)l->ask.ret.n));
         leave(l);
     }
     return wake;
 }
 
-int64_t lapses_step(struct lapse_watch *l, int64_t now_ms, int64_t behind_ms)
+int64_t delivery_timeout_step(struct lapse_watch *l, int64_t now_ms, int64_t behind_ms)
 {
     if (now_ms < l->now_ms)
         l->ask_at_ms = now_ms;
     l->now_ms = now_ms;
     l->behind_ms = behind_ms;
-    int64_t wake = min_of(ends_step(&l->ends, now_ms), go_on(l));
-    if (!l->stopped && lapses_is_idle(l) && l->ask_at_ms <= now_ms)
+    int64_t wake = min_of(settle_retry_step(&l->ends, now_ms), go_on(l));
+    if (!l->stopped && delivery_timeout_is_idle(l) && l->ask_at_ms <= now_ms)
         ask(l);
-    return l->stopped || !lapses_is_idle(l) ? wake : min_of(wake, l->ask_at_ms);
+    return l->stopped || !delivery_timeout_is_idle(l) ? wake : min_of(wake, l->ask_at_ms);
 }
 
-void lapses_stop(struct lapse_watch *l)
+void delivery_timeout_stop(struct lapse_watch *l)
 {
     l->stopped = true;
-    if (l->mark.state != MARK_NONE)
+    if (l->mark.state != EVENT_BARRIER_NONE)
         leave(l);
 }
 
-bool lapses_is_idle(const struct lapse_watch *l)
+bool delivery_timeout_is_idle(const struct lapse_watch *l)
 {
-    return !l->asking && l->mark.state == MARK_NONE && !l->acking && ends_is_idle(&l->ends);
+    return !l->asking && l->mark.state == EVENT_BARRIER_NONE && !l->acking && settle_retry_is_idle(&l->ends);
 }

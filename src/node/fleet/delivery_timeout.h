@@ -7,24 +7,24 @@
 #include "node/updater/settle_retry.h"
 #include "port/async_io.h"
 
-enum { LAPSES_ASK_MS = 500 };
+enum { DELIVERY_TIMEOUT_ASK_MS = 500 };
 
-struct lapses_setup {
+struct delivery_timeout_setup {
     struct writer *writer;
-    struct courier *courier;
+    struct async_io *async_io;
     struct metrics *metrics;
     uint64_t seed;
     void (*settled)(void *context, const struct event *e, const struct settlement *s);
     void (*batch_settled)(void *context);
-    void (*woke)(void *context, uint64_t woke);
+    void (*unblocked)(void *context, uint64_t unblocked);
     void *context;
 };
 
 struct lapse_watch;
 
-struct lapse_watch *lapses_new(const struct lapses_setup *setup);
-void lapses_free(struct lapse_watch *l); /* idle; NULL is fine */
-int64_t lapses_step(struct lapse_watch *l, int64_t now_ms,
-                    int64_t behind_ms);  /* when to call again; behind_ms: as updater_step's */
-void lapses_stop(struct lapse_watch *l); /* ask no more */
-bool lapses_is_idle(const struct lapse_watch *l);
+struct lapse_watch *delivery_timeout_new(const struct delivery_timeout_setup *setup);
+void delivery_timeout_free(struct lapse_watch *l); /* idle; NULL is fine */
+int64_t delivery_timeout_step(struct lapse_watch *l, int64_t now_ms,
+                              int64_t behind_ms);  /* when to call again; behind_ms: as updater_step's */
+void delivery_timeout_stop(struct lapse_watch *l); /* ask no more */
+bool delivery_timeout_is_idle(const struct lapse_watch *l);

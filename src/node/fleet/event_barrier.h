@@ -4,23 +4,23 @@
  * which can never pass, because events were lost, keeps nobody for ever. */
 #include "port/async_io.h"
 
-enum { MARK_PATIENCE_MS = 60000 };
+enum { EVENT_BARRIER_PATIENCE_MS = 60000 };
 
-enum mark_state { MARK_NONE, MARK_WAITS, MARK_PASSED, MARK_FAILED };
+enum event_barrier_state { EVENT_BARRIER_NONE, EVENT_BARRIER_WAITS, EVENT_BARRIER_PASSED, EVENT_BARRIER_FAILED };
 
-struct mark_wait {
-    struct courier *courier; /* the owner's to set */
-    struct errand_mark errand;
-    enum mark_state state;
-    struct error error; /* the last; MARK_FAILED: why */
+struct event_barrier_wait {
+    struct async_io *async_io; /* the owner's to set */
+    struct io_barrier io_request;
+    enum event_barrier_state state;
+    struct error error; /* the last; EVENT_BARRIER_FAILED: why */
     bool is_set, asking, left, complained;
     int64_t now_ms, begun_ms, ask_at_ms;
 };
 
-void mark_begin(struct mark_wait *m, int64_t now_ms); /* nothing is under way */
+void event_barrier_begin(struct event_barrier_wait *m, int64_t now_ms); /* nothing is under way */
 
 /* While it waits: asks if it is time to; returns when to call again. The state may have changed when it returns. */
-int64_t mark_step(struct mark_wait *m, int64_t now_ms);
+int64_t event_barrier_step(struct event_barrier_wait *m, int64_t now_ms);
 
-/* What it waits for is of no interest any more: MARK_NONE, as soon as nothing is under way. */
-void mark_leave(struct mark_wait *m);
+/* What it waits for is of no interest any more: EVENT_BARRIER_NONE, as soon as nothing is under way. */
+void event_barrier_leave(struct event_barrier_wait *m);

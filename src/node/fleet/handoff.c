@@ -8,9 +8,9 @@
 
 enum { BATCH = 1000, RETRY_MS = 200, ERRORS_ARENA = 4096 };
 
-struct handover {
-    struct handover_setup setup;
-    struct op_hand op;
+struct handoff {
+    struct handoff_setup setup;
+    struct op_handoff op;
     struct uuid asked[BATCH]; /* the operation's, like the next */
     uint64_t epochs[BATCH];
     struct handed {
@@ -22,14 +22,14 @@ struct handover {
     int64_t now_ms, retry_at_ms;
 };
 
-struct handover *handover_new(const struct handover_setup *setup)
+struct handoff *handoff_new(const struct handoff_setup *setup)
 {
-    struct handover *h = xnew(*h);
+    struct handoff *h = xnew(*h);
     h->setup = *setup;
     return h;
 }
 
-void handover_free(struct handover *h)
+void handoff_free(struct handoff *h)
 {
     if (!h)
         return;
@@ -38,7 +38,7 @@ void handover_free(struct handover *h)
     free(h);
 }
 
-void handover_claim(struct handover *h, struct uuid claim, uint64_t epoch)
+void handoff_claim(struct handoff *h, struct uuid claim, uint64_t epoch)
 {
     if (h->n == h->cap) {
         h->cap = max_of(h->cap * 2, (size_t)64);
@@ -49,7 +49,7 @@ void handover_claim(struct handover *h, struct uuid claim, uint64_t epoch)
 
 static void done(struct op *op)
 {
-    struct handover *h = op->context;
+    struct handoff *h = op->context;
     h->in_flight = false;
     arena_release(&op->arena);
     if (op->rc == ERR_CONFLICT)
@@ -64,7 +64,7 @@ static void done(struct op *op)
     h->sent = 0;
 }
 
-int64_t handover_step(struct handover *h, int64_t now_ms)
+int64_t handoff_step(struct handoff *h, int64_t now_ms)
 {
     if (now_ms < h->now_ms)
         h->retry_at_ms = now_ms;
@@ -78,23 +78,23 @@ int64_t handover_step(struct handover *h, int64_t now_ms)
         h->asked[i] = h->v[i].claim;
         h->epochs[i] = h->v[i].epoch;
     }
-    h->op = (struct op_hand){ .op = { .kind = OP_HAND, .done = done, .context = h },
-                              .node = *h->setup.node,
-                              .claims = h->asked,
-                              .epochs = h->epochs,
-                              .n = h->sent };
+    h->op = (struct op_handoff){ .op = { .kind = OP_HANDOFF, .done = done, .context = h },
+                                 .node = *h->setup.node,
+                                 .claims = h->asked,
+                                 .epochs = h->epochs,
+                                 .n = h->sent };
     arena_init(&h->op.op.arena, ERRORS_ARENA);
     h->in_flight = true;
     writer_submit(h->setup.writer, &h->op.op);
     return INT64_MAX;
 }
 
-void handover_forget(struct handover *h)
+void handoff_forget(struct handoff *h)
 {
     h->n = h->sent = 0;
 }
 
-bool handover_is_idle(const struct handover *h)
+bool handoff_is_idle(const struct handoff *h)
 {
     return !h->in_flight && h->n == 0;
 }

@@ -7,8 +7,8 @@
 
 enum { BATCH = 1000, LOOK_MS = 1000, ERRORS_ARENA = 4096 };
 
-struct holding {
-    struct holding_setup setup;
+struct held_audit {
+    struct held_audit_setup setup;
     struct op_running op;
     struct delivery_name names[BATCH];
     bool running[BATCH];
@@ -16,14 +16,14 @@ struct holding {
     int64_t now_ms, look_at_ms;
 };
 
-struct holding *holding_new(const struct holding_setup *setup)
+struct held_audit *held_audit_new(const struct held_audit_setup *setup)
 {
-    struct holding *h = xnew(*h);
+    struct held_audit *h = xnew(*h);
     h->setup = *setup;
     return h;
 }
 
-void holding_free(struct holding *h)
+void held_audit_free(struct held_audit *h)
 {
     assert(!h || !h->in_flight);
     free(h);
@@ -31,7 +31,7 @@ void holding_free(struct holding *h)
 
 static void done(struct op *op)
 {
-    struct holding *h = op->context;
+    struct held_audit *h = op->context;
     h->in_flight = false;
     arena_release(&op->arena);
     if (op->rc) { /* they are asked about again */
@@ -45,7 +45,7 @@ static void done(struct op *op)
         h->look_at_ms = h->now_ms;
 }
 
-int64_t holding_step(struct holding *h, int64_t now_ms)
+int64_t held_audit_step(struct held_audit *h, int64_t now_ms)
 {
     if (now_ms < h->now_ms)
         h->look_at_ms = now_ms;
@@ -55,7 +55,7 @@ int64_t holding_step(struct holding *h, int64_t now_ms)
     if (now_ms < h->look_at_ms)
         return h->look_at_ms;
     h->look_at_ms = now_ms + LOOK_MS;
-    size_t n = scheduler_queued_since(h->setup.scheduler, now_ms - HOLDING_ASK_MS, h->names, BATCH);
+    size_t n = scheduler_queued_since(h->setup.scheduler, now_ms - HELD_AUDIT_MS, h->names, BATCH);
     if (!n)
         return h->look_at_ms;
     h->op = (struct op_running){
@@ -67,12 +67,12 @@ int64_t holding_step(struct holding *h, int64_t now_ms)
     return INT64_MAX;
 }
 
-void holding_stop(struct holding *h)
+void held_audit_stop(struct held_audit *h)
 {
     h->stopped = true;
 }
 
-bool holding_is_idle(const struct holding *h)
+bool held_audit_is_idle(const struct held_audit *h)
 {
     return !h->in_flight;
 }

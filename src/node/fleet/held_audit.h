@@ -3,17 +3,17 @@
  * the store which of those that it has held for longer are RUNNING still (OP_RUNNING), and lets go of the others. */
 #include "node/scheduler/scheduler.h"
 
-enum { HOLDING_ASK_MS = 5000 };
+enum { HELD_AUDIT_MS = 5000 };
 
-struct holding_setup {
+struct held_audit_setup {
     struct writer *writer;
     struct scheduler *scheduler;
 };
 
-struct holding;
+struct held_audit;
 
-struct holding *holding_new(const struct holding_setup *setup);
-void holding_free(struct holding *h); /* nothing is in flight; NULL is fine */
-int64_t holding_step(struct holding *h, int64_t now_ms);
-void holding_stop(struct holding *h);
-bool holding_is_idle(const struct holding *h);
+struct held_audit *held_audit_new(const struct held_audit_setup *setup);
+void held_audit_free(struct held_audit *h); /* nothing is in flight; NULL is fine */
+int64_t held_audit_step(struct held_audit *h, int64_t now_ms);
+void held_audit_stop(struct held_audit *h);
+bool held_audit_is_idle(const struct held_audit *h);

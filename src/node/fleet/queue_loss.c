@@ -9,20 +9,20 @@
 
 enum { VERDICTS_ARENA = 64 << 20 };
 
-struct outcome missing_outcome(enum delivery delivery)
+struct outcome queue_loss_outcome(enum delivery delivery)
 {
     return (struct outcome){ .kind = delivery == DELIVER_AT_MOST_ONCE ? OUTCOME_LOST : OUTCOME_RETURNED,
                              .retry_after_ms = -1 };
 }
 
-bool missing_note(const struct missing *m, const struct task *t, struct arena *a, struct missing_task *ret)
+bool queue_loss_note(const struct missing *m, const struct task *t, struct arena *a, struct queue_loss_task *ret)
 {
-    struct outcome o = missing_outcome(t->delivery);
+    struct outcome o = queue_loss_outcome(t->delivery);
     struct settle_facts facts = settle_facts_of(t, &o, a);
     if (facts.retry.rules.n && !arena_str(a, facts.retry.rules, &facts.retry.rules))
         return false;
     bool retake = m->setup.scheduler && scheduler_may_retake(m->setup.scheduler, t);
-    *ret = (struct missing_task){ facts, retake };
+    *ret = (struct queue_loss_task){ facts, retake };
     return true;
 }
 
@@ -40,7 +40,7 @@ static void batch_done(struct missing *m)
 static void add(struct missing *m, size_t at, const struct settle_facts *t)
 {
     struct event *e = &m->events[at];
-    *e = (struct event){ .task = *t, .outcome = missing_outcome(t->delivery) };
+    *e = (struct event){ .task = *t, .outcome = queue_loss_outcome(t->delivery) };
     struct verdict v = settle(t, &e->outcome, m->now_ms + m->behind_ms, &m->random, &m->verdicts);
     m->settlements[at] = (struct settlement){ .id = t->id, .fence = t->fence, .parent = t->parent, .verdict = v };
 }
@@ -57,7 +57,7 @@ static void settle_rest(struct missing *m, const struct map *taken)
         if (!taken || !map_get(taken, uuid_bytes(&m->v[i].facts.id)))
             add(m, n++, &m->v[i].facts);
     if (n)
-        ends_submit(&m->ends, m->events, m->settlements, n, m->now_ms);
+        settle_retry_submit(&m->ends, m->events, m->settlements, n, m->now_ms);
     else
         batch_done(m);
 }
@@ -101,10 +101,10 @@ static void settled(void *context, const struct event *e, const struct settlemen
     m->setup.ends.settled(m->setup.ends.context, e, s);
 }
 
-static void woke(void *context, uint64_t lanes)
+static void unblocked(void *context, uint64_t lanes)
 {
     struct missing *m = context;
-    m->setup.ends.woke(m->setup.ends.context, lanes);
+    m->setup.ends.unblocked(m->setup.ends.context, lanes);
 }
 
 static void rest_settled(void *context)
@@ -112,21 +112,21 @@ static void rest_settled(void *context)
     batch_done(context);
 }
 
-void missing_init(struct missing *m, const struct missing_setup *setup)
+void queue_loss_init(struct missing *m, const struct queue_loss_setup *setup)
 {
     *m = (struct missing){ .setup = *setup };
-    m->ends.setup = (struct ends_setup){ .writer = setup->ends.writer,
-                                         .metrics = setup->ends.metrics,
-                                         .settled = settled,
-                                         .woke = woke,
-                                         .done = rest_settled,
-                                         .context = m };
+    m->ends.setup = (struct settle_retry_setup){ .writer = setup->ends.writer,
+                                                 .metrics = setup->ends.metrics,
+                                                 .settled = settled,
+                                                 .unblocked = unblocked,
+                                                 .done = rest_settled,
+                                                 .context = m };
     prng_init(&m->random, setup->seed);
 }
 
-void missing_settle(struct missing *m, const struct missing_task *v, size_t n, int64_t now_ms, int64_t behind_ms)
+void queue_loss_settle(struct missing *m, const struct queue_loss_task *v, size_t n, int64_t now_ms, int64_t behind_ms)
 {
-    assert(missing_is_idle(m) && n > 0 && n <= MISSING_BATCH);
+    assert(queue_loss_is_idle(m) && n > 0 && n <= QUEUE_LOSS_BATCH);
     m->v = v;
     m->n = n;
     m->now_ms = now_ms;
@@ -135,20 +135,20 @@ void missing_settle(struct missing *m, const struct missing_task *v, size_t n, i
         settle_rest(m, NULL);
 }
 
-int64_t missing_step(struct missing *m, int64_t now_ms, int64_t behind_ms)
+int64_t queue_loss_step(struct missing *m, int64_t now_ms, int64_t behind_ms)
 {
     m->now_ms = now_ms;
     m->behind_ms = behind_ms;
-    return ends_step(&m->ends, now_ms);
+    return settle_retry_step(&m->ends, now_ms);
 }
 
-void missing_give_up(struct missing *m)
+void queue_loss_give_up(struct missing *m)
 {
     m->given_up = true;
-    ends_give_up(&m->ends);
+    settle_retry_give_up(&m->ends);
 }
 
-bool missing_is_idle(const struct missing *m)
+bool queue_loss_is_idle(const struct missing *m)
 {
-    return !m->retaking && !m->v && ends_is_idle(&m->ends);
+    return !m->retaking && !m->v && settle_retry_is_idle(&m->ends);
 }

@@ -4,24 +4,24 @@
 #include "node/scheduler/scheduler.h"
 #include "node/updater/settle_retry.h"
 
-enum { MISSING_BATCH = 2000 };
+enum { QUEUE_LOSS_BATCH = 2000 };
 
-struct missing_task {
+struct queue_loss_task {
     struct settle_facts facts;
     bool retake; /* it may simply run once more */
 };
 
-struct missing_setup {
-    struct scheduler *scheduler; /* NULL: all of it is settled */
-    struct ends_setup ends;      /* whom to tell of what is settled; `done` is after a batch */
+struct queue_loss_setup {
+    struct scheduler *scheduler;    /* NULL: all of it is settled */
+    struct settle_retry_setup ends; /* whom to tell of what is settled; `done` is after a batch */
     uint64_t seed;
 };
 
 struct missing {
-    struct missing_setup setup;
+    struct queue_loss_setup setup;
     struct prng random;
     struct ends ends;
-    const struct missing_task *v; /* of the batch under way, like the next five */
+    const struct queue_loss_task *v; /* of the batch under way, like the next five */
     size_t n;
     struct delivery_name *names; /* that are asked for */
     struct arena verdicts;
@@ -31,14 +31,15 @@ struct missing {
     int64_t now_ms, behind_ms;
 };
 
-void missing_init(struct missing *m, const struct missing_setup *setup);
-struct outcome missing_outcome(enum delivery delivery);
+void queue_loss_init(struct missing *m, const struct queue_loss_setup *setup);
+struct outcome queue_loss_outcome(enum delivery delivery);
 
 /* What is kept of one; false: there is no room in the arena. */
-bool missing_note(const struct missing *m, const struct task *t, struct arena *a, struct missing_task *ret) must_use;
+bool queue_loss_note(const struct missing *m, const struct task *t, struct arena *a,
+                     struct queue_loss_task *ret) must_use;
 
-/* At most MISSING_BATCH, borrowed until done. Nothing is under way. */
-void missing_settle(struct missing *m, const struct missing_task *v, size_t n, int64_t now_ms, int64_t behind_ms);
-int64_t missing_step(struct missing *m, int64_t now_ms, int64_t behind_ms); /* when to call again */
-void missing_give_up(struct missing *m);                                    /* what waits is left to others */
-bool missing_is_idle(const struct missing *m);
+/* At most QUEUE_LOSS_BATCH, borrowed until done. Nothing is under way. */
+void queue_loss_settle(struct missing *m, const struct queue_loss_task *v, size_t n, int64_t now_ms, int64_t behind_ms);
+int64_t queue_loss_step(struct missing *m, int64_t now_ms, int64_t behind_ms); /* when to call again */
+void queue_loss_give_up(struct missing *m);                                    /* what waits is left to others */
+bool queue_loss_is_idle(const struct missing *m);

@@ -17,7 +17,7 @@ enum {
     PAGE = 2000,
     PAGE_ARENA = 256 << 20,
     PAGE_BYTES = 64 << 20,
-    MISSING_ARENA = 1 << 30,
+    QUEUE_LOSS_ARENA = 1 << 30,
     AGAIN_MS = 1000, /* after a round that failed */
 };
 
@@ -26,7 +26,7 @@ enum phase { REST, PAGES, CHECK, SAME, MARK, SETTLE };
 struct reconcile {
     struct reconcile_setup setup;
 
-    struct errand_look look;
+    struct io_stats look;
     struct queue_state state;
     bool looking, answers, has_epoch;
     int64_t look_at_ms;
@@ -40,16 +40,16 @@ struct reconcile {
     int64_t round_at_ms, before_ms, check_at_ms;
     union {
         struct op op;
-        struct op_handed handed;
+        struct op_handed_off handed;
     };
-    struct errand_known known;
+    struct io_known known;
     struct delivery_id *ids; /* PAGE of them, like the next two */
     uint64_t *asked_epochs;  /* in which they were pushed */
     bool *answer;
     size_t checked, kept; /* of those that are missing: asked about again; and not known still */
-    struct mark_wait mark;
+    struct event_barrier_wait mark;
     struct arena arena; /* of what is missing, like the next */
-    struct missing_task *missing;
+    struct queue_loss_task *missing;
     uint64_t *epochs; /* of those that are missing, until they are asked about again */
     size_t n, cap, done;
     struct missing settling;
@@ -64,7 +64,7 @@ static bool is_busy(const struct reconcile *r)
 
 /* ---- looking ---- */
 
-static void looked(struct errand *e)
+static void looked(struct io_request *e)
 {
     struct reconcile *r = e->context;
     r->looking = false;
@@ -91,8 +91,8 @@ static void look(struct reconcile *r)
         return;
     r->looking = true;
     r->look_at_ms = r->now_ms + RECONCILE_LOOK_MS;
-    r->look = (struct errand_look){ .errand = { .kind = ERRAND_LOOK, .done = looked, .context = r } };
-    courier_submit(r->setup.courier, &r->look.errand);
+    r->look = (struct io_stats){ .io_request = { .kind = IO_STATS, .done = looked, .context = r } };
+    async_io_submit(r->setup.async_io, &r->look.io_request);
 }
 
 /* ---- a round ---- */
@@ -111,7 +111,7 @@ static void end_round(struct reconcile *r, int64_t next_ms)
     r->asked_epochs = NULL;
     r->answer = NULL;
     r->n = r->cap = r->done = r->checked = r->kept = 0;
-    mark_leave(&r->mark);
+    event_barrier_leave(&r->mark);
     r->phase = REST;
     r->again = false;
     r->round_at_ms = r->now_ms + next_ms;
@@ -138,22 +138,22 @@ static void miss(struct reconcile *r, const struct task *t, uint64_t epoch)
     }
     if (!r->check_at_ms && is_of_another(r, epoch))
         r->check_at_ms = r->now_ms + RECONCILE_RENEW_MS;
-    if (!missing_note(&r->settling, t, &r->arena, &r->missing[r->n]))
+    if (!queue_loss_note(&r->settling, t, &r->arena, &r->missing[r->n]))
         return; /* too many for one round: the next one finds it */
     r->epochs[r->n++] = epoch;
 }
 
-static void ask_known(struct reconcile *r, size_t n, void (*done)(struct errand *e))
+static void ask_known(struct reconcile *r, size_t n, void (*done)(struct io_request *e))
 {
-    r->known = (struct errand_known){ .errand = { .kind = ERRAND_KNOWN, .done = done, .context = r },
-                                      .v = r->ids,
-                                      .epochs = r->asked_epochs,
-                                      .n = n,
-                                      .ret = r->answer };
-    courier_submit(r->setup.courier, &r->known.errand);
+    r->known = (struct io_known){ .io_request = { .kind = IO_KNOWN, .done = done, .context = r },
+                                  .v = r->ids,
+                                  .epochs = r->asked_epochs,
+                                  .n = n,
+                                  .ret = r->answer };
+    async_io_submit(r->setup.async_io, &r->known.io_request);
 }
 
-static void page_known(struct errand *e)
+static void page_known(struct io_request *e)
 {
     struct reconcile *r = e->context;
     struct tasks page = r->handed.ret;
@@ -170,7 +170,7 @@ static void page_known(struct errand *e)
 }
 
 /* Those that are missing still move to the front. */
-static void check_known(struct errand *e)
+static void check_known(struct io_request *e)
 {
     struct reconcile *r = e->context;
     r->busy = false;
@@ -223,7 +223,7 @@ static void same(struct reconcile *r)
     r->phase = is_same ? MARK : REST;
     r->n = is_same ? r->n : 0;
     if (is_same)
-        mark_begin(&r->mark, r->now_ms);
+        event_barrier_begin(&r->mark, r->now_ms);
 }
 
 static void handed(struct op *op)
@@ -246,21 +246,21 @@ static void ask_page(struct reconcile *r)
 {
     struct handed_place after = r->handed.after;
     r->busy = true;
-    r->handed = (struct op_handed){ .op = { .kind = OP_HANDED, .done = handed, .context = r },
-                                    .before_ms = r->before_ms,
-                                    .after = after,
-                                    .max = PAGE,
-                                    .max_bytes = PAGE_BYTES };
+    r->handed = (struct op_handed_off){ .op = { .kind = OP_HANDED_OFF, .done = handed, .context = r },
+                                        .before_ms = r->before_ms,
+                                        .after = after,
+                                        .max = PAGE,
+                                        .max_bytes = PAGE_BYTES };
     arena_init(&r->op.arena, PAGE_ARENA);
     writer_submit(r->setup.writer, &r->op);
 }
 
 static void go_on_waiting(struct reconcile *r)
 {
-    mark_step(&r->mark, r->now_ms);
-    if (r->mark.state == MARK_PASSED)
+    event_barrier_step(&r->mark, r->now_ms);
+    if (r->mark.state == EVENT_BARRIER_PASSED)
         r->phase = SETTLE;
-    else if (r->mark.state == MARK_FAILED)
+    else if (r->mark.state == EVENT_BARRIER_FAILED)
         failed(r, &r->mark.error);
 }
 
@@ -274,9 +274,9 @@ static void batch_settled(void *context)
 
 static void settle_batch(struct reconcile *r)
 {
-    r->batch = min_of(r->n - r->done, (size_t)MISSING_BATCH);
+    r->batch = min_of(r->n - r->done, (size_t)QUEUE_LOSS_BATCH);
     r->busy = true;
-    missing_settle(&r->settling, r->missing + r->done, r->batch, r->now_ms, r->behind_ms);
+    queue_loss_settle(&r->settling, r->missing + r->done, r->batch, r->now_ms, r->behind_ms);
 }
 
 static void begin_round(struct reconcile *r)
@@ -289,7 +289,7 @@ static void begin_round(struct reconcile *r)
     r->ids = xcalloc(PAGE, sizeof *r->ids);
     r->asked_epochs = xcalloc(PAGE, sizeof *r->asked_epochs);
     r->answer = xcalloc(PAGE, sizeof *r->answer);
-    arena_init(&r->arena, MISSING_ARENA);
+    arena_init(&r->arena, QUEUE_LOSS_ARENA);
 }
 
 static bool is_time(const struct reconcile *r)
@@ -372,28 +372,28 @@ static void settled(void *context, const struct event *e, const struct settlemen
     r->setup.settled(r->setup.context, e, s);
 }
 
-static void woke(void *context, uint64_t lanes)
+static void unblocked(void *context, uint64_t lanes)
 {
     struct reconcile *r = context;
-    r->setup.woke(r->setup.context, lanes);
+    r->setup.unblocked(r->setup.context, lanes);
 }
 
 struct reconcile *reconcile_new(const struct reconcile_setup *setup, int64_t now_ms)
 {
     struct reconcile *r = xnew(*r);
     r->setup = *setup;
-    r->mark.courier = setup->courier;
+    r->mark.async_io = setup->async_io;
     r->now_ms = r->look_at_ms = now_ms;
     r->round_at_ms = now_ms; /* whoever led before us may have died in a round */
     r->answers = true;
-    missing_init(&r->settling, &(struct missing_setup){ .scheduler = setup->scheduler,
-                                                        .ends = { .writer = setup->writer,
-                                                                  .metrics = setup->metrics,
-                                                                  .settled = settled,
-                                                                  .woke = woke,
-                                                                  .done = batch_settled,
-                                                                  .context = r },
-                                                        .seed = setup->seed });
+    queue_loss_init(&r->settling, &(struct queue_loss_setup){ .scheduler = setup->scheduler,
+                                                              .ends = { .writer = setup->writer,
+                                                                        .metrics = setup->metrics,
+                                                                        .settled = settled,
+                                                                        .unblocked = unblocked,
+                                                                        .done = batch_settled,
+                                                                        .context = r },
+                                                              .seed = setup->seed });
     return r;
 }
 
@@ -409,7 +409,7 @@ int64_t reconcile_step(struct reconcile *r, int64_t now_ms, int64_t behind_ms)
         clock_set_back(r, now_ms);
     r->now_ms = now_ms;
     r->behind_ms = behind_ms;
-    int64_t wake = missing_step(&r->settling, now_ms, behind_ms);
+    int64_t wake = queue_loss_step(&r->settling, now_ms, behind_ms);
     look(r);
     while (!is_busy(r) && !is_over(r)) {
         enum phase before = r->phase;
@@ -424,12 +424,12 @@ int64_t reconcile_step(struct reconcile *r, int64_t now_ms, int64_t behind_ms)
 void reconcile_stop(struct reconcile *r)
 {
     r->stopped = true;
-    missing_give_up(&r->settling);
+    queue_loss_give_up(&r->settling);
 }
 
 bool reconcile_is_idle(const struct reconcile *r)
 {
-    return !is_busy(r) && !r->looking && r->phase == REST && !r->ids && missing_is_idle(&r->settling);
+    return !is_busy(r) && !r->looking && r->phase == REST && !r->ids && queue_loss_is_idle(&r->settling);
 }
 
 bool reconcile_state(const struct reconcile *r, struct queue_state *ret)

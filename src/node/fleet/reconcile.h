@@ -16,7 +16,7 @@ enum {
 
 struct reconcile_setup {
     struct writer *writer;
-    struct courier *courier;
+    struct async_io *async_io;
     struct metrics *metrics;
     struct scheduler *scheduler; /* which claims anew what may simply run once more; NULL: nobody does */
     uint64_t seed;
@@ -24,7 +24,7 @@ struct reconcile_setup {
     void (*answers)(void *context); /* the queue does, to a look */
     void (*settled)(void *context, const struct event *e, const struct settlement *s);
     void (*batch_settled)(void *context);
-    void (*woke)(void *context, uint64_t woke);
+    void (*unblocked)(void *context, uint64_t unblocked);
     void *context;
 };
 
@@ -32,7 +32,7 @@ struct reconcile;
 
 struct reconcile *reconcile_new(const struct reconcile_setup *setup, int64_t now_ms);
 void reconcile_free(struct reconcile *r);                                       /* idle; NULL is fine */
-int64_t reconcile_step(struct reconcile *r, int64_t now_ms, int64_t behind_ms); /* as lapses_step */
+int64_t reconcile_step(struct reconcile *r, int64_t now_ms, int64_t behind_ms); /* as delivery_timeout_step */
 void reconcile_stop(struct reconcile *r);                                       /* ask no more */
 bool reconcile_is_idle(const struct reconcile *r);
 bool reconcile_state(const struct reconcile *r, struct queue_state *ret); /* at the last look; false: it failed */

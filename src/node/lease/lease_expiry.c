@@ -11,13 +11,13 @@ enum { ARENA = 128 << 20, KEEP_ARENA = 4096, RETRY_MS = 500 };
 
 #define RAN_OUT "lost: its lease ran out before its worker reported; it may have run"
 
-struct lease_ends {
-    struct lease_ends_setup setup;
+struct lease_expiry {
+    struct lease_expiry_setup setup;
     struct prng random;
-    struct op_leases_over ask;
-    struct op_keep *keeps; /* one a tenant */
+    struct op_leases_expired ask;
+    struct op_lease_renew *keeps; /* one a tenant */
     size_t keep_count, keeps_left;
-    struct lease_keep *kept; /* as in ask.ret */
+    struct lease_renewal *kept; /* as in ask.ret */
     struct ends ends;
     struct event *events; /* in the answer's arena, like the next */
     struct settlement *settlements;
@@ -29,17 +29,17 @@ struct lease_ends {
 
 static void settled(void *context, const struct event *e, const struct settlement *s)
 {
-    struct lease_ends *l = context;
+    struct lease_expiry *l = context;
     l->setup.settled(l->setup.context, l->tasks[e - l->events], e, s);
 }
 
-static void woke(void *context, uint64_t lanes)
+static void unblocked(void *context, uint64_t lanes)
 {
-    struct lease_ends *l = context;
-    l->setup.woke(l->setup.context, lanes);
+    struct lease_expiry *l = context;
+    l->setup.unblocked(l->setup.context, lanes);
 }
 
-static void forget(struct lease_ends *l)
+static void forget(struct lease_expiry *l)
 {
     arena_release(&l->ask.op.arena);
     free(l->keeps);
@@ -49,35 +49,35 @@ static void forget(struct lease_ends *l)
 
 static void all_settled(void *context)
 {
-    struct lease_ends *l = context;
+    struct lease_expiry *l = context;
     l->setup.batch_settled(l->setup.context);
-    if (l->ask.ret.n == LEASE_ENDS_BATCH)
+    if (l->ask.ret.n == LEASE_EXPIRY_BATCH)
         l->ask_at_ms = l->now_ms; /* there may be more */
     forget(l);
 }
 
-struct lease_ends *lease_ends_new(const struct lease_ends_setup *setup)
+struct lease_expiry *lease_expiry_new(const struct lease_expiry_setup *setup)
 {
-    struct lease_ends *l = xnew(*l);
+    struct lease_expiry *l = xnew(*l);
     l->setup = *setup;
     prng_init(&l->random, setup->seed);
-    l->ends.setup = (struct ends_setup){ .writer = setup->writer,
-                                         .metrics = setup->metrics,
-                                         .settled = settled,
-                                         .woke = woke,
-                                         .done = all_settled,
-                                         .context = l };
+    l->ends.setup = (struct settle_retry_setup){ .writer = setup->writer,
+                                                 .metrics = setup->metrics,
+                                                 .settled = settled,
+                                                 .unblocked = unblocked,
+                                                 .done = all_settled,
+                                                 .context = l };
     return l;
 }
 
-bool lease_ends_is_idle(const struct lease_ends *l)
+bool lease_expiry_is_idle(const struct lease_expiry *l)
 {
-    return !l->asking && !l->keeping && ends_is_idle(&l->ends);
+    return !l->asking && !l->keeping && settle_retry_is_idle(&l->ends);
 }
 
-void lease_ends_free(struct lease_ends *l)
+void lease_expiry_free(struct lease_expiry *l)
 {
-    assert(!l || lease_ends_is_idle(l));
+    assert(!l || lease_expiry_is_idle(l));
     if (l && (l->arrived || l->judging))
         forget(l);
     free(l);
@@ -87,7 +87,7 @@ void lease_ends_free(struct lease_ends *l)
 
 static void asked(struct op *op)
 {
-    struct lease_ends *l = op->context;
+    struct lease_expiry *l = op->context;
     l->asking = false;
     l->arrived = op->rc == ERR_OK && l->ask.ret.n > 0;
     bool none = op->rc == ERR_OK && l->ask.ret.n == 0 && l->ask.ret_next_ms == INT64_MAX;
@@ -101,14 +101,14 @@ static void asked(struct op *op)
         arena_release(&op->arena);
 }
 
-static void ask(struct lease_ends *l)
+static void ask(struct lease_expiry *l)
 {
     l->asking = true;
     l->given = false;
-    l->ask_at_ms = l->now_ms + LEASE_ENDS_ASK_MS;
-    l->ask = (struct op_leases_over){ .op = { .kind = OP_LEASES_OVER, .done = asked, .context = l },
-                                      .now_ms = l->now_ms,
-                                      .max = LEASE_ENDS_BATCH };
+    l->ask_at_ms = l->now_ms + LEASE_EXPIRY_ASK_MS;
+    l->ask = (struct op_leases_expired){ .op = { .kind = OP_LEASES_EXPIRED, .done = asked, .context = l },
+                                         .now_ms = l->now_ms,
+                                         .max = LEASE_EXPIRY_BATCH };
     arena_init(&l->ask.op.arena, ARENA);
     writer_submit(l->setup.writer, &l->ask.op);
 }
@@ -117,7 +117,7 @@ static void ask(struct lease_ends *l)
 
 static void kept(struct op *op)
 {
-    struct lease_ends *l = op->context;
+    struct lease_expiry *l = op->context;
     arena_release(&op->arena);
     if (op->rc)
         log_warn("keep_failed", kv_err(&op->error));
@@ -134,11 +134,11 @@ static int by_tenant(const void *x, const void *y)
 }
 
 /* They stay over: until now. */
-static void look_whether_ended(struct lease_ends *l)
+static void look_whether_ended(struct lease_expiry *l)
 {
     const struct tasks *t = &l->ask.ret;
     l->arrived = false;
-    l->kept = arena_array(&l->ask.op.arena, struct lease_keep, t->n);
+    l->kept = arena_array(&l->ask.op.arena, struct lease_renewal, t->n);
     l->events = arena_array(&l->ask.op.arena, struct event, t->n);
     l->settlements = arena_array(&l->ask.op.arena, struct settlement, t->n);
     l->tasks = arena_array(&l->ask.op.arena, const struct task *, t->n);
@@ -150,12 +150,13 @@ static void look_whether_ended(struct lease_ends *l)
     qsort(t->v, t->n, sizeof *t->v, by_tenant);
     l->keep_count = 0;
     for (size_t i = 0; i < t->n; i++) {
-        l->kept[i] = (struct lease_keep){ .id = t->v[i].id, .fence = t->v[i].fence, .until_ms = l->now_ms };
+        l->kept[i] = (struct lease_renewal){ .id = t->v[i].id, .fence = t->v[i].fence, .until_ms = l->now_ms };
         if (i == 0 || t->v[i].tenant != t->v[i - 1].tenant)
-            l->keeps[l->keep_count++] = (struct op_keep){ .op = { .kind = OP_KEEP, .done = kept, .context = l },
-                                                          .tenant = t->v[i].tenant,
-                                                          .v = &l->kept[i],
-                                                          .now_ms = l->now_ms };
+            l->keeps[l->keep_count++] =
+                (struct op_lease_renew){ .op = { .kind = OP_LEASE_RENEW, .done = kept, .context = l },
+                                         .tenant = t->v[i].tenant,
+                                         .v = &l->kept[i],
+                                         .now_ms = l->now_ms };
         l->keeps[l->keep_count - 1].n++;
     }
     l->keeping = true;
@@ -168,7 +169,8 @@ static void look_whether_ended(struct lease_ends *l)
 
 /* ---- what becomes of them ---- */
 
-static struct settlement cancelled(const struct lease_ends *l, const struct task *t, struct arena *a, struct event *ret)
+static struct settlement cancelled(const struct lease_expiry *l, const struct task *t, struct arena *a,
+                                   struct event *ret)
 {
     struct outcome o = { .kind = OUTCOME_CANCELLED,
                          .retry_after_ms = -1,
@@ -182,7 +184,7 @@ static struct settlement cancelled(const struct lease_ends *l, const struct task
 }
 
 /* A worker that took it and was never heard of again: nobody knows what else it did. Three times in a row, the task is to blame. */
-static struct settlement lost(struct lease_ends *l, const struct task *t, struct arena *a, struct event *ret)
+static struct settlement lost(struct lease_expiry *l, const struct task *t, struct arena *a, struct event *ret)
 {
     struct outcome o = { .kind = OUTCOME_LOST,
                          .retry_after_ms = -1,
@@ -196,7 +198,7 @@ static struct settlement lost(struct lease_ends *l, const struct task *t, struct
     return (struct settlement){ .id = t->id, .fence = t->fence, .parent = t->parent, .verdict = v };
 }
 
-static void judge(struct lease_ends *l)
+static void judge(struct lease_expiry *l)
 {
     const struct tasks *t = &l->ask.ret;
     size_t n = 0;
@@ -213,20 +215,20 @@ static void judge(struct lease_ends *l)
         return;
     }
     log_info("leases_over", kv_i64("tasks", (int64_t)n));
-    ends_submit(&l->ends, l->events, l->settlements, n, l->now_ms);
+    settle_retry_submit(&l->ends, l->events, l->settlements, n, l->now_ms);
 }
 
-int64_t lease_ends_step(struct lease_ends *l, int64_t now_ms, bool leads)
+int64_t lease_expiry_step(struct lease_expiry *l, int64_t now_ms, bool leads)
 {
     if (now_ms < l->now_ms)
         l->ask_at_ms = now_ms;
     l->now_ms = now_ms;
-    int64_t wake = ends_step(&l->ends, now_ms);
+    int64_t wake = settle_retry_step(&l->ends, now_ms);
     if (l->arrived)
         look_whether_ended(l);
     if (l->judging)
         judge(l);
-    bool idle = !l->asking && !l->keeping && ends_is_idle(&l->ends);
+    bool idle = !l->asking && !l->keeping && settle_retry_is_idle(&l->ends);
     if (!leads || l->stopped || !idle)
         return wake;
     if (l->ask_at_ms <= now_ms)
@@ -234,14 +236,14 @@ int64_t lease_ends_step(struct lease_ends *l, int64_t now_ms, bool leads)
     return min_of(wake, l->ask_at_ms);
 }
 
-void lease_ends_given(struct lease_ends *l)
+void lease_expiry_given(struct lease_expiry *l)
 {
     l->given = true;
-    l->ask_at_ms = min_of(l->ask_at_ms, l->now_ms + LEASE_ENDS_ASK_MS);
+    l->ask_at_ms = min_of(l->ask_at_ms, l->now_ms + LEASE_EXPIRY_ASK_MS);
 }
 
-void lease_ends_stop(struct lease_ends *l)
+void lease_expiry_stop(struct lease_expiry *l)
 {
     l->stopped = true;
-    ends_give_up(&l->ends);
+    settle_retry_give_up(&l->ends);
 }

@@ -38,8 +38,8 @@ struct leasing {
     struct map queues;
     size_t in_flight;
     uint64_t turns;
-    struct lease_ends *ends;
-    struct op_leases_over count; /* what was given before this node began, where nobody else counts it */
+    struct lease_expiry *ends;
+    struct op_leases_expired count; /* what was given before this node began, where nobody else counts it */
     bool counting, counted;
     int64_t count_at_ms;
     int64_t now_ms;
@@ -54,10 +54,10 @@ static void settled(void *context, const struct task *t, const struct event *e, 
         leasing_over(l, t->tenant, t->queue);
 }
 
-static void woke(void *context, uint64_t lanes)
+static void unblocked(void *context, uint64_t lanes)
 {
     struct leasing *l = context;
-    l->setup.woke(l->setup.context, lanes);
+    l->setup.unblocked(l->setup.context, lanes);
 }
 
 static void batch_settled(void *context)
@@ -74,14 +74,14 @@ struct leasing *leasing_new(const struct leasing_setup *setup)
     map_init(&l->queues, HASH_STABLE);
     uuid_gen_init(&l->ids, setup->seed);
     prng_init(&l->random, setup->seed + 2);
-    l->ends = lease_ends_new(&(struct lease_ends_setup){ .writer = setup->writer,
-                                                         .metrics = setup->metrics,
-                                                         .seed = setup->seed + 1,
-                                                         .shared = setup->shared,
-                                                         .settled = settled,
-                                                         .woke = woke,
-                                                         .batch_settled = batch_settled,
-                                                         .context = l });
+    l->ends = lease_expiry_new(&(struct lease_expiry_setup){ .writer = setup->writer,
+                                                             .metrics = setup->metrics,
+                                                             .seed = setup->seed + 1,
+                                                             .shared = setup->shared,
+                                                             .settled = settled,
+                                                             .unblocked = unblocked,
+                                                             .batch_settled = batch_settled,
+                                                             .context = l });
     return l;
 }
 
@@ -91,13 +91,13 @@ void leasing_free(struct leasing *l)
         return;
     assert(l->queues.n == 0 && l->in_flight == 0);
     map_release(&l->queues);
-    lease_ends_free(l->ends);
+    lease_expiry_free(l->ends);
     free(l);
 }
 
 bool leasing_is_idle(const struct leasing *l)
 {
-    return l->in_flight == 0 && l->queues.n == 0 && !l->counting && lease_ends_is_idle(l->ends);
+    return l->in_flight == 0 && l->queues.n == 0 && !l->counting && lease_expiry_is_idle(l->ends);
 }
 
 /* ---- queues ---- */
@@ -185,9 +185,9 @@ static void counted(struct op *op)
 static void count(struct leasing *l)
 {
     l->counting = true;
-    l->count = (struct op_leases_over){ .op = { .kind = OP_LEASES_OVER, .done = counted, .context = l },
-                                        .now_ms = INT64_MAX,
-                                        .max = COUNT_MAX };
+    l->count = (struct op_leases_expired){ .op = { .kind = OP_LEASES_EXPIRED, .done = counted, .context = l },
+                                           .now_ms = INT64_MAX,
+                                           .max = COUNT_MAX };
     arena_init(&l->count.op.arena, COUNT_ARENA);
     writer_submit(l->setup.writer, &l->count.op);
 }
@@ -234,7 +234,7 @@ static void claimed(struct op *op)
     if (!op->rc)
         l->setup.answered(l->setup.context, &a->claim);
     if (given || op->rc) /* or nobody knows */
-        lease_ends_given(l->ends);
+        lease_expiry_given(l->ends);
     bool dead = op->rc == ERR_CONFLICT; /* marked so: it joins again under another id */
     if (op->rc && !dead)
         log_warn("lease_failed", kv_err(&op->error));
@@ -378,7 +378,7 @@ int64_t leasing_step(struct leasing *l, int64_t now_ms, bool leads)
     if (now_ms < l->now_ms)
         clock_set_back(l, now_ms);
     l->now_ms = now_ms;
-    int64_t wake = lease_ends_step(l->ends, now_ms, leads);
+    int64_t wake = lease_expiry_step(l->ends, now_ms, leads);
     bool counts = leads && !l->counted && !l->stopped;
     if (counts && !l->counting && l->count_at_ms <= now_ms)
         count(l);
@@ -397,5 +397,5 @@ void leasing_stop_waiting(struct leasing *l)
 void leasing_stop(struct leasing *l)
 {
     leasing_stop_waiting(l);
-    lease_ends_stop(l->ends);
+    lease_expiry_stop(l->ends);
 }

@@ -47,7 +47,7 @@ struct leasing_setup {
     void (*answered)(void *context,
                      const struct op_claim *claim); /* what a claim did to others: gated, replaced, woken */
     void (*settled)(void *context, const struct event *e, const struct settlement *s);
-    void (*woke)(void *context, uint64_t lanes);
+    void (*unblocked)(void *context, uint64_t lanes);
     void (*batch_settled)(void *context);
     void *context;
 };

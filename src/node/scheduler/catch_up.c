@@ -8,8 +8,8 @@
 enum { BATCH = 500, RETRY_MS = 500, ARENA = 4096 };
 
 struct missed {
-    struct missed_setup setup;
-    struct op_missed op;
+    struct catch_up_setup setup;
+    struct op_catch_up op;
     int64_t now_ms, ask_at_ms;
     size_t total;
     bool in_flight, over, stopped;
@@ -17,7 +17,7 @@ struct missed {
     bool anew;   /* there was another outage meanwhile */
 };
 
-struct missed *missed_new(const struct missed_setup *setup, int64_t now_ms)
+struct missed *catch_up_new(const struct catch_up_setup *setup, int64_t now_ms)
 {
     struct missed *m = xnew(*m);
     m->setup = *setup;
@@ -25,7 +25,7 @@ struct missed *missed_new(const struct missed_setup *setup, int64_t now_ms)
     return m;
 }
 
-void missed_free(struct missed *m)
+void catch_up_free(struct missed *m)
 {
     assert(!m || !m->in_flight);
     free(m);
@@ -68,12 +68,12 @@ static bool waits(const struct missed *m)
     return !m->over && !m->unsure && !m->in_flight && !m->stopped;
 }
 
-void missed_step(struct missed *m, int64_t now_ms, bool may_ask)
+void catch_up_step(struct missed *m, int64_t now_ms, bool may_ask)
 {
     m->now_ms = now_ms;
     if (!waits(m) || !may_ask || m->ask_at_ms > now_ms)
         return;
-    m->op.op = (struct op){ .kind = OP_MISSED, .done = done, .context = m };
+    m->op.op = (struct op){ .kind = OP_CATCH_UP, .done = done, .context = m };
     m->op.before_ms = now_ms - SPAWN_GRACE_MS;
     m->op.max = BATCH;
     arena_init(&m->op.op.arena, ARENA);
@@ -81,12 +81,12 @@ void missed_step(struct missed *m, int64_t now_ms, bool may_ask)
     writer_submit(m->setup.writer, &m->op.op);
 }
 
-int64_t missed_next_ms(const struct missed *m)
+int64_t catch_up_next_ms(const struct missed *m)
 {
     return waits(m) ? m->ask_at_ms : INT64_MAX;
 }
 
-void missed_look_again(struct missed *m, int64_t now_ms)
+void catch_up_look_again(struct missed *m, int64_t now_ms)
 {
     m->total = m->over ? 0 : m->total;
     m->over = m->unsure = false;
@@ -96,7 +96,7 @@ void missed_look_again(struct missed *m, int64_t now_ms)
     m->ask_at_ms = now_ms;
 }
 
-void missed_wait(struct missed *m)
+void catch_up_wait(struct missed *m)
 {
     m->over = false;
     m->unsure = true;
@@ -109,22 +109,22 @@ void missed_skip(struct missed *m)
     end(m);
 }
 
-void missed_clock_set_back(struct missed *m, int64_t now_ms)
+void catch_up_clock_set_back(struct missed *m, int64_t now_ms)
 {
     m->ask_at_ms = now_ms;
 }
 
-void missed_stop(struct missed *m)
+void catch_up_stop(struct missed *m)
 {
     m->stopped = true;
 }
 
-bool missed_is_over(const struct missed *m)
+bool catch_up_is_over(const struct missed *m)
 {
     return m->over;
 }
 
-bool missed_in_flight(const struct missed *m)
+bool catch_up_in_flight(const struct missed *m)
 {
     return m->in_flight;
 }

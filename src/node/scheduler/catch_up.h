@@ -7,7 +7,7 @@
  * running nothing was missed: what is late there is theirs to run. Until that is known, it waits. */
 #include "port/store.h"
 
-struct missed_setup {
+struct catch_up_setup {
     struct writer *writer;
     void (*over)(void *context); /* all was looked at; each time */
     void *context;
@@ -15,15 +15,15 @@ struct missed_setup {
 
 struct missed;
 
-struct missed *missed_new(const struct missed_setup *setup, int64_t now_ms);
-void missed_free(struct missed *m); /* nothing is in flight; NULL is fine */
+struct missed *catch_up_new(const struct catch_up_setup *setup, int64_t now_ms);
+void catch_up_free(struct missed *m); /* nothing is in flight; NULL is fine */
 
-void missed_step(struct missed *m, int64_t now_ms, bool may_ask); /* may_ask: whatever was planned before is in */
-int64_t missed_next_ms(const struct missed *m);                   /* when it wants to ask; INT64_MAX: it does not */
-void missed_look_again(struct missed *m, int64_t now_ms);
-void missed_wait(struct missed *m); /* for word whether anything was missed: the next call of these two */
-void missed_skip(struct missed *m); /* nothing was */
-void missed_clock_set_back(struct missed *m, int64_t now_ms);
-void missed_stop(struct missed *m); /* ask for no more */
-bool missed_is_over(const struct missed *m);
-bool missed_in_flight(const struct missed *m);
+void catch_up_step(struct missed *m, int64_t now_ms, bool may_ask); /* may_ask: whatever was planned before is in */
+int64_t catch_up_next_ms(const struct missed *m);                   /* when it wants to ask; INT64_MAX: it does not */
+void catch_up_look_again(struct missed *m, int64_t now_ms);
+void catch_up_wait(struct missed *m); /* for word whether anything was missed: the next call of these two */
+void missed_skip(struct missed *m);   /* nothing was */
+void catch_up_clock_set_back(struct missed *m, int64_t now_ms);
+void catch_up_stop(struct missed *m); /* ask for no more */
+bool catch_up_is_over(const struct missed *m);
+bool catch_up_in_flight(const struct missed *m);

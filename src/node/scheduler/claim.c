@@ -161,7 +161,7 @@ static void claim_failed(struct scheduler *s, struct claim *c)
     if (c->op.kind == OP_CLAIM) {
         scheduler_refused(s, &c->op);
         lanes_unanswered(s->lanes, &c->round);
-        scheduler_woke(s, UINT64_MAX);
+        scheduler_on_lanes_unblocked(s, UINT64_MAX);
     }
     claim_read_back(c, readback_done);
 }
@@ -225,7 +225,7 @@ static void claim_done(struct op *op)
         scheduler_arm(s, c, &a->ret);
     metric_add(s->setup.metrics, METRIC_CLAIM_CONFLICTS, a->ret_conflicts);
     scheduler_tell_gated(s, a);
-    scheduler_woke(s, a->ret_woke);
+    scheduler_on_lanes_unblocked(s, a->ret_unblocked_lanes);
     claim_unref(c);
 }
 
@@ -264,7 +264,7 @@ static size_t room_of(const struct scheduler *s)
     return room - min_of(own ? s->held.n - s->queued_count : s->held.n, room);
 }
 
-enum lanes_wish scheduler_wish(const struct scheduler *s)
+enum lanes_recall_wanted scheduler_recall_wanted(const struct scheduler *s)
 {
     return s->suspects ? LANES_DUE : s->isolating ? LANES_SUSPECT : LANES_EITHER;
 }
@@ -291,11 +291,11 @@ void scheduler_claim(struct scheduler *s)
         writer_submit(s->setup.writer, &s->claiming->op);
         return;
     }
-    if (!scheduler_may_claim(s) || lanes_next_ms(s->lanes, scheduler_wish(s)) > s->now_ms)
+    if (!scheduler_may_claim(s) || lanes_next_ms(s->lanes, scheduler_recall_wanted(s)) > s->now_ms)
         return;
     struct claim *c = xnew(*c);
     size_t room = min_of(room_of(s), (size_t)CLAIM_BATCH);
-    if (lanes_ask(s->lanes, room, scheduler_wish(s), s->now_ms, &c->round))
+    if (lanes_ask(s->lanes, room, scheduler_recall_wanted(s), s->now_ms, &c->round))
         submit_claim(s, c, room);
     else
         free(c);

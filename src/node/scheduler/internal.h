@@ -128,7 +128,7 @@ void scheduler_forget_pushes(struct scheduler *s);    /* whatever comes of them 
 /* Reads a claim back, or makes one, if it is time for that. */
 void scheduler_claim(struct scheduler *s);
 bool scheduler_may_claim(struct scheduler *s);
-enum lanes_wish scheduler_wish(const struct scheduler *s);
+enum lanes_recall_wanted scheduler_recall_wanted(const struct scheduler *s);
 void scheduler_measure_claim(struct scheduler *s); /* after it was answered: now the time is known */
 
 int64_t scheduler_retake_step(struct scheduler *s); /* when to call again */

@@ -18,11 +18,11 @@ struct lanes *lanes_new(const struct lanes_setup *setup)
     l->fair = fair_new();
     map_init(&l->queues, HASH_STABLE);
     map_init(&l->tenants, HASH_STABLE);
-    for (size_t i = 0; i < WOKE_BITS; i++)
+    for (size_t i = 0; i < UNBLOCKED_LANE_BITS; i++)
         list_init(&l->by_bit[i]);
     l->generation = 1;
     if (setup->writer)
-        l->shares = shares_new(&(struct shares_setup){
+        l->shares = limit_shares_new(&(struct limit_shares_setup){
             .writer = setup->writer, .node = setup->node, .changed = lanes_share_changed, .context = l });
     return l;
 }
@@ -47,7 +47,7 @@ void lanes_free(struct lanes *l)
     for (size_t i = 0; i < array_count(l->heads); i++)
         heap_release(&l->heads[i]);
     fair_free(l->fair);
-    shares_free(l->shares);
+    limit_shares_free(l->shares);
     free(l->found);
     free(l->v);
     free(l);
@@ -246,10 +246,10 @@ void lanes_due(struct lanes *l, struct lane_entry *e, int64_t due_ms, bool suspe
         show_head(l, e);
 }
 
-void lanes_woke(struct lanes *l, uint64_t woke, int64_t now_ms)
+void lanes_on_unblocked(struct lanes *l, uint64_t unblocked, int64_t now_ms)
 {
-    for (; woke; woke &= woke - 1)
-        list_each (&l->by_bit[__builtin_ctzll(woke)], link)
+    for (; unblocked; unblocked &= unblocked - 1)
+        list_each (&l->by_bit[__builtin_ctzll(unblocked)], link)
             lanes_due(l, container_of(link, struct lane_entry, of_bit), now_ms, false);
 }
 
@@ -275,12 +275,12 @@ void lanes_rules_changed(struct lanes *l)
 
 int64_t lanes_step(struct lanes *l, int64_t now_ms, bool claiming)
 {
-    return l->shares ? shares_step(l->shares, now_ms, !claiming) : INT64_MAX;
+    return l->shares ? limit_shares_step(l->shares, now_ms, !claiming) : INT64_MAX;
 }
 
 bool lanes_is_idle(const struct lanes *l)
 {
-    return !l->shares || shares_is_idle(l->shares);
+    return !l->shares || limit_shares_is_idle(l->shares);
 }
 
 void lanes_set_slots(struct lanes *l, size_t slots)
@@ -296,13 +296,15 @@ void lanes_set_window(struct lanes *l, int64_t window_ms)
     l->window_ms = window_ms;
 }
 
-int64_t lanes_next_ms(const struct lanes *l, enum lanes_wish wish)
+int64_t lanes_next_ms(const struct lanes *l, enum lanes_recall_wanted recall_request)
 {
     const struct heap_node *due = heap_peek(&l->due), *closed = heap_peek(&l->closed);
     const struct heap_node *suspect = heap_peek(&l->suspects);
     int64_t due_ms = due ? due->key - l->window_ms : INT64_MAX, suspect_ms = suspect ? suspect->key : INT64_MAX;
     due_ms = min_of(due_ms, closed ? closed->key : INT64_MAX);
-    return wish == LANES_DUE ? due_ms : wish == LANES_SUSPECT ? suspect_ms : min_of(due_ms, suspect_ms);
+    return recall_request == LANES_DUE       ? due_ms
+           : recall_request == LANES_SUSPECT ? suspect_ms
+                                             : min_of(due_ms, suspect_ms);
 }
 
 int64_t lanes_oldest_ms(const struct lanes *l, enum priority_class class_)

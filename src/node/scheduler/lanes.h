@@ -13,8 +13,8 @@
 #include "port/store.h"
 
 struct lanes_setup {
-    const struct book *book;   /* NULL: no rules for anybody */
-    struct breakers *breakers; /* of tenants; NULL: none */
+    const struct catalog_cache *catalog; /* NULL: no rules for anybody */
+    struct breakers *breakers;           /* of tenants; NULL: none */
     size_t slots;
     struct writer *
         writer; /* NULL: limits are this node's alone; else they hold for all nodes of the store, see node/scheduler/limit_shares.h */
@@ -33,8 +33,8 @@ size_t lanes_count(const struct lanes *l);
 
 /* Something is due there, or may be. */
 void lanes_due(struct lanes *l, struct lane_entry *e, int64_t due_ms, bool suspect);
-void lanes_woke(struct lanes *l, uint64_t woke, int64_t now_ms); /* ret_woke of an operation */
-void lanes_all_due(struct lanes *l, int64_t now_ms);             /* who knows: ask them all */
+void lanes_on_unblocked(struct lanes *l, uint64_t unblocked, int64_t now_ms); /* ret_unblocked_lanes of an operation */
+void lanes_all_due(struct lanes *l, int64_t now_ms);                          /* who knows: ask them all */
 
 /* The book has changed, or the clock was set: whatever was closed is looked at again. */
 void lanes_rules_changed(struct lanes *l);
@@ -50,10 +50,10 @@ void lanes_set_slots(struct lanes *l, size_t slots);
 void lanes_set_window(struct lanes *l, int64_t window_ms);
 
 /* Suspects stand apart: they are asked for in rounds of their own. */
-enum lanes_wish { LANES_DUE, LANES_SUSPECT, LANES_EITHER };
+enum lanes_recall_wanted { LANES_DUE, LANES_SUSPECT, LANES_EITHER };
 
 /* When a claim is worth making; INT64_MAX: only when something happens. */
-int64_t lanes_next_ms(const struct lanes *l, enum lanes_wish wish);
+int64_t lanes_next_ms(const struct lanes *l, enum lanes_recall_wanted recall_request);
 
 /* What a claim is to ask for: quotas of some lanes, or one suspect of some. */
 struct lanes_round {
@@ -67,7 +67,8 @@ struct lanes_round {
 
 /* False: there is nothing to ask for now. At most one round is open: it ends with lanes_answered, or with lanes_unanswered when
  * nobody knows what came of it. */
-bool lanes_ask(struct lanes *l, size_t room, enum lanes_wish wish, int64_t now_ms, struct lanes_round *ret);
+bool lanes_ask(struct lanes *l, size_t room, enum lanes_recall_wanted recall_request, int64_t now_ms,
+               struct lanes_round *ret);
 void lanes_answered(struct lanes *l, struct lanes_round *r, const struct op_claim *answer);
 void lanes_unanswered(struct lanes *l, struct lanes_round *r);
 

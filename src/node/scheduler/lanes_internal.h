@@ -6,7 +6,7 @@
 #include "node/scheduler/lanes.h"
 #include "node/scheduler/limit_shares.h"
 
-enum { WOKE_BITS = 64 };
+enum { UNBLOCKED_LANE_BITS = 64 };
 
 enum place { LANE_IDLE, LANE_DUE, LANE_CLOSED, LANE_ASKED };
 
@@ -63,7 +63,7 @@ struct lanes {
     struct shares *shares; /* NULL: limits are our own */
     struct lane_entry **v;
     size_t n, cap;
-    struct list by_bit[WOKE_BITS];
+    struct list by_bit[UNBLOCKED_LANE_BITS];
     struct heap due, closed, suspects;
     struct heap heads[CLASS_HIGH + 1];
     int64_t window_ms;

@@ -22,18 +22,18 @@ static struct allowance at_most(struct allowance a, int64_t n, enum lane_gate ga
 
 static void read_queue(struct lanes *l, struct queue_entry *q)
 {
-    if (q->generation == l->generation || !l->setup.book)
+    if (q->generation == l->generation || !l->setup.catalog)
         return;
     q->generation = l->generation;
-    q->rules = book_queue(l->setup.book, q->tenant->number, q->name, NULL);
+    q->rules = catalog_cache_queue(l->setup.catalog, q->tenant->number, q->name, NULL);
 }
 
 static void read_tenant(struct lanes *l, struct tenant_entry *t)
 {
-    if (t->generation == l->generation || !l->setup.book)
+    if (t->generation == l->generation || !l->setup.catalog)
         return;
     t->generation = l->generation;
-    if (!book_tenant(l->setup.book, t->number, NULL, &t->rules))
+    if (!catalog_cache_tenant(l->setup.catalog, t->number, NULL, &t->rules))
         t->rules = (struct tenant_rules){ .number = t->number };
 }
 
@@ -74,9 +74,9 @@ static void limit_queue(struct lanes *l, struct queue_entry *q, int64_t now_ms)
     if (!q->share) {
         size_t n = (size_t)snprintf(key, sizeof key, "q:%d:" STR_FMT, (int)q->tenant->number, STR_ARG(q->name));
         assert(n < sizeof key);
-        q->share = shares_add(l->shares, (struct str){ key, n }, q, &q->armed, &q->held);
+        q->share = limit_shares_add(l->shares, (struct str){ key, n }, q, &q->armed, &q->held);
     }
-    shares_limit(l->shares, q->share, rate, burst, q->rules.concurrent);
+    limit_shares_limit(l->shares, q->share, rate, burst, q->rules.concurrent);
 }
 
 static void limit_tenant(struct lanes *l, struct tenant_entry *t)
@@ -87,9 +87,9 @@ static void limit_tenant(struct lanes *l, struct tenant_entry *t)
         return;
     if (!t->share) {
         size_t n = (size_t)snprintf(key, sizeof key, "t:%d", (int)t->number);
-        t->share = shares_add(l->shares, (struct str){ key, n }, t, &none, &t->held);
+        t->share = limit_shares_add(l->shares, (struct str){ key, n }, t, &none, &t->held);
     }
-    shares_limit(l->shares, t->share, 0, 0, t->rules.max_running);
+    limit_shares_limit(l->shares, t->share, 0, 0, t->rules.max_running);
 }
 
 void lanes_want(struct lanes *l, struct lane_entry *e, int64_t now_ms)
@@ -105,19 +105,19 @@ void lanes_want(struct lanes *l, struct lane_entry *e, int64_t now_ms)
     if (q->tenant->rules.disabled || queue_is_paused(&q->rules, now_ms))
         return;
     if (q->share)
-        shares_want(l->shares, q->share, now_ms);
+        limit_shares_want(l->shares, q->share, now_ms);
     if (q->tenant->share)
-        shares_want(l->shares, q->tenant->share, now_ms);
+        limit_shares_want(l->shares, q->tenant->share, now_ms);
 }
 
 void lanes_wait(struct lanes *l, struct lane_entry *e, enum lane_gate gate)
 {
     if (gate == LANE_RATE && e->queue->share)
-        shares_wait_for_tokens(l->shares, e->queue->share);
+        limit_shares_wait_for_tokens(l->shares, e->queue->share);
     if (gate == LANE_CONCURRENCY && e->queue->share)
-        shares_wait_for_places(l->shares, e->queue->share);
+        limit_shares_wait_for_places(l->shares, e->queue->share);
     if (gate == LANE_TENANT_LIMIT && e->queue->tenant->share)
-        shares_wait_for_places(l->shares, e->queue->tenant->share);
+        limit_shares_wait_for_places(l->shares, e->queue->tenant->share);
 }
 
 void lanes_share_changed(void *context, struct share_entry *e)
@@ -151,7 +151,7 @@ static struct allowance shared_rate_allows(const struct lanes *l, const struct q
     if (s->rate <= 0)
         return NO_LIMIT;
     int64_t ahead = (int64_t)(s->rate * RATE_AHEAD_MS / 1000);
-    int64_t n = shares_tokens_left(s) + min_of(ahead, (int64_t)(l->setup.slots / RATE_AHEAD_PART + 1));
+    int64_t n = limit_shares_tokens_left(s) + min_of(ahead, (int64_t)(l->setup.slots / RATE_AHEAD_PART + 1));
     return at_most(NO_LIMIT, n, LANE_RATE, INT64_MAX);
 }
 
@@ -177,7 +177,7 @@ static struct allowance rate_allows(struct lanes *l, struct queue_entry *q, int6
 
 static int64_t places_left(const struct share_entry *share, int64_t limit, size_t held)
 {
-    return share ? shares_places_left(share) : limit - (int64_t)held;
+    return share ? limit_shares_places_left(share) : limit - (int64_t)held;
 }
 
 struct allowance lanes_queue_allows(struct lanes *l, struct queue_entry *q, int64_t now_ms)
@@ -203,7 +203,7 @@ static struct allowance breaker_allows(struct lanes *l, const struct tenant_entr
 
 static int64_t share_of(const struct lanes *l)
 {
-    if (!l->setup.book || book_tenant_count(l->setup.book) < 2)
+    if (!l->setup.catalog || catalog_cache_tenant_count(l->setup.catalog) < 2)
         return INT64_MAX;
     return max_of((int64_t)(l->setup.slots * SHARE_PERCENT / 100), (int64_t)1);
 }
@@ -299,7 +299,7 @@ void lanes_unarmed(struct lanes *l, struct lane_entry *e)
     assert(e->queue->armed > 0);
     e->queue->armed--;
     if (e->queue->share)
-        shares_used_less(l->shares, e->queue->share);
+        limit_shares_used_less(l->shares, e->queue->share);
     if (e->queue->waits && (e->queue->has_bucket || e->queue->share))
         lanes_reopen_queue(l, e->queue);
 }
@@ -314,9 +314,9 @@ void lanes_settled(struct lanes *l, struct lane_entry *e, bool taken_back)
     q->returning -= taken_back;
     t->returning -= taken_back;
     if (q->share)
-        shares_used_less(l->shares, q->share);
+        limit_shares_used_less(l->shares, q->share);
     if (t->share)
-        shares_used_less(l->shares, t->share);
+        limit_shares_used_less(l->shares, t->share);
     if (t->waits)
         lanes_reopen_tenant(l, t);
     else if (q->waits)
@@ -327,8 +327,8 @@ static bool takes_token(struct lanes *l, struct queue_entry *q, int64_t now_ms, 
 {
     if (l->shares) {
         bool limited = q->share && q->share->rate > 0;
-        *ret_when_ms = now_ms + SHARES_TAKE_AGAIN_MS; /* the answer may be here by then */
-        return !limited || shares_take_token(l->shares, q->share);
+        *ret_when_ms = now_ms + LIMIT_SHARES_TAKE_AGAIN_MS; /* the answer may be here by then */
+        return !limited || limit_shares_take_token(l->shares, q->share);
     }
     bool may_have_one = q->rules.rate > 0 || q->rules.resumed_ms || q->rules.paused;
     struct bucket *b = may_have_one ? bucket_of(q, now_ms) : NULL;
@@ -350,7 +350,7 @@ void lanes_not_fired(struct lanes *l, struct lane_entry *e, int64_t now_ms)
 {
     e->queue->armed++;
     if (e->queue->share)
-        shares_put_back_token(l->shares, e->queue->share);
+        limit_shares_put_back_token(l->shares, e->queue->share);
     else if (e->queue->has_bucket)
         bucket_give_back(&e->queue->bucket, 1, now_ms);
 }
@@ -361,8 +361,9 @@ void lanes_not_fired(struct lanes *l, struct lane_entry *e, int64_t now_ms)
 static struct allowance tokens_allow(struct lanes *l, struct queue_entry *q, int64_t now_ms)
 {
     if (l->shares)
-        return q->share && q->share->rate > 0 ? at_most(NO_LIMIT, shares_tokens_left(q->share), LANE_RATE, INT64_MAX)
-                                              : NO_LIMIT;
+        return q->share && q->share->rate > 0
+                   ? at_most(NO_LIMIT, limit_shares_tokens_left(q->share), LANE_RATE, INT64_MAX)
+                   : NO_LIMIT;
     struct bucket *b = bucket_of(q, now_ms);
     if (!b)
         return NO_LIMIT;
@@ -435,9 +436,9 @@ void lanes_lease_end(struct lanes *l, struct lane_entry *e, size_t n, size_t giv
     q->leased += counts ? given : 0;
     q->tenant->leased += counts ? given : 0;
     if (!counts && q->share)
-        shares_spend(l->shares, q->share, (int64_t)given);
+        limit_shares_spend(l->shares, q->share, (int64_t)given);
     if (!counts && q->tenant->share)
-        shares_spend(l->shares, q->tenant->share, (int64_t)given);
+        limit_shares_spend(l->shares, q->tenant->share, (int64_t)given);
     for (size_t i = 0; i < n; i++) {
         lanes_unarmed(l, e);
         lanes_settled(l, e, false);

@@ -164,13 +164,14 @@ static bool ask_either(struct lanes *l, size_t room, int64_t now_ms, struct lane
     return ask_suspects(l, now_ms, r) || ask_due(l, room, now_ms, r);
 }
 
-bool lanes_ask(struct lanes *l, size_t room, enum lanes_wish wish, int64_t now_ms, struct lanes_round *ret)
+bool lanes_ask(struct lanes *l, size_t room, enum lanes_recall_wanted recall_request, int64_t now_ms,
+               struct lanes_round *ret)
 {
     *ret = (struct lanes_round){ 0 };
     l->round++;
-    bool asked = wish == LANES_DUE       ? ask_due(l, room, now_ms, ret)
-                 : wish == LANES_SUSPECT ? ask_suspects(l, now_ms, ret)
-                                         : ask_either(l, room, now_ms, ret);
+    bool asked = recall_request == LANES_DUE       ? ask_due(l, room, now_ms, ret)
+                 : recall_request == LANES_SUSPECT ? ask_suspects(l, now_ms, ret)
+                                                   : ask_either(l, room, now_ms, ret);
     ret->until_ms = asked ? now_ms + l->window_ms : 0;
     l->asked_suspects = l->suspects_open = asked && ret->suspects;
     return asked;

@@ -12,18 +12,18 @@
 enum { OP_ARENA = 4096, BOOST_MAX = 1024, PLACES_PART = 8, MS_PER_S = 1000 };
 
 struct shares {
-    struct shares_setup setup;
+    struct limit_shares_setup setup;
     struct uuid node; /* under which all is had */
     struct heap acts;
     struct share_entry **v;
     size_t n, cap;
-    struct op_share op;
-    struct share_entry *asked[SHARES_BATCH];
+    struct op_limit_take op;
+    struct share_entry *asked[LIMIT_SHARES_BATCH];
     bool in_flight;
     int64_t now_ms;
 };
 
-struct shares *shares_new(const struct shares_setup *setup)
+struct shares *limit_shares_new(const struct limit_shares_setup *setup)
 {
     struct shares *s = xnew(*s);
     s->setup = *setup;
@@ -31,7 +31,7 @@ struct shares *shares_new(const struct shares_setup *setup)
     return s;
 }
 
-void shares_free(struct shares *s)
+void limit_shares_free(struct shares *s)
 {
     if (!s)
         return;
@@ -43,7 +43,8 @@ void shares_free(struct shares *s)
     free(s);
 }
 
-struct share_entry *shares_add(struct shares *s, struct str key, void *owner, const size_t *armed, const size_t *held)
+struct share_entry *limit_shares_add(struct shares *s, struct str key, void *owner, const size_t *armed,
+                                     const size_t *held)
 {
     assert(key.n <= SHARE_KEY_MAX);
     struct share_entry *e = xnew(*e);
@@ -63,24 +64,24 @@ struct share_entry *shares_add(struct shares *s, struct str key, void *owner, co
 
 /* ---- what there is, and what there should be ---- */
 
-int64_t shares_tokens_left(const struct share_entry *e)
+int64_t limit_shares_tokens_left(const struct share_entry *e)
 {
     return e->tokens - (int64_t)*e->armed;
 }
 
-int64_t shares_places_left(const struct share_entry *e)
+int64_t limit_shares_places_left(const struct share_entry *e)
 {
     return min_of(e->places, e->concurrency) - (int64_t)*e->held;
 }
 
 static bool is_wanted(const struct share_entry *e, int64_t now_ms)
 {
-    return now_ms < e->want_ms + SHARES_KEEP_MS;
+    return now_ms < e->want_ms + LIMIT_SHARES_KEEP_MS;
 }
 
 static int64_t token_slice(const struct share_entry *e)
 {
-    double slice = ceil(e->rate * SHARES_SLICE_MS / MS_PER_S) * (double)e->boost;
+    double slice = ceil(e->rate * LIMIT_SHARES_SLICE_MS / MS_PER_S) * (double)e->boost;
     return slice < (double)e->burst ? max_of((int64_t)slice, (int64_t)1) : e->burst;
 }
 
@@ -93,7 +94,7 @@ static bool wants_tokens(const struct share_entry *e, int64_t now_ms)
 {
     if (e->rate <= 0)
         return false;
-    return e->waits_tokens || (is_wanted(e, now_ms) && shares_tokens_left(e) * 2 < token_slice(e));
+    return e->waits_tokens || (is_wanted(e, now_ms) && limit_shares_tokens_left(e) * 2 < token_slice(e));
 }
 
 /* Of what it has all of, there is no more to be had. What was claimed before there was a limit has no place yet. */
@@ -102,12 +103,12 @@ static bool wants_places(const struct share_entry *e, int64_t now_ms)
     if (!e->concurrency || e->places >= e->concurrency)
         return false;
     return e->waits_places || (int64_t)*e->held > e->places ||
-           (is_wanted(e, now_ms) && shares_places_left(e) * 2 < place_slice(e));
+           (is_wanted(e, now_ms) && limit_shares_places_left(e) * 2 < place_slice(e));
 }
 
 static bool has_too_much(const struct share_entry *e)
 {
-    return e->released || (e->rate > 0 && shares_tokens_left(e) > 0) || e->places > (int64_t)*e->held;
+    return e->released || (e->rate > 0 && limit_shares_tokens_left(e) > 0) || e->places > (int64_t)*e->held;
 }
 
 static int64_t acts_at(const struct share_entry *e, int64_t now_ms)
@@ -116,7 +117,7 @@ static int64_t acts_at(const struct share_entry *e, int64_t now_ms)
         return INT64_MAX;
     int64_t tokens_ms = wants_tokens(e, now_ms) ? e->ask_tokens_ms : INT64_MAX;
     int64_t places_ms = e->unsure || e->spent || wants_places(e, now_ms) ? e->ask_places_ms : INT64_MAX;
-    int64_t back_ms = has_too_much(e) && !e->unsure ? e->want_ms + SHARES_KEEP_MS : INT64_MAX;
+    int64_t back_ms = has_too_much(e) && !e->unsure ? e->want_ms + LIMIT_SHARES_KEEP_MS : INT64_MAX;
     return min_of(back_ms, min_of(tokens_ms, places_ms));
 }
 
@@ -133,7 +134,7 @@ static void plan(struct shares *s, struct share_entry *e)
 
 /* ---- from the lanes ---- */
 
-void shares_limit(struct shares *s, struct share_entry *e, double rate, int64_t burst, int64_t concurrency)
+void limit_shares_limit(struct shares *s, struct share_entry *e, double rate, int64_t burst, int64_t concurrency)
 {
     if (rate == e->rate && burst == e->burst && concurrency == e->concurrency)
         return;
@@ -150,7 +151,7 @@ void shares_limit(struct shares *s, struct share_entry *e, double rate, int64_t 
     plan(s, e);
 }
 
-void shares_want(struct shares *s, struct share_entry *e, int64_t now_ms)
+void limit_shares_want(struct shares *s, struct share_entry *e, int64_t now_ms)
 {
     s->now_ms = max_of(s->now_ms, now_ms);
     e->want_ms = now_ms;
@@ -158,41 +159,41 @@ void shares_want(struct shares *s, struct share_entry *e, int64_t now_ms)
     plan(s, e);
 }
 
-void shares_wait_for_tokens(struct shares *s, struct share_entry *e)
+void limit_shares_wait_for_tokens(struct shares *s, struct share_entry *e)
 {
     e->waits_tokens = true;
     plan(s, e);
 }
 
-void shares_wait_for_places(struct shares *s, struct share_entry *e)
+void limit_shares_wait_for_places(struct shares *s, struct share_entry *e)
 {
     e->waits_places = true;
     plan(s, e);
 }
 
-bool shares_take_token(struct shares *s, struct share_entry *e)
+bool limit_shares_take_token(struct shares *s, struct share_entry *e)
 {
     if (e->tokens <= 0) {
-        shares_wait_for_tokens(s, e);
+        limit_shares_wait_for_tokens(s, e);
         return false;
     }
     e->tokens--;
     return true;
 }
 
-void shares_put_back_token(struct shares *s, struct share_entry *e)
+void limit_shares_put_back_token(struct shares *s, struct share_entry *e)
 {
     if (e->rate > 0)
         e->tokens++;
     plan(s, e);
 }
 
-void shares_used_less(struct shares *s, struct share_entry *e)
+void limit_shares_used_less(struct shares *s, struct share_entry *e)
 {
     plan(s, e);
 }
 
-void shares_spend(struct shares *s, struct share_entry *e, int64_t n)
+void limit_shares_spend(struct shares *s, struct share_entry *e, int64_t n)
 {
     if (!e->concurrency || n == 0)
         return;
@@ -231,12 +232,12 @@ static void answered(struct shares *s, struct share_entry *e)
     e->next_ms = a->ret_next_ms;
     e->ask_tokens_ms = s->now_ms;
     if (few_tokens) /* never: the store does not know us, or not yet */
-        e->ask_tokens_ms = a->ret_next_ms == INT64_MAX ? s->now_ms + SHARES_AGAIN_MS
-                                                       : max_of(a->ret_next_ms, s->now_ms + SHARES_TOKENS_MS);
-    e->ask_places_ms = few_places ? s->now_ms + SHARES_PLACES_MS : s->now_ms;
+        e->ask_tokens_ms = a->ret_next_ms == INT64_MAX ? s->now_ms + LIMIT_SHARES_AGAIN_MS
+                                                       : max_of(a->ret_next_ms, s->now_ms + LIMIT_SHARES_TOKENS_MS);
+    e->ask_places_ms = few_places ? s->now_ms + LIMIT_SHARES_PLACES_MS : s->now_ms;
     e->waits_tokens =
-        e->waits_tokens && shares_tokens_left(e) <= 0; /* whoever waited is told, and says so again if need be */
-    e->waits_places = e->waits_places && shares_places_left(e) <= 0;
+        e->waits_tokens && limit_shares_tokens_left(e) <= 0; /* whoever waited is told, and says so again if need be */
+    e->waits_places = e->waits_places && limit_shares_places_left(e) <= 0;
     if (few_tokens || few_places)
         e->boost = 1;
     else if (a->want_tokens || a->want_places > places)
@@ -249,7 +250,7 @@ static void answered(struct shares *s, struct share_entry *e)
 static void unanswered(struct shares *s, struct share_entry *e)
 {
     e->unsure = e->share.concurrency > 0;
-    e->ask_tokens_ms = e->ask_places_ms = s->now_ms + SHARES_AGAIN_MS;
+    e->ask_tokens_ms = e->ask_places_ms = s->now_ms + LIMIT_SHARES_AGAIN_MS;
 }
 
 static void done(struct op *op)
@@ -276,7 +277,7 @@ static void done(struct op *op)
 /* More than one slice at a time for who uses them up at once. */
 static void set_boost(struct share_entry *e, int64_t now_ms)
 {
-    e->boost = now_ms < e->full_ms + SHARES_SLICE_MS ? min_of(e->boost * 2, (int64_t)BOOST_MAX) : 1;
+    e->boost = now_ms < e->full_ms + LIMIT_SHARES_SLICE_MS ? min_of(e->boost * 2, (int64_t)BOOST_MAX) : 1;
 }
 
 static int64_t total_places(const struct share_entry *e, int64_t now_ms, bool may_give_back)
@@ -300,8 +301,8 @@ static struct share question(struct share_entry *e, int64_t now_ms, bool may_giv
         .key = { e->key, e->key_size },
         .rate = e->rate,
         .burst = e->burst,
-        .want_tokens = tokens ? max_of(token_slice(e) - shares_tokens_left(e), (int64_t)1) : 0,
-        .give_back_tokens = gives_back && !tokens ? max_of(shares_tokens_left(e), (int64_t)0) : 0,
+        .want_tokens = tokens ? max_of(token_slice(e) - limit_shares_tokens_left(e), (int64_t)1) : 0,
+        .give_back_tokens = gives_back && !tokens ? max_of(limit_shares_tokens_left(e), (int64_t)0) : 0,
         .concurrency = e->concurrency ? e->concurrency : e->released,
         .want_places = total_places(e, now_ms, may_give_back),
     };
@@ -310,8 +311,8 @@ static struct share question(struct share_entry *e, int64_t now_ms, bool may_giv
 
 static void send(struct shares *s, struct share_entry *const *v, size_t n, bool may_give_back)
 {
-    s->op = (struct op_share){
-        .op = { .kind = OP_SHARE, .done = done, .context = s },
+    s->op = (struct op_limit_take){
+        .op = { .kind = OP_LIMIT_TAKE, .done = done, .context = s },
         .node = s->node,
         .v = xcalloc(n, sizeof *s->op.v),
         .n = n,
@@ -347,9 +348,9 @@ static void clock_set_back(struct shares *s, int64_t now_ms)
     }
 }
 
-int64_t shares_step(struct shares *s, int64_t now_ms, bool may_give_back)
+int64_t limit_shares_step(struct shares *s, int64_t now_ms, bool may_give_back)
 {
-    struct share_entry *ask[SHARES_BATCH], *later[SHARES_BATCH];
+    struct share_entry *ask[LIMIT_SHARES_BATCH], *later[LIMIT_SHARES_BATCH];
     size_t n = 0, left = 0;
     struct heap_node *node;
     if (now_ms < s->now_ms)
@@ -357,7 +358,7 @@ int64_t shares_step(struct shares *s, int64_t now_ms, bool may_give_back)
     s->now_ms = now_ms;
     if (!uuid_eq(s->node, *s->setup.node))
         forget_all(s);
-    while (!s->in_flight && n < SHARES_BATCH && left < SHARES_BATCH && (node = heap_peek(&s->acts)) &&
+    while (!s->in_flight && n < LIMIT_SHARES_BATCH && left < LIMIT_SHARES_BATCH && (node = heap_peek(&s->acts)) &&
            node->key <= now_ms) {
         struct share_entry *e = container_of(node, struct share_entry, act);
         heap_remove(&s->acts, node);
@@ -375,10 +376,10 @@ int64_t shares_step(struct shares *s, int64_t now_ms, bool may_give_back)
     node = heap_peek(&s->acts);
     if (s->in_flight || !node)
         return INT64_MAX;
-    return left ? max_of(node->key, now_ms + SHARES_TOKENS_MS) : node->key;
+    return left ? max_of(node->key, now_ms + LIMIT_SHARES_TOKENS_MS) : node->key;
 }
 
-bool shares_is_idle(const struct shares *s)
+bool limit_shares_is_idle(const struct shares *s)
 {
     return !s->in_flight;
 }

@@ -2,7 +2,7 @@
 /* node/scheduler/limit_shares.h - this node's part of limits that hold for all nodes together (R3.7): tokens of a rate, places of a concurrency.
  *
  * Only what is limited has a share. A node asks the store for more when it has something due, in slices of what 100 ms bring, which double
- * while they are used up; what has not been wanted for SHARES_KEEP_MS goes back. One operation carries what all shares need.
+ * while they are used up; what has not been wanted for LIMIT_SHARES_KEEP_MS goes back. One operation carries what all shares need.
  *
  * Never too many, whatever becomes of an answer: of tokens, those given back are gone when they are sent and those asked for are there
  * when they come, so what is lost on the way is lost; places are asked for as a total, of which a smaller one counts from the moment
@@ -11,13 +11,13 @@
 #include "port/store.h"
 
 enum {
-    SHARES_SLICE_MS = 100,
-    SHARES_KEEP_MS = 50,      /* what nobody wanted for so long goes back */
-    SHARES_TOKENS_MS = 20,    /* between two questions for tokens while there are too few */
-    SHARES_PLACES_MS = 40,    /* the same for places */
-    SHARES_AGAIN_MS = 200,    /* after a failure */
-    SHARES_BATCH = 256,       /* in one operation */
-    SHARES_TAKE_AGAIN_MS = 2, /* for whoever found no token */
+    LIMIT_SHARES_SLICE_MS = 100,
+    LIMIT_SHARES_KEEP_MS = 50,      /* what nobody wanted for so long goes back */
+    LIMIT_SHARES_TOKENS_MS = 20,    /* between two questions for tokens while there are too few */
+    LIMIT_SHARES_PLACES_MS = 40,    /* the same for places */
+    LIMIT_SHARES_AGAIN_MS = 200,    /* after a failure */
+    LIMIT_SHARES_BATCH = 256,       /* in one operation */
+    LIMIT_SHARES_TAKE_AGAIN_MS = 2, /* for whoever found no token */
 };
 
 /* One limit, as this node has it. Who uses it counts in `armed` (each will take a token) and `held` (each has a place). */
@@ -44,7 +44,7 @@ struct share_entry {
     size_t key_size;
 };
 
-struct shares_setup {
+struct limit_shares_setup {
     struct writer *writer;
     const struct uuid *node; /* it may change: all that was had under the one before is gone then */
     void (*changed)(void *context, struct share_entry *e); /* there is more than there was */
@@ -53,28 +53,29 @@ struct shares_setup {
 
 struct shares;
 
-struct shares *shares_new(const struct shares_setup *setup);
-void shares_free(struct shares *s); /* NULL is fine; nothing under way */
+struct shares *limit_shares_new(const struct limit_shares_setup *setup);
+void limit_shares_free(struct shares *s); /* NULL is fine; nothing under way */
 
-struct share_entry *shares_add(struct shares *s, struct str key, void *owner, const size_t *armed, const size_t *held);
+struct share_entry *limit_shares_add(struct shares *s, struct str key, void *owner, const size_t *armed,
+                                     const size_t *held);
 
 /* What the rules say. A rate of 0 has no tokens, a concurrency of 0 no places. */
-void shares_limit(struct shares *s, struct share_entry *e, double rate, int64_t burst, int64_t concurrency);
+void limit_shares_limit(struct shares *s, struct share_entry *e, double rate, int64_t burst, int64_t concurrency);
 
 /* Something of it is due: so many may be claimed that will take a token, or have a place. */
-void shares_want(struct shares *s, struct share_entry *e, int64_t now_ms);
-int64_t shares_tokens_left(const struct share_entry *e); /* may be negative: armed ahead of its token */
-int64_t shares_places_left(const struct share_entry *e);
-void shares_wait_for_tokens(struct shares *s, struct share_entry *e);
-void shares_wait_for_places(struct shares *s, struct share_entry *e);
+void limit_shares_want(struct shares *s, struct share_entry *e, int64_t now_ms);
+int64_t limit_shares_tokens_left(const struct share_entry *e); /* may be negative: armed ahead of its token */
+int64_t limit_shares_places_left(const struct share_entry *e);
+void limit_shares_wait_for_tokens(struct shares *s, struct share_entry *e);
+void limit_shares_wait_for_places(struct shares *s, struct share_entry *e);
 
-bool shares_take_token(struct shares *s, struct share_entry *e);
-void shares_put_back_token(struct shares *s, struct share_entry *e);
-void shares_used_less(struct shares *s, struct share_entry *e); /* armed or held has become less */
+bool limit_shares_take_token(struct shares *s, struct share_entry *e);
+void limit_shares_put_back_token(struct shares *s, struct share_entry *e);
+void limit_shares_used_less(struct shares *s, struct share_entry *e); /* armed or held has become less */
 /* So many run from now on without this node (a lease), and the store counts them: their places are not ours any more. */
-void shares_spend(struct shares *s, struct share_entry *e, int64_t n);
+void limit_shares_spend(struct shares *s, struct share_entry *e, int64_t n);
 
 /* Asks for what is wanted and gives back what is not. Places in use are known only while no claim is under way: nothing is given back
  * meanwhile (may_give_back). Answers when to call again. */
-int64_t shares_step(struct shares *s, int64_t now_ms, bool may_give_back);
-bool shares_is_idle(const struct shares *s); /* nothing is under way */
+int64_t limit_shares_step(struct shares *s, int64_t now_ms, bool may_give_back);
+bool limit_shares_is_idle(const struct shares *s); /* nothing is under way */

@@ -24,8 +24,8 @@ enum {
 };
 
 struct pushing {
-    struct errand_push errand;
-    struct errand_known known; /* instead: which of them are there already */
+    struct io_push io_request;
+    struct io_known known; /* instead: which of them are there already */
     struct scheduler *scheduler;
     struct list link; /* while it is on its way */
     int64_t begun_ms;
@@ -136,7 +136,7 @@ static void is_there(struct scheduler *s, struct armed *a, bool own, uint64_t ep
 static void failed(struct scheduler *s, struct armed *a, bool unsure)
 {
     a->unsure = a->unsure || unsure;
-    a->ends = unsure && !s->setup.courier->push_again;
+    a->ends = unsure && !s->setup.async_io->push_again;
     if (!a->unsure)
         not_pushing(a);
     rearm(s, a, a->ends ? 0 : s->setup.fleet ? FLEET_RETRY_MS : PUSH_RETRY_MS);
@@ -153,9 +153,9 @@ static void was_asked(struct scheduler *s, struct armed *a, bool known)
 }
 
 /* The queue is another than this was for, and has nothing of it. */
-static bool is_refused(const struct pushing *p, const struct errand *e)
+static bool is_refused(const struct pushing *p, const struct io_request *e)
 {
-    return e->rc == ERR_CONFLICT && !p->asks && !p->errand.ret.unsure;
+    return e->rc == ERR_CONFLICT && !p->asks && !p->io_request.ret.unsure;
 }
 
 static void refused(struct scheduler *s, struct armed *a)
@@ -164,10 +164,10 @@ static void refused(struct scheduler *s, struct armed *a)
     rearm(s, a, 0);
 }
 
-static void note_state(struct scheduler *s, const struct pushing *p, const struct errand *e)
+static void note_state(struct scheduler *s, const struct pushing *p, const struct io_request *e)
 {
     bool was_down = s->down_ms != 0;
-    s->epoch = p->errand.ret.epoch ? p->errand.ret.epoch : s->epoch;
+    s->epoch = p->io_request.ret.epoch ? p->io_request.ret.epoch : s->epoch;
     if (e->rc && !is_refused(p, e)) {
         if (!was_down)
             log_warn("push_failed", kv_err(&e->error), kv_i64("tasks", (int64_t)p->n));
@@ -187,7 +187,7 @@ static void recycle(struct scheduler *s, struct pushing *p)
         s->free_push = p;
 }
 
-static void answered(struct pushing *p, const struct errand *e)
+static void answered(struct pushing *p, const struct io_request *e)
 {
     struct scheduler *s = p->scheduler;
     list_remove(&p->link);
@@ -201,23 +201,23 @@ static void answered(struct pushing *p, const struct errand *e)
         else if (is_refused(p, e))
             refused(s, p->armed[i]);
         else if (e->rc)
-            failed(s, p->armed[i], p->asks || p->errand.ret.unsure);
+            failed(s, p->armed[i], p->asks || p->io_request.ret.unsure);
         else if (p->asks)
             was_asked(s, p->armed[i], p->answer[i]);
         else
-            is_there(s, p->armed[i], p->own, p->errand.ret.epoch);
+            is_there(s, p->armed[i], p->own, p->io_request.ret.epoch);
     }
     recycle(s, p);
 }
 
-static void pushed(struct errand *e)
+static void pushed(struct io_request *e)
 {
-    answered(container_of(e, struct pushing, errand.errand), e);
+    answered(container_of(e, struct pushing, io_request.io_request), e);
 }
 
-static void known(struct errand *e)
+static void known(struct io_request *e)
 {
-    answered(container_of(e, struct pushing, known.errand), e);
+    answered(container_of(e, struct pushing, known.io_request), e);
 }
 
 void scheduler_forget_pushes(struct scheduler *s)
@@ -249,7 +249,7 @@ static bool has_to_wait(const struct scheduler *s, const struct armed *a)
 /* The queue may have lost what it has of this claim, and could not be asked about the rest apart from that. */
 static bool is_cut_off(const struct scheduler *s, const struct claim *c)
 {
-    return c->pushed && c->epoch != s->epoch && !s->setup.courier->push_again;
+    return c->pushed && c->epoch != s->epoch && !s->setup.async_io->push_again;
 }
 
 /* Else its claim would be shared, or in two epochs. */
@@ -291,7 +291,7 @@ static bool goes(struct scheduler *s, struct armed *a)
 /* The first one is on its way, and will tell which epoch the others are for, where a claim must be in one. */
 static bool learns_epoch(const struct scheduler *s)
 {
-    return s->setup.fleet && !s->epoch && !s->setup.courier->push_again && !list_empty(&s->pushing);
+    return s->setup.fleet && !s->epoch && !s->setup.async_io->push_again && !list_empty(&s->pushing);
 }
 
 /* One is on its way and another waits for it: what becomes due meanwhile goes together, when the first is there. */
@@ -320,17 +320,18 @@ static void submit(struct scheduler *s, struct pushing *p)
 {
     failpoint("before_fire");
     p->begun_ms = s->now_ms;
-    p->errand = (struct errand_push){ .errand = { .kind = ERRAND_PUSH, .done = pushed },
+    p->io_request = (struct io_push){ .io_request = { .kind = IO_PUSH, .done = pushed },
                                       .tasks = p->tasks,
                                       .n = p->n,
-                                      .epoch = p->own || s->setup.courier->push_again ? 0 : s->epoch };
-    p->known = (struct errand_known){
-        .errand = { .kind = ERRAND_KNOWN, .done = known }, .v = p->ids, .n = p->n, .ret = p->answer
+                                      .epoch = p->own || s->setup.async_io->push_again ? 0 : s->epoch };
+    p->known = (struct io_known){
+        .io_request = { .kind = IO_KNOWN, .done = known }, .v = p->ids, .n = p->n, .ret = p->answer
     };
     if (!p->own)
         s->probe = false;
     list_push(&s->pushing, &p->link);
-    courier_submit(p->own ? s->setup.own : s->setup.courier, p->asks ? &p->known.errand : &p->errand.errand);
+    async_io_submit(p->own ? s->setup.own : s->setup.async_io,
+                    p->asks ? &p->known.io_request : &p->io_request.io_request);
 }
 
 static void add(struct scheduler *s, struct pushing **at, struct armed *a, bool own)

@@ -25,7 +25,7 @@ struct scheduler *scheduler_new(const struct scheduler_setup *setup, int64_t now
     s->setup = *setup;
     s->now_ms = s->polled_ms = now_ms;
     s->window_ms = setup->arm_min_ms;
-    s->lanes = lanes_new(&(struct lanes_setup){ .book = setup->book,
+    s->lanes = lanes_new(&(struct lanes_setup){ .catalog = setup->catalog,
                                                 .breakers = setup->breakers,
                                                 .slots = setup->slots,
                                                 .writer = setup->shared ? setup->writer : NULL,
@@ -34,7 +34,7 @@ struct scheduler *scheduler_new(const struct scheduler_setup *setup, int64_t now
     s->held_back = true;
     s->spawner = spawner_new(&(struct spawner_setup){ .writer = setup->writer,
                                                       .zones = setup->zones,
-                                                      .book = setup->book,
+                                                      .catalog = setup->catalog,
                                                       .metrics = setup->metrics,
                                                       .ahead_ms = setup->spawn_ahead_ms,
                                                       .poll_ms = setup->poll_ms,
@@ -94,7 +94,7 @@ static void poll(struct scheduler *s)
 
 static void heed_rules(struct scheduler *s)
 {
-    if (s->setup.book && book_generation(s->setup.book) != s->generation)
+    if (s->setup.catalog && catalog_cache_generation(s->setup.catalog) != s->generation)
         scheduler_rules_changed(s, s->now_ms);
 }
 
@@ -128,7 +128,7 @@ int64_t scheduler_step(struct scheduler *s, int64_t now_ms)
         return s->now_ms < s->rules_come_ms ? min_of(wake, s->rules_come_ms) : wake;
     if (s->setup.poll_ms && lanes_count(s->lanes))
         wake = min_of(wake, s->polled_ms + s->setup.poll_ms);
-    return min_of(wake, lanes_next_ms(s->lanes, scheduler_wish(s)));
+    return min_of(wake, lanes_next_ms(s->lanes, scheduler_recall_wanted(s)));
 }
 
 void scheduler_know_lane(struct scheduler *s, struct lane lane)
@@ -145,10 +145,10 @@ void scheduler_nudge(struct scheduler *s, const struct task *t, int64_t now_ms)
         lanes_due(s->lanes, lanes_know(s->lanes, task_lane(t)), t->due_ms, task_is_suspect(t));
 }
 
-void scheduler_woke(struct scheduler *s, uint64_t woke)
+void scheduler_on_lanes_unblocked(struct scheduler *s, uint64_t unblocked)
 {
-    if (woke)
-        lanes_woke(s->lanes, woke, s->now_ms);
+    if (unblocked)
+        lanes_on_unblocked(s->lanes, unblocked, s->now_ms);
 }
 
 /* Due at once: fire ends it. */
@@ -161,7 +161,7 @@ static void call_off(struct scheduler *s, struct armed *a)
 void scheduler_rules_changed(struct scheduler *s, int64_t now_ms)
 {
     s->now_ms = max_of(s->now_ms, now_ms);
-    s->generation = s->setup.book ? book_generation(s->setup.book) : 0;
+    s->generation = s->setup.catalog ? catalog_cache_generation(s->setup.catalog) : 0;
     lanes_rules_changed(s->lanes);
     map_each (&s->index, slot) {
         struct armed *a = slot->value;
@@ -408,7 +408,7 @@ struct scheduler_status scheduler_status(const struct scheduler *s)
         .last_claim_ms = s->last_claim_ms,
         .isolating = s->isolating,
         .falls_back = scheduler_falls_back(s),
-        .next_claim_ms = lanes_next_ms(s->lanes, scheduler_wish(s)),
+        .next_claim_ms = lanes_next_ms(s->lanes, scheduler_recall_wanted(s)),
         .next_spawn_ms = spawner_next_ms(s->spawner),
     };
     for (int i = 0; i <= CLASS_HIGH; i++)

@@ -14,12 +14,12 @@
 
 struct scheduler_setup {
     struct writer *writer;
-    struct courier *courier; /* push */
-    struct courier *own;     /* in a fleet: what runs here while the queue is down (fallback); NULL: it waits */
+    struct async_io *async_io; /* push */
+    struct async_io *own;      /* in a fleet: what runs here while the queue is down (fallback); NULL: it waits */
     const struct queue_filter *own_filter; /* what the worker behind it serves */
     struct zoneinfo *zones;
-    struct book *book;         /* NULL: no rules, no calendars */
-    struct breakers *breakers; /* NULL: none */
+    struct catalog_cache *catalog; /* NULL: no rules, no calendars */
+    struct breakers *breakers;     /* NULL: none */
     struct metrics *metrics;
     struct uuid node;
     uint64_t seed;
@@ -58,8 +58,8 @@ int64_t scheduler_step(struct scheduler *s, int64_t now_ms);
 void scheduler_nudge(struct scheduler *s, const struct task *t, int64_t now_ms);
 void scheduler_know_lane(struct scheduler *s, struct lane lane); /* and something may be due there */
 
-/* An operation let somebody go on who waited for a slot (its ret_woke); what is not known is UINT64_MAX. */
-void scheduler_woke(struct scheduler *s, uint64_t woke);
+/* An operation let somebody go on who waited for a slot (its ret_unblocked_lanes); what is not known is UINT64_MAX. */
+void scheduler_on_lanes_unblocked(struct scheduler *s, uint64_t unblocked);
 
 /* The book has changed: limits hold from now on, and what is armed of a queue that was paused is given back. A step notices by itself. */
 void scheduler_rules_changed(struct scheduler *s, int64_t now_ms);

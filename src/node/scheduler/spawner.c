@@ -130,9 +130,9 @@ static void spawn_done(struct op *op)
 
 static enum err find_calendar(struct spawner *s, const struct task *t, const struct calendar **ret, struct error *e)
 {
-    if (!t->schedule.calendar.n || !s->setup.book)
+    if (!t->schedule.calendar.n || !s->setup.catalog)
         return ERR_OK;
-    return book_calendar(s->setup.book, t->tenant, t->schedule.calendar, ret, e);
+    return catalog_cache_calendar(s->setup.catalog, t->tenant, t->schedule.calendar, ret, e);
 }
 
 static bool plan_spawn(struct spawner *s, const struct task *from, struct spawning *sp, struct error *e)
@@ -152,7 +152,7 @@ static bool plan_spawn(struct spawner *s, const struct task *from, struct spawni
         rc = schedule_rule(&t->schedule, t->id, zone, calendar, t->created_ms, &rule, e);
     if (rc == ERR_OK)
         rc = spawn_plan(t, &rule, s->now_ms, s->now_ms + s->setup.ahead_ms, &sp->op.op.arena, &sp->plan, e);
-    book_calendar_unref(calendar);
+    catalog_cache_calendar_unref(calendar);
     tz_unref(zone);
     return rc == ERR_OK;
 }

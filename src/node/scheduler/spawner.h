@@ -12,7 +12,7 @@
 struct spawner_setup {
     struct writer *writer;
     struct zoneinfo *zones;
-    struct book *book; /* calendars; NULL: none */
+    struct catalog_cache *catalog; /* calendars; NULL: none */
     struct metrics *metrics;
     int64_t ahead_ms; /* longer than a failover takes */
     int64_t poll_ms;  /* look at least this often although nobody nudged; 0: never */

@@ -10,8 +10,8 @@ static bool was_alone_before(const struct task *t)
     return str_starts(t->last_error, S(LOST_ALONE));
 }
 
-struct settlement lost_settle(const struct task *t, struct lost how, int64_t now_ms, struct prng *random,
-                              struct arena *a, struct event *ret)
+struct settlement lost_verdict_settle(const struct task *t, struct lost how, int64_t now_ms, struct prng *random,
+                                      struct arena *a, struct event *ret)
 {
     bool alone = how.alone && how.fired;
     struct outcome o = { .kind = how.fired ? OUTCOME_LOST : OUTCOME_RETURNED,

@@ -12,5 +12,5 @@ struct lost {
 };
 
 /* ret: as if somebody had reported it. Texts are borrowed from the task, or in the arena. */
-struct settlement lost_settle(const struct task *t, struct lost how, int64_t now_ms, struct prng *random,
-                              struct arena *a, struct event *ret);
+struct settlement lost_verdict_settle(const struct task *t, struct lost how, int64_t now_ms, struct prng *random,
+                                      struct arena *a, struct event *ret);

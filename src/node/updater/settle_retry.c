@@ -24,7 +24,7 @@ static void settled(struct op *op)
     struct ends *e = op->context;
     e->in_flight = false;
     arena_release(&op->arena);
-    e->setup.woke(e->setup.context, op->rc ? UINT64_MAX : e->op.ret_woke);
+    e->setup.unblocked(e->setup.context, op->rc ? UINT64_MAX : e->op.ret_unblocked_lanes);
     if (op->rc) {
         log_warn("settle_failed", kv_err(&op->error), kv_i64("claims", (int64_t)e->op.n));
         e->waits = true;
@@ -48,16 +48,16 @@ static void submit(struct ends *e)
     writer_submit(e->setup.writer, &e->op.op);
 }
 
-void ends_submit(struct ends *e, const struct event *events, struct settlement *v, size_t n, int64_t now_ms)
+void settle_retry_submit(struct ends *e, const struct event *events, struct settlement *v, size_t n, int64_t now_ms)
 {
-    assert(ends_is_idle(e) && n > 0);
+    assert(settle_retry_is_idle(e) && n > 0);
     e->now_ms = now_ms;
     e->events = events;
     e->op = (struct op_settle){ .v = v, .n = n };
     submit(e);
 }
 
-int64_t ends_step(struct ends *e, int64_t now_ms)
+int64_t settle_retry_step(struct ends *e, int64_t now_ms)
 {
     bool set_back = now_ms < e->now_ms;
     e->now_ms = now_ms;
@@ -66,7 +66,7 @@ int64_t ends_step(struct ends *e, int64_t now_ms)
     return e->waits ? e->retry_at_ms : INT64_MAX;
 }
 
-void ends_give_up(struct ends *e)
+void settle_retry_give_up(struct ends *e)
 {
     if (!e->waits)
         return;
@@ -74,7 +74,7 @@ void ends_give_up(struct ends *e)
     e->setup.done(e->setup.context);
 }
 
-bool ends_is_idle(const struct ends *e)
+bool settle_retry_is_idle(const struct ends *e)
 {
     return !e->in_flight && !e->waits;
 }

@@ -4,17 +4,17 @@
 #include "base/metrics.h"
 #include "node/updater/lost_verdict.h"
 
-struct ends_setup {
+struct settle_retry_setup {
     struct writer *writer;
     struct metrics *metrics;
     void (*settled)(void *context, const struct event *e, const struct settlement *s); /* after the commit, each */
-    void (*woke)(void *context, uint64_t woke);
+    void (*unblocked)(void *context, uint64_t unblocked);
     void (*done)(void *context); /* after the last of a batch */
     void *context;
 };
 
 struct ends {
-    struct ends_setup setup;
+    struct settle_retry_setup setup;
     struct op_settle op;
     const struct event *events;
     bool in_flight, waits; /* with the writer; to be sent again */
@@ -22,7 +22,7 @@ struct ends {
 };
 
 /* Both are borrowed until done. Nothing is under way. */
-void ends_submit(struct ends *e, const struct event *events, struct settlement *v, size_t n, int64_t now_ms);
-int64_t ends_step(struct ends *e, int64_t now_ms); /* when to call again */
-void ends_give_up(struct ends *e);                 /* what waits is left to others */
-bool ends_is_idle(const struct ends *e);
+void settle_retry_submit(struct ends *e, const struct event *events, struct settlement *v, size_t n, int64_t now_ms);
+int64_t settle_retry_step(struct ends *e, int64_t now_ms); /* when to call again */
+void settle_retry_give_up(struct ends *e);                 /* what waits is left to others */
+bool settle_retry_is_idle(const struct ends *e);

@@ -20,10 +20,10 @@ enum {
 };
 
 struct batch {
-    struct errand_poll poll; /* with the events' memory */
+    struct io_poll poll; /* with the events' memory */
     struct op_settle settle;
-    struct op_worker workers;
-    struct errand_events_ack ack;
+    struct op_worker_report workers;
+    struct io_events_ack ack;
     struct updater *updater;
     struct event_list events; /* outcomes first */
     size_t pending;           /* operations with the writer */
@@ -91,9 +91,9 @@ static void count(struct updater *u, const struct settlement *s)
         metric_add(m, METRIC_TASKS_EXPIRED, 1);
 }
 
-static void acknowledged(struct errand *e)
+static void acknowledged(struct io_request *e)
 {
-    struct batch *b = container_of(e, struct batch, ack.errand);
+    struct batch *b = container_of(e, struct batch, ack.io_request);
     b->updater->acking--;
     if (e->rc) /* they come again and are refused */
         log_warn("ack_failed", kv_err(&e->error));
@@ -105,11 +105,11 @@ static void acknowledge(struct updater *u, struct batch *b)
     uint64_t *sequences = xcalloc(b->events.n, sizeof *sequences);
     for (size_t i = 0; i < b->events.n; i++)
         sequences[i] = b->events.v[i].sequence;
-    b->ack = (struct errand_events_ack){ .errand = { .kind = ERRAND_EVENTS_ACK, .done = acknowledged },
-                                         .sequences = sequences,
-                                         .n = b->events.n };
+    b->ack = (struct io_events_ack){ .io_request = { .kind = IO_EVENTS_ACK, .done = acknowledged },
+                                     .sequences = sequences,
+                                     .n = b->events.n };
     u->acking++;
-    courier_submit(u->setup.courier, &b->ack.errand);
+    async_io_submit(u->setup.async_io, &b->ack.io_request);
 }
 
 /* If it was done all the same, nobody will say whom it let go on. */
@@ -120,7 +120,7 @@ static void try_again(struct updater *u, struct batch *b)
     b->retry_ms = min_of(max_of(b->retry_ms * 2, (int64_t)RETRY_MIN_MS), (int64_t)RETRY_MAX_MS);
     b->retry_at_ms = u->now_ms + b->retry_ms;
     list_push(&u->waiting, &b->link);
-    u->setup.woke(u->setup.context, UINT64_MAX);
+    u->setup.unblocked(u->setup.context, UINT64_MAX);
 }
 
 static void batch_done(struct updater *u, struct batch *b)
@@ -131,7 +131,7 @@ static void batch_done(struct updater *u, struct batch *b)
         return;
     }
     failpoint("after_settle");
-    u->setup.woke(u->setup.context, b->settle.ret_woke);
+    u->setup.unblocked(u->setup.context, b->settle.ret_unblocked_lanes);
     for (size_t i = 0; i < b->settle.n; i++) {
         count(u, &b->settle.v[i]);
         u->setup.settled(u->setup.context, &b->events.v[i], &b->settle.v[i]);
@@ -220,7 +220,9 @@ static void keep_reports(struct updater *u, struct batch *b, const struct event 
                                        .running = r->running,
                                        .left_ms = r->left ? u->now_ms : 0 };
     }
-    b->workers = (struct op_worker){ .op = { .kind = OP_WORKER, .done = op_done, .context = b }, .v = rows, .n = n };
+    b->workers = (struct op_worker_report){ .op = { .kind = OP_WORKER_REPORT, .done = op_done, .context = b },
+                                            .v = rows,
+                                            .n = n };
     arena_init(&b->workers.op.arena, 4096);
 }
 
@@ -236,9 +238,9 @@ static void settle_batch(struct updater *u, struct batch *b)
 
 /* ---- polling ---- */
 
-static void polled(struct errand *e)
+static void polled(struct io_request *e)
 {
-    struct batch *b = container_of(e, struct batch, poll.errand);
+    struct batch *b = container_of(e, struct batch, poll.io_request);
     struct updater *u = b->updater;
     u->polling = false;
     if (e->rc) {
@@ -256,18 +258,18 @@ static void polled(struct errand *e)
 /* One in flight. What comes is looked at in the next step, which knows what time it is. */
 static void ask_for_more(struct updater *u)
 {
-    struct courier *c = u->setup.courier;
+    struct async_io *c = u->setup.async_io;
     bool may = !u->stopped && !u->polling && u->in_flight < IN_FLIGHT && list_empty(&u->waiting);
     if (!may || u->poll_at_ms > u->now_ms || (c->at_once && c->ops->events_depth(c) == 0))
         return;
     struct batch *b = xnew(*b);
     b->updater = u;
-    b->poll.errand = (struct errand){ .kind = ERRAND_POLL, .done = polled };
+    b->poll.io_request = (struct io_request){ .kind = IO_POLL, .done = polled };
     b->poll.max = BATCH;
     b->poll.wait_ms = c->at_once ? 0 : POLL_WAIT_MS;
     arena_init(&b->poll.arena, BATCH_ARENA);
     u->polling = true;
-    courier_submit(c, &b->poll.errand);
+    async_io_submit(c, &b->poll.io_request);
 }
 
 static bool settle_some(struct updater *u)
@@ -309,7 +311,7 @@ void updater_stop(struct updater *u)
 
 bool updater_is_idle(const struct updater *u)
 {
-    struct courier *c = u->setup.courier;
+    struct async_io *c = u->setup.async_io;
     return u->in_flight == 0 && u->acking == 0 && list_empty(&u->waiting) && !u->polling && !u->arrived &&
            (!c->at_once || c->ops->events_depth(c) == 0);
 }

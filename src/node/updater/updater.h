@@ -2,19 +2,20 @@
 /* node/updater/updater.h - turns outcomes into what is kept: polls events, settles them, writes many as one operation.
  *
  * An event is acknowledged after its transaction. Applying one twice changes nothing: its fence was used up. What workers of a fleet say
- * of themselves is kept too (OP_WORKER). */
+ * of themselves is kept too (OP_WORKER_REPORT). */
 #include "base/metrics.h"
 #include "port/async_io.h"
 #include "port/store.h"
 
 struct updater_setup {
-    struct courier *courier; /* poll, and the ack of events */
+    struct async_io *async_io; /* poll, and the ack of events */
     struct writer *writer;
     struct metrics *metrics;
     uint64_t seed;
     void (*settled)(void *context, const struct event *e, const struct settlement *s); /* after the commit, each */
-    void (*batch_settled)(void *context);       /* after the last of a batch; NULL: nobody wants to know */
-    void (*woke)(void *context, uint64_t woke); /* lanes of those who waited for a slot and go on: ret_woke */
+    void (*batch_settled)(void *context); /* after the last of a batch; NULL: nobody wants to know */
+    void (*unblocked)(void *context,
+                      uint64_t unblocked); /* lanes of those who waited for a slot and go on: ret_unblocked_lanes */
     void *context;
 };
 

@@ -8,8 +8,8 @@
 enum { WORKER_RETRY_MS = 200, WORKER_PUBLISH_MAX = 1024 };
 
 /* What one take brought: it lives until the outcome of its last task was published. */
-struct haul {
-    struct errand_take take;
+struct delivery_batch {
+    struct io_take take;
     struct worker *worker;
     size_t references;
     struct job *jobs;
@@ -19,7 +19,7 @@ struct job {
     struct run run;
     struct delivery_id id;
     struct worker *worker;
-    struct haul *haul;
+    struct delivery_batch *delivery_batch;
     struct breakers_answer asked; /* of one that calls a host */
     bool disowned;                /* whatever comes of it, nobody wants to know */
 };
@@ -36,13 +36,13 @@ struct renewing;
 
 struct worker {
     struct worker_setup setup;
-    struct map running; /* delivery_id → job */
-    struct map doomed;  /* delivery_id → struct doomed */
+    struct map running;       /* delivery_id → job */
+    struct map cancel_reason; /* delivery_id → struct doomed */
     struct breakers breakers;
     struct outbox outbox;
     struct outbox spare; /* what is being published: the outbox may grow meanwhile */
     size_t sent;         /* of the spare one, from the front: published */
-    struct errand_publish publish;
+    struct io_publish publish;
     bool publishing;
     int64_t events_down_ms;        /* since when nothing could be published; 0: it can */
     bool acks_down, renewals_down; /* the last one failed, and that was said */
@@ -52,12 +52,12 @@ struct worker {
     struct renewing *renewing;
 
     bool taking;
-    struct haul *arrived; /* taken, and not looked at */
-    bool queue_down;      /* the last take failed */
+    struct delivery_batch *arrived; /* taken, and not looked at */
+    bool queue_down;                /* the last take failed */
     int64_t cpu_used, memory_used;
     size_t suspects; /* that run */
 
-    struct errand_publish report;
+    struct io_publish report;
     struct event told;
     struct buf doc;
     bool reporting, has_left;
@@ -76,7 +76,7 @@ static inline struct str delivery_key(const struct delivery_id *id)
     return (struct str){ (const char *)id, sizeof *id };
 }
 
-void haul_unref(struct haul *h);
+void delivery_batch_unref(struct delivery_batch *h);
 
 /* The job's haul stays until that is published. */
 void worker_tell(struct worker *w, struct job *j, const struct outcome *o);

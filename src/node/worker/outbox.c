@@ -10,7 +10,7 @@
 enum { OUTBOX_ARENA = 256 << 20 };
 
 struct acking {
-    struct errand_ids ids;
+    struct io_ids ids;
     struct worker *worker;
     struct list link; /* among those that failed, until then */
     int64_t retry_at_ms;
@@ -18,10 +18,10 @@ struct acking {
 };
 
 struct renewing {
-    struct errand_renew errand;
+    struct io_renew io_request;
     struct worker *worker;
     const struct task **tasks;
-    struct haul **hauls; /* theirs, referred to: they may end meanwhile */
+    struct delivery_batch **delivery_batches; /* theirs, referred to: they may end meanwhile */
     size_t n;
 };
 
@@ -78,14 +78,14 @@ void worker_tell(struct worker *w, struct job *j, const struct outcome *o)
 /* ---- publishing ---- */
 
 /* One that fails is tried again for a while: its delivery would lapse, and be taken for lost if its outcome is not applied by then. */
-static void acknowledged(struct errand *e)
+static void acknowledged(struct io_request *e)
 {
-    struct acking *a = container_of(e, struct acking, ids.errand);
+    struct acking *a = container_of(e, struct acking, ids.io_request);
     struct worker *w = a->worker;
     if (e->rc && !w->acks_down)
         log_warn("ack_failed", kv_err(&e->error), kv_i64("deliveries", (int64_t)a->ids.n));
     w->acks_down = e->rc != ERR_OK;
-    if (e->rc && !w->giving_up && !w->setup.courier->at_once) {
+    if (e->rc && !w->giving_up && !w->setup.async_io->at_once) {
         a->retry_at_ms = w->now_ms + WORKER_RETRY_MS;
         list_push(&w->unacked, &a->link);
         return;
@@ -99,8 +99,8 @@ static void acknowledged(struct errand *e)
 
 static void submit_ack(struct acking *a)
 {
-    a->ids.errand = (struct errand){ .kind = ERRAND_ACK, .done = acknowledged };
-    courier_submit(a->worker->setup.courier, &a->ids.errand);
+    a->ids.io_request = (struct io_request){ .kind = IO_ACK, .done = acknowledged };
+    async_io_submit(a->worker->setup.async_io, &a->ids.io_request);
 }
 
 static void acknowledge_again(struct worker *w)
@@ -118,10 +118,10 @@ static void acknowledge(struct worker *w, struct job *const *jobs, size_t n)
 {
     struct acking *a = w->free_ack ? take(w->free_ack) : xmalloc(sizeof *a);
     a->worker = w;
-    a->ids = (struct errand_ids){ .v = a->v, .n = n };
+    a->ids = (struct io_ids){ .v = a->v, .n = n };
     for (size_t i = 0; i < n; i++) {
         a->v[i] = jobs[i]->id;
-        haul_unref(jobs[i]->haul);
+        delivery_batch_unref(jobs[i]->delivery_batch);
     }
     w->acking++;
     submit_ack(a);
@@ -140,7 +140,7 @@ static void keep_rest(struct worker *w)
 }
 
 /* Said when it begins and when it ends, not each time. */
-static void note_events(struct worker *w, const struct errand *e)
+static void note_events(struct worker *w, const struct io_request *e)
 {
     if (e->rc && !w->events_down_ms) {
         log_warn("publish_failed", kv_err(&e->error), kv_i64("outcomes", (int64_t)worker_unpublished(w)));
@@ -152,7 +152,7 @@ static void note_events(struct worker *w, const struct errand *e)
     }
 }
 
-static void published(struct errand *e)
+static void published(struct io_request *e)
 {
     struct worker *w = e->context;
     w->publishing = false;
@@ -172,10 +172,10 @@ static void published(struct errand *e)
 static void publish_some(struct worker *w)
 {
     w->publishing = true;
-    w->publish = (struct errand_publish){ .errand = { .kind = ERRAND_PUBLISH, .done = published, .context = w },
-                                          .v = w->spare.v + w->sent,
-                                          .n = min_of(w->spare.n - w->sent, (size_t)WORKER_PUBLISH_MAX) };
-    courier_submit(w->setup.courier, &w->publish.errand);
+    w->publish = (struct io_publish){ .io_request = { .kind = IO_PUBLISH, .done = published, .context = w },
+                                      .v = w->spare.v + w->sent,
+                                      .n = min_of(w->spare.n - w->sent, (size_t)WORKER_PUBLISH_MAX) };
+    async_io_submit(w->setup.async_io, &w->publish.io_request);
 }
 
 void worker_publish(struct worker *w)
@@ -197,9 +197,9 @@ size_t worker_unpublished(const struct worker *w)
 
 /* ---- renewing ---- */
 
-static void renewed(struct errand *e)
+static void renewed(struct io_request *e)
 {
-    struct renewing *r = container_of(e, struct renewing, errand.errand);
+    struct renewing *r = container_of(e, struct renewing, io_request.io_request);
     r->worker->renewing = NULL;
     if (e->rc && !r->worker->renewals_down)
         log_warn("renew_failed", kv_err(&e->error), kv_i64("deliveries", (int64_t)r->n));
@@ -208,17 +208,17 @@ static void renewed(struct errand *e)
         r->worker->renew_at_ms = min_of(r->worker->renew_at_ms, r->worker->now_ms + WORKER_RETRY_MS);
     }
     for (size_t i = 0; i < r->n; i++)
-        haul_unref(r->hauls[i]);
+        delivery_batch_unref(r->delivery_batches[i]);
     free(r->tasks);
-    free(r->hauls);
+    free(r->delivery_batches);
     free(r);
 }
 
 static void renew_one(struct renewing *r, struct job *j)
 {
     r->tasks[r->n] = j->run.task;
-    r->hauls[r->n++] = j->haul;
-    j->haul->references++;
+    r->delivery_batches[r->n++] = j->delivery_batch;
+    j->delivery_batch->references++;
 }
 
 static void submit_renewal(struct worker *w, size_t max)
@@ -226,21 +226,21 @@ static void submit_renewal(struct worker *w, size_t max)
     struct renewing *r = w->renewing = xnew(*r);
     r->worker = w;
     r->tasks = xcalloc(max, sizeof *r->tasks);
-    r->hauls = xcalloc(max, sizeof *r->hauls);
+    r->delivery_batches = xcalloc(max, sizeof *r->delivery_batches);
     map_each (&w->running, slot)
         renew_one(r, slot->value);
     for (size_t i = 0; i < w->outbox.n; i++)
         renew_one(r, w->outbox.jobs[i]);
     for (size_t i = w->sent; i < w->spare.n; i++)
         renew_one(r, w->spare.jobs[i]);
-    r->errand = (struct errand_renew){ .errand = { .kind = ERRAND_RENEW, .done = renewed },
+    r->io_request = (struct io_renew){ .io_request = { .kind = IO_RENEW, .done = renewed },
                                        .running = r->tasks,
                                        .n = r->n,
                                        .by = { .now_ms = w->now_ms,
                                                .visibility_ms = w->setup.visibility_ms,
                                                .worker = w->setup.id,
                                                .alone = r->n == 1 } };
-    courier_submit(w->setup.courier, &r->errand.errand);
+    async_io_submit(w->setup.async_io, &r->io_request.io_request);
 }
 
 void worker_renew(struct worker *w)

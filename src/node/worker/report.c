@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "node/worker/internal.h"
 
-static void reported(struct errand *e)
+static void reported(struct io_request *e)
 {
     struct worker *w = e->context;
     w->reporting = false;
@@ -45,12 +45,12 @@ static void submit_report(struct worker *w, bool left)
                                           .running = (int64_t)worker_running(w),
                                           .left = left,
                                           .doc = w->doc.full ? S("{}") : buf_str(&w->doc) } };
-    w->report = (struct errand_publish){ .errand = { .kind = ERRAND_PUBLISH, .done = reported, .context = w },
-                                         .v = &w->told,
-                                         .n = 1 };
+    w->report = (struct io_publish){ .io_request = { .kind = IO_PUBLISH, .done = reported, .context = w },
+                                     .v = &w->told,
+                                     .n = 1 };
     w->report_at_ms = w->now_ms + WORKER_REPORT_MS;
     w->reporting = true;
-    courier_submit(w->setup.courier, &w->report.errand);
+    async_io_submit(w->setup.async_io, &w->report.io_request);
 }
 
 int64_t worker_report(struct worker *w)

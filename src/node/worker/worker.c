@@ -20,7 +20,7 @@ enum {
 };
 
 /* One that a later run replaces. */
-struct doomed {
+struct cancel_reason {
     struct delivery_id id;
     size_t why_size;
     char why[WHY_MAX];
@@ -33,7 +33,7 @@ struct worker *worker_new(const struct worker_setup *setup)
     w->setup = *setup;
     w->renew_at_ms = INT64_MAX;
     map_init(&w->running, HASH_STABLE);
-    map_init(&w->doomed, HASH_STABLE);
+    map_init(&w->cancel_reason, HASH_STABLE);
     breakers_init(&w->breakers, BREAKERS_MAX, setup->hash);
     buf_init(&w->doc, DOC_MAX);
     worker_outbox_init(w);
@@ -43,10 +43,10 @@ struct worker *worker_new(const struct worker_setup *setup)
 
 static void forget_doomed(struct worker *w)
 {
-    map_each (&w->doomed, slot)
+    map_each (&w->cancel_reason, slot)
         free(slot->value);
-    map_release(&w->doomed);
-    map_init(&w->doomed, HASH_STABLE);
+    map_release(&w->cancel_reason);
+    map_init(&w->cancel_reason, HASH_STABLE);
 }
 
 void worker_free(struct worker *w)
@@ -55,9 +55,9 @@ void worker_free(struct worker *w)
         return;
     assert(worker_running(w) == 0 && !w->taking && !w->arrived && !w->reporting);
     for (size_t i = 0; i < w->outbox.n; i++)
-        haul_unref(w->outbox.jobs[i]->haul);
+        delivery_batch_unref(w->outbox.jobs[i]->delivery_batch);
     for (size_t i = w->sent; i < w->spare.n; i++)
-        haul_unref(w->spare.jobs[i]->haul);
+        delivery_batch_unref(w->spare.jobs[i]->delivery_batch);
     map_release(&w->running);
     forget_doomed(w);
     breakers_release(&w->breakers);
@@ -66,7 +66,7 @@ void worker_free(struct worker *w)
     free(w);
 }
 
-void haul_unref(struct haul *h)
+void delivery_batch_unref(struct delivery_batch *h)
 {
     if (--h->references)
         return;
@@ -77,16 +77,16 @@ void haul_unref(struct haul *h)
 
 /* ---- outcomes ---- */
 
-static const struct doomed *find_doomed(const struct worker *w, const struct job *j)
+static const struct cancel_reason *find_doomed(const struct worker *w, const struct job *j)
 {
-    return w->doomed.n ? map_get(&w->doomed, delivery_key(&j->id)) : NULL;
+    return w->cancel_reason.n ? map_get(&w->cancel_reason, delivery_key(&j->id)) : NULL;
 }
 
 /* What an aborted attempt is reported as. By our own deadline: nobody cancelled it, so it runs again elsewhere or later. */
 static struct outcome cancelled(const struct worker *w, const struct job *j, const struct outcome *o)
 {
     struct outcome ret = *o;
-    const struct doomed *d = find_doomed(w, j);
+    const struct cancel_reason *d = find_doomed(w, j);
     if (w->giving_up)
         ret.kind = OUTCOME_LOST;
     ret.error = d ? (struct str){ d->why, d->why_size } : S("cancelled while it ran");
@@ -127,7 +127,7 @@ static void job_done(struct run *run, const struct outcome *o)
     occupy(w, t, -1);
     if (j->disowned) {
         w->disowned--;
-        haul_unref(j->haul);
+        delivery_batch_unref(j->delivery_batch);
         return;
     }
     map_remove(&w->running, delivery_key(&j->id));
@@ -172,7 +172,7 @@ static bool may_start(const struct worker *w, const struct task *t)
 /* Taken so long ago that its delivery may lapse before it is renewed: we were stopped. A queue without a clock is in this process. */
 static bool is_late(const struct worker *w, const struct job *j)
 {
-    int64_t taken_ms = j->haul->take.ret.queue_us / 1000;
+    int64_t taken_ms = j->delivery_batch->take.ret.queue_us / 1000;
     return taken_ms && w->now_ms - taken_ms >= w->setup.visibility_ms / 2;
 }
 
@@ -180,7 +180,7 @@ static bool is_late(const struct worker *w, const struct job *j)
 static bool is_over(struct worker *w, struct job *j)
 {
     const struct task *t = j->run.task;
-    const struct doomed *d = find_doomed(w, j);
+    const struct cancel_reason *d = find_doomed(w, j);
     struct outcome o = { .retry_after_ms = -1 };
     if (w->stopped || is_late(w, j) || !may_start(w, t)) { /* given back, if it is ours to give */
         o.kind = OUTCOME_RETURNED;
@@ -214,7 +214,7 @@ static void start(struct worker *w, struct job *j)
     const struct task *t = j->run.task;
     struct runner *r = w->setup.runners[t->target];
     if (map_get(&w->running, delivery_key(&j->id))) { /* a queue that went back in time may deliver it twice */
-        haul_unref(j->haul);
+        delivery_batch_unref(j->delivery_batch);
         return;
     }
     if (is_over(w, j) || (calls_a_host(t) && is_held(w, j)))
@@ -231,7 +231,7 @@ static void start(struct worker *w, struct job *j)
 }
 
 /* Returns how many there were. */
-static size_t start_all(struct worker *w, struct haul *h)
+static size_t start_all(struct worker *w, struct delivery_batch *h)
 {
     struct tasks tasks = h->take.ret.tasks;
     h->jobs = xcalloc(tasks.n, sizeof *h->jobs);
@@ -241,28 +241,28 @@ static size_t start_all(struct worker *w, struct haul *h)
         h->jobs[i] = (struct job){ .run = { .task = t, .worker = w->setup.name, .done = job_done },
                                    .id = { t->id, t->fence },
                                    .worker = w,
-                                   .haul = h };
+                                   .delivery_batch = h };
         start(w, &h->jobs[i]);
     }
     for (size_t i = 0; i < h->take.ret.abort_count; i++)
         worker_abort(w, h->take.ret.aborts[i].task, h->take.ret.aborts[i].fence);
-    haul_unref(h);
+    delivery_batch_unref(h);
     return tasks.n;
 }
 
 /* Nobody else would call: what waits there was pushed before. */
-static void take_failed(struct worker *w, struct haul *h)
+static void take_failed(struct worker *w, struct delivery_batch *h)
 {
     if (!w->queue_down)
-        log_warn("take_failed", kv_err(&h->take.errand.error));
+        log_warn("take_failed", kv_err(&h->take.io_request.error));
     w->queue_down = true;
     w->take_at_ms = w->now_ms + WORKER_RETRY_MS;
-    haul_unref(h);
+    delivery_batch_unref(h);
 }
 
-static void taken(struct errand *e)
+static void taken(struct io_request *e)
 {
-    struct haul *h = container_of(e, struct haul, take.errand);
+    struct delivery_batch *h = container_of(e, struct delivery_batch, take.io_request);
     struct worker *w = h->worker;
     w->taking = false;
     if (e->rc) {
@@ -301,7 +301,7 @@ static int64_t rest_of(int64_t room, int64_t used)
  * what is to be ended. */
 static bool is_worth_asking(const struct worker *w, size_t room)
 {
-    struct courier *c = w->setup.courier;
+    struct async_io *c = w->setup.async_io;
     return c->at_once ? room > 0 && c->ops->queue_depth(c) > 0
                       : room > 0 || (w->running.n > 0 && w->end_at_ms <= w->now_ms);
 }
@@ -313,13 +313,13 @@ static void ask_for_more(struct worker *w)
     size_t room = room_of(w);
     if (!is_worth_asking(w, room))
         return;
-    struct haul *h = xnew(*h);
+    struct delivery_batch *h = xnew(*h);
     h->worker = w;
     h->references = 1;
-    h->take.errand = (struct errand){ .kind = ERRAND_TAKE, .done = taken };
+    h->take.io_request = (struct io_request){ .kind = IO_TAKE, .done = taken };
     h->take.ask = (struct take){ .max = room,
                                  .now_ms = w->now_ms,
-                                 .wait_ms = room && !w->setup.courier->at_once ? TAKE_WAIT_MS : 0,
+                                 .wait_ms = room && !w->setup.async_io->at_once ? TAKE_WAIT_MS : 0,
                                  .visibility_ms = w->setup.visibility_ms,
                                  .worker = w->setup.id,
                                  .alone = !w->setup.fleet || w->running.n == 0,
@@ -328,7 +328,7 @@ static void ask_for_more(struct worker *w)
                                  .filter = w->setup.filter };
     arena_init(&h->take.arena, TAKE_ARENA);
     w->taking = true;
-    courier_submit(w->setup.courier, &h->take.errand);
+    async_io_submit(w->setup.async_io, &h->take.io_request);
 }
 
 /* Returns how many were taken. */
@@ -341,7 +341,7 @@ static size_t take_some(struct worker *w)
 
 static void show(const struct worker *w)
 {
-    struct courier *c = w->setup.courier;
+    struct async_io *c = w->setup.async_io;
     metric_set(w->setup.metrics, METRIC_TASKS_RUNNING, (double)w->running.n);
     metric_set(w->setup.metrics, METRIC_UTILIZATION, (double)w->running.n / (double)w->setup.slots);
     if (c->at_once)
@@ -351,7 +351,7 @@ static void show(const struct worker *w)
 /* When to ask, though nothing happened: after a failure; whether there is room again; what is to be ended. */
 static int64_t next_take_ms(const struct worker *w)
 {
-    bool asks = !w->setup.courier->at_once && (!w->stopped || w->running.n > 0);
+    bool asks = !w->setup.async_io->at_once && (!w->stopped || w->running.n > 0);
     if (w->taking)
         return INT64_MAX;
     if (w->take_at_ms > w->now_ms)
@@ -369,7 +369,7 @@ int64_t worker_step(struct worker *w, int64_t now_ms, int64_t behind_ms)
         worker_publish(w);
     while (take_some(w) > 0);
     worker_publish(w);
-    if (!w->setup.courier->at_once)
+    if (!w->setup.async_io->at_once)
         ask_for_more(w); /* what came last was nothing */
     worker_renew(w);
     show(w);
@@ -400,19 +400,19 @@ bool worker_abort(struct worker *w, struct uuid id, int64_t fence)
 
 void worker_replace(struct worker *w, struct uuid id, int64_t fence, struct str why)
 {
-    struct doomed *d = xnew(*d);
+    struct cancel_reason *d = xnew(*d);
     d->id = (struct delivery_id){ id, fence };
     d->why_size = min_of(why.n, sizeof d->why);
     memcpy(d->why, why.p, d->why_size);
-    free(map_put(&w->doomed, delivery_key(&d->id), d));
+    free(map_put(&w->cancel_reason, delivery_key(&d->id), d));
     worker_abort(w, id, fence);
 }
 
 void worker_settled(struct worker *w, struct uuid id, int64_t fence)
 {
     struct delivery_id key = { id, fence };
-    if (w->doomed.n)
-        free(map_remove(&w->doomed, delivery_key(&key)));
+    if (w->cancel_reason.n)
+        free(map_remove(&w->cancel_reason, delivery_key(&key)));
 }
 
 struct breakers *worker_breakers(struct worker *w)
@@ -437,7 +437,7 @@ void worker_give_up(struct worker *w)
     free(jobs);
 }
 
-static void dropped(struct errand *e)
+static void dropped(struct io_request *e)
 {
     if (e->rc)
         log_warn("ack_failed", kv_err(&e->error));
@@ -446,26 +446,26 @@ static void dropped(struct errand *e)
 /* What the queue does not give us now is refused when it does: see may_start. */
 static void drop_queued(struct worker *w)
 {
-    struct courier *c = w->setup.courier;
+    struct async_io *c = w->setup.async_io;
     assert(c->at_once && !w->taking);
-    struct errand_take all = { .errand = { .kind = ERRAND_TAKE, .done = dropped },
-                               .ask = { .max = TAKE_BATCH,
-                                        .now_ms = w->now_ms,
-                                        .visibility_ms = w->setup.visibility_ms,
-                                        .worker = w->setup.id,
-                                        .alone = true,
-                                        .cpu_milli = -1,
-                                        .memory_mb = -1,
-                                        .filter = w->setup.filter } };
+    struct io_take all = { .io_request = { .kind = IO_TAKE, .done = dropped },
+                           .ask = { .max = TAKE_BATCH,
+                                    .now_ms = w->now_ms,
+                                    .visibility_ms = w->setup.visibility_ms,
+                                    .worker = w->setup.id,
+                                    .alone = true,
+                                    .cpu_milli = -1,
+                                    .memory_mb = -1,
+                                    .filter = w->setup.filter } };
     arena_init(&all.arena, TAKE_ARENA);
     while (c->ops->queue_depth(c)) {
-        courier_submit(c, &all.errand);
-        if (all.errand.rc || !all.ret.tasks.n)
+        async_io_submit(c, &all.io_request);
+        if (all.io_request.rc || !all.ret.tasks.n)
             break;
         for (size_t i = 0; i < all.ret.tasks.n; i++) {
             struct delivery_id d = { all.ret.tasks.v[i].id, all.ret.tasks.v[i].fence };
-            struct errand_ids ack = { .errand = { .kind = ERRAND_ACK, .done = dropped }, .v = &d, .n = 1 };
-            courier_submit(c, &ack.errand);
+            struct io_ids ack = { .io_request = { .kind = IO_ACK, .done = dropped }, .v = &d, .n = 1 };
+            async_io_submit(c, &ack.io_request);
         }
         arena_reset(&all.arena);
     }

@@ -18,7 +18,7 @@
 enum { RUNNER_KINDS = 6 /* enum target_kind */, WORKER_REPORT_MS = 2000 };
 
 struct worker_setup {
-    struct courier *courier;              /* take, renew, ack; publish */
+    struct async_io *async_io;            /* take, renew, ack; publish */
     struct runner *runners[RUNNER_KINDS]; /* NULL: this worker cannot run such targets */
     struct metrics *metrics;
     struct uuid id;

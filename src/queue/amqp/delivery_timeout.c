@@ -1,25 +1,25 @@
 /* What came back from workers lies in a queue of its own until somebody has settled it. Whoever reports a lapse holds it, unacknowledged, for
- * LAPSED_AGAIN_MS; if he is gone the broker gives it to the next who asks. */
+ * TIMED_OUT_AGAIN_MS; if he is gone the broker gives it to the next who asks. */
 #include <stdlib.h>
 
 #include "core/target/message.h"
 #include "queue/amqp/internal.h"
 
-enum { LAPSES_MAX = 1000 }; /* a call */
+enum { DELIVERY_TIMEOUT_MAX = 1000 }; /* a call */
 
 /* Those that nobody acknowledged go back to where they came from. */
 static enum err requeue_old(struct queue_hub *hub, struct error *e)
 {
     for (bool more = true; more;) {
         more = false;
-        map_each (&hub->lapses, slot) {
+        map_each (&hub->delivery_timeouts, slot) {
             struct outstanding *d = slot->value;
-            if (rabbit_now_ms() - d->since_ms < LAPSED_AGAIN_MS)
+            if (rabbit_now_ms() - d->since_ms < TIMED_OUT_AGAIN_MS)
                 continue;
-            struct parcel *p = d->parcel;
-            map_remove(&hub->lapses, delivery_bytes(&d->id));
+            struct unacked_delivery *p = d->unacked_delivery;
+            map_remove(&hub->delivery_timeouts, delivery_bytes(&d->id));
             free(d);
-            if (parcel_reject(hub, p, true, e))
+            if (unacked_reject(hub, p, true, e))
                 return e->code;
             more = true; /* the map has changed: begin anew */
             break;
@@ -32,20 +32,20 @@ static enum err fetch(struct queue_hub *hub, struct error *e)
 {
     struct rabbit_link *l = &hub->link;
     uint32_t ready = 0;
-    if (rabbit_declare(l, CHANNEL_ASK, hub->lapsed_name, RABBIT_KEPT, &ready, e))
+    if (rabbit_declare(l, CHANNEL_ASK, hub->timed_out_name, RABBIT_KEPT, &ready, e))
         return e->code;
-    size_t n = min_of(ready, LAPSES_MAX);
-    rabbit_begin(l, CHANNEL_LAPSED);
+    size_t n = min_of(ready, DELIVERY_TIMEOUT_MAX);
+    rabbit_begin(l, CHANNEL_TIMED_OUT);
     for (size_t i = 0; i < n; i++)
-        if (rabbit_tell_get(l, CHANNEL_LAPSED, hub->lapsed_name, e))
+        if (rabbit_tell_get(l, CHANNEL_TIMED_OUT, hub->timed_out_name, e))
             return e->code;
-    return rabbit_await(l, CHANNEL_LAPSED, n, e);
+    return rabbit_await(l, CHANNEL_TIMED_OUT, n, e);
 }
 
 struct report {
     struct queue_hub *hub;
     struct arena *arena;
-    struct lapses found;
+    struct delivery_timeouts found;
     size_t cap;
 };
 
@@ -73,13 +73,15 @@ static bool has_fired(const struct held *h)
 static enum err add(struct report *r, const struct held *h, const struct task *t, struct error *e)
 {
     struct outstanding *d = xnew(*d);
-    *d = (struct outstanding){ .id = { t->id, t->fence }, .parcel = h->parcel, .since_ms = rabbit_now_ms() };
-    if (map_get(&r->hub->lapses, delivery_bytes(&d->id))) {
+    *d = (struct outstanding){ .id = { t->id, t->fence },
+                               .unacked_delivery = h->unacked_delivery,
+                               .since_ms = rabbit_now_ms() };
+    if (map_get(&r->hub->delivery_timeouts, delivery_bytes(&d->id))) {
         free(d);
-        parcel_done(r->hub, h->parcel);
-        return parcels_ack_done(r->hub, e);
+        unacked_done(r->hub, h->unacked_delivery);
+        return unacked_ack_done(r->hub, e);
     }
-    map_put(&r->hub->lapses, delivery_bytes(&d->id), d);
+    map_put(&r->hub->delivery_timeouts, delivery_bytes(&d->id), d);
     /* A suspect was given only to who ran nothing else, and nothing with it. */
     r->found.v[r->found.n++] = (struct lapse){ *t, .fired = has_fired(h), .alone = task_is_suspect(t) && has_fired(h) };
     return ERR_OK;
@@ -88,7 +90,7 @@ static enum err add(struct report *r, const struct held *h, const struct task *t
 /* ERR_LIMIT: not even one fits. */
 static enum err report(struct report *r, struct list *unreadable, struct error *e)
 {
-    struct list *inbox = &r->hub->lapsed_inbox;
+    struct list *inbox = &r->hub->timed_out_inbox;
     while (!list_empty(inbox)) {
         struct held *h = container_of(inbox->next, struct held, link);
         struct task t;
@@ -115,7 +117,8 @@ static enum err report(struct report *r, struct list *unreadable, struct error *
 }
 
 /* What nobody can read is kept where people may look at it. */
-enum err queue_amqp_lapsed(struct queue *q, int64_t now_ms, struct arena *a, struct lapses *ret, struct error *e)
+enum err queue_amqp_timed_out(struct queue *q, int64_t now_ms, struct arena *a, struct delivery_timeouts *ret,
+                              struct error *e)
 {
     (void)now_ms; /* ours is the clock here */
     struct queue_hub *hub = hub_of(q);
@@ -124,7 +127,7 @@ enum err queue_amqp_lapsed(struct queue *q, int64_t now_ms, struct arena *a, str
     list_init(&unreadable);
     hub_lock(hub);
     enum err rc = rabbit_ready(&hub->link, e) || requeue_old(hub, e) ? e->code : ERR_OK;
-    if (!rc && list_empty(&hub->lapsed_inbox))
+    if (!rc && list_empty(&hub->timed_out_inbox))
         rc = fetch(hub, e);
     if (!rc)
         rc = report(&r, &unreadable, e);
@@ -138,7 +141,7 @@ enum err queue_amqp_lapsed(struct queue *q, int64_t now_ms, struct arena *a, str
     if (rc)
         return rc;
     tell_time(hub);
-    young_look(hub);
+    new_queue_guard_look(hub);
     *ret = r.found;
     return ERR_OK;
 }
@@ -150,7 +153,7 @@ static enum err publish_held(struct queue_hub *hub, struct list *from, const cha
     rabbit_publish_begin(&hub->push);
     list_each (from, link) {
         const struct held *h = container_of(link, struct held, link);
-        const struct rabbit_letter letter = {
+        const struct rabbit_envelope letter = {
             .key = str_from(to), .body = buf_str(&h->body), .type = "task", .mandatory = true, .fired = fired
         };
         if (rabbit_publish(&hub->push, &letter, e))
@@ -171,12 +174,12 @@ enum err held_move(struct queue_hub *hub, struct list *from, const char *to, boo
         if (h->generation != hub->link.generation || !hub->link.state)
             break; /* they all came by the same, and lapse with it */
         if (!rc)
-            parcel_done(hub, h->parcel);
-        else if (parcel_reject(hub, h->parcel, true, e))
+            unacked_done(hub, h->unacked_delivery);
+        else if (unacked_reject(hub, h->unacked_delivery, true, e))
             break;
     }
     if (!rc && hub->link.state)
-        rc = parcels_ack_done(hub, e);
+        rc = unacked_ack_done(hub, e);
     hub_unlock(hub);
     return rc;
 }

@@ -15,7 +15,7 @@
 #include "broker/amqp/internal.h"
 
 enum { /* channels of the link that takes; of the link that publishes, the second is for declaring */
-       CHANNEL_LAPSED = 1,
+       CHANNEL_TIMED_OUT = 1,
        CHANNEL_ASK = 2,  /* whatever may be refused */
        CHANNEL_NEWS = 3, /* the catalogue, what all workers are told, bells */
        CHANNEL_GET =
@@ -38,15 +38,15 @@ struct route_facts {
 struct route {
     struct route_facts facts; /* texts are behind it, like the next */
     struct str text;          /* as the catalogue has it */
-    char name[RABBIT_NAME], bell[RABBIT_NAME];
-    size_t number;          /* among the hub's */
-    bool catalogued;        /* the catalogue has it, for sure */
-    uint64_t declared;      /* by the connection of that generation */
-    int64_t heard_ms;       /* when this process heard of it; 0: not yet */
-    int64_t young_until_ms; /* until then its queue may be forgotten by the broker; 0: it will not */
-    size_t asked;           /* of its messages, in the round that runs */
-    bool ringing;           /* its bell is consumed */
-    size_t pushed;          /* of a batch */
+    char name[RABBIT_NAME], wakeup[RABBIT_NAME];
+    size_t number;        /* among the hub's */
+    bool catalogued;      /* the catalogue has it, for sure */
+    uint64_t declared;    /* by the connection of that generation */
+    int64_t heard_ms;     /* when this process heard of it; 0: not yet */
+    int64_t new_until_ms; /* until then its queue may be forgotten by the broker; 0: it will not */
+    size_t asked;         /* of its messages, in the round that runs */
+    bool ringing;         /* its bell is consumed */
+    size_t pushed;        /* of a batch */
 };
 
 struct route_set {
@@ -56,7 +56,7 @@ struct route_set {
 };
 
 /* What came by a channel of the link that takes, until it is acknowledged or given back. */
-struct parcel {
+struct unacked_delivery {
     struct list link;
     uint64_t tag;
     uint16_t channel;
@@ -66,7 +66,7 @@ struct parcel {
 /* A message that was read, and not handed out. */
 struct held {
     struct list link;
-    struct parcel *parcel;
+    struct unacked_delivery *unacked_delivery;
     uint64_t generation;
     bool redelivered, fired;
     char reason[RABBIT_WORD], order[RABBIT_WORD];
@@ -76,7 +76,7 @@ struct held {
 /* A delivery that is with a worker here; or a lapse that was reported. */
 struct outstanding {
     struct delivery_id id;
-    struct parcel *parcel;
+    struct unacked_delivery *unacked_delivery;
     int64_t since_ms;
     bool aborted; /* told */
 };
@@ -86,17 +86,17 @@ enum { TOMBSTONES = 1024, TIMES = 8 };
 struct queue_hub {
     struct rabbit_url url;
     const struct queue_names *names;
-    char routes_name[RABBIT_NAME], lapsed_name[RABBIT_NAME], dead_name[RABBIT_NAME], control_name[RABBIT_NAME];
+    char routes_name[RABBIT_NAME], timed_out_name[RABBIT_NAME], dead_name[RABBIT_NAME], control_name[RABBIT_NAME];
 
     pthread_mutex_t push_lock; /* of these */
     struct rabbit_link push;
     struct route_set pushed;
-    uint64_t push_epoch; /* of all that is confirmed by this connection; 0: not read yet */
-    struct buf text;     /* of what is published */
-    int64_t told_ms;     /* when the time was */
-    int64_t stamp_us;    /* of what was published last */
-    struct list young;   /* what was pushed to queues that may be forgotten */
-    bool young_open;     /* some of that are not confirmed yet */
+    uint64_t push_epoch;         /* of all that is confirmed by this connection; 0: not read yet */
+    struct buf text;             /* of what is published */
+    int64_t told_ms;             /* when the time was */
+    int64_t stamp_us;            /* of what was published last */
+    struct list new_queue_guard; /* what was pushed to queues that may be forgotten */
+    bool new_queue_guard_open;   /* some of that are not confirmed yet */
     char life_name[RABBIT_NAME];
     uint64_t life; /* the generation that has begun it */
 
@@ -106,17 +106,17 @@ struct queue_hub {
     struct {
         struct list unsettled; /* struct parcel */
         bool done;             /* some are */
-    } parcels[RABBIT_CHANNELS + 1];
+    } unacked_list[RABBIT_CHANNELS + 1];
     uint16_t get_channels; /* that are open */
     struct route_set routes;
-    size_t turn;                /* whose routes are asked first, for fairness */
-    struct map delivered;       /* delivery_id → struct outstanding */
-    struct list inbox;          /* struct held: came, and was not handed out */
-    struct map lapses;          /* delivery_id → struct outstanding: reported, not acknowledged */
-    struct list lapsed_inbox;   /* struct held */
-    uint64_t listening;         /* the generation that hears what is said to all workers */
-    bool rung;                  /* something may be there to take, or something else was said */
-    struct delivery_id *aborts; /* not told yet */
+    size_t turn;                  /* whose routes are asked first, for fairness */
+    struct map delivered;         /* delivery_id → struct outstanding */
+    struct list inbox;            /* struct held: came, and was not handed out */
+    struct map delivery_timeouts; /* delivery_id → struct outstanding: reported, not acknowledged */
+    struct list timed_out_inbox;  /* struct held */
+    uint64_t listening;           /* the generation that hears what is said to all workers */
+    bool rung;                    /* something may be there to take, or something else was said */
+    struct delivery_id *aborts;   /* not told yet */
     size_t abort_count, abort_cap;
     struct delivery_id tombstones[TOMBSTONES]; /* asked to abort, and not here: they may still come */
     size_t tombstone_next;
@@ -185,33 +185,33 @@ void tell_time(struct queue_hub *hub);
 
 /* ---- what may be forgotten (new_queue_guard.c); with the lock of who publishes, but for the last ---- */
 
-enum { YOUNG_MS = 2000 };
+enum { NEW_QUEUE_MS = 2000 };
 
-void young_init(struct queue_hub *hub);
-void young_release(struct queue_hub *hub);
+void new_queue_guard_init(struct queue_hub *hub);
+void new_queue_guard_release(struct queue_hub *hub);
 /* For each connection once: a route that may be new. */
-enum err young_route(struct queue_hub *hub, struct route *r, bool is_new, struct error *e) must_use;
+enum err new_queue_guard_route(struct queue_hub *hub, struct route *r, bool is_new, struct error *e) must_use;
 /* Of what is published to a route, if it is young; and whether all of the push was confirmed: else it is forgotten. */
-void young_keep(struct queue_hub *hub, struct route *r, struct str text, bool once);
-void young_pushed(struct queue_hub *hub, bool confirmed);
+void new_queue_guard_keep(struct queue_hub *hub, struct route *r, struct str text, bool once);
+void new_queue_guard_pushed(struct queue_hub *hub, bool confirmed);
 /* Connected: what was pushed by a connection before, and what is old enough. */
-enum err young_settle(struct queue_hub *hub, struct error *e) must_use;
-void young_look(struct queue_hub *hub);
+enum err new_queue_guard_settle(struct queue_hub *hub, struct error *e) must_use;
+void new_queue_guard_look(struct queue_hub *hub);
 
 /* ---- taking (take.c) and lapses (delivery_timeout.c) ---- */
 
 enum err queue_amqp_take(struct queue *q, const struct take *t, struct arena *a, struct taken *ret,
                          struct error *e) must_use;
-enum err queue_amqp_lapsed(struct queue *q, int64_t now_ms, struct arena *a, struct lapses *ret,
-                           struct error *e) must_use;
+enum err queue_amqp_timed_out(struct queue *q, int64_t now_ms, struct arena *a, struct delivery_timeouts *ret,
+                              struct error *e) must_use;
 /* ---- what is not settled (unacked.c) ---- */
 
-void parcels_init(struct queue_hub *hub);
-void parcels_forget(struct queue_hub *hub);
-struct parcel *parcel_new(struct queue_hub *hub, uint16_t channel, uint64_t tag);
-void parcel_done(struct queue_hub *hub, struct parcel *p);
-enum err parcels_ack_done(struct queue_hub *hub, struct error *e) must_use; /* all that are */
-enum err parcel_reject(struct queue_hub *hub, struct parcel *p, bool requeue, struct error *e) must_use;
+void unacked_list_init(struct queue_hub *hub);
+void unacked_list_forget(struct queue_hub *hub);
+struct unacked_delivery *unacked_new(struct queue_hub *hub, uint16_t channel, uint64_t tag);
+void unacked_done(struct queue_hub *hub, struct unacked_delivery *p);
+enum err unacked_ack_done(struct queue_hub *hub, struct error *e) must_use; /* all that are */
+enum err unacked_reject(struct queue_hub *hub, struct unacked_delivery *p, bool requeue, struct error *e) must_use;
 
 /* ---- asking (get.c) ---- */
 

@@ -26,40 +26,40 @@ static void copy_free(struct copy *c)
     free(c);
 }
 
-void young_init(struct queue_hub *hub)
+void new_queue_guard_init(struct queue_hub *hub)
 {
-    list_init(&hub->young);
+    list_init(&hub->new_queue_guard);
     rabbit_name(&hub->url, hub->life_name, "life.%d.%p.%lld", (int)getpid(), (void *)hub, (long long)rabbit_now_ms());
 }
 
-void young_release(struct queue_hub *hub)
+void new_queue_guard_release(struct queue_hub *hub)
 {
-    list_each (&hub->young, link)
+    list_each (&hub->new_queue_guard, link)
         copy_free(container_of(link, struct copy, link));
 }
 
 /* ---- copies ---- */
 
-void young_keep(struct queue_hub *hub, struct route *r, struct str text, bool once)
+void new_queue_guard_keep(struct queue_hub *hub, struct route *r, struct str text, bool once)
 {
     struct rabbit_link *l = &hub->push;
-    if (r->young_until_ms && l->confirms.latest_ms >= r->young_until_ms)
-        r->young_until_ms = 0;
-    if (!r->young_until_ms)
+    if (r->new_until_ms && l->confirms.latest_ms >= r->new_until_ms)
+        r->new_until_ms = 0;
+    if (!r->new_until_ms)
         return;
     struct copy *c = xmalloc(sizeof *c + text.n);
-    *c = (struct copy){ .generation = l->generation, .until_ms = r->young_until_ms, .once = once, .n = text.n };
+    *c = (struct copy){ .generation = l->generation, .until_ms = r->new_until_ms, .once = once, .n = text.n };
     memcpy(c->text, text.p, text.n);
-    list_push(&hub->young, &c->link);
-    hub->young_open = true;
+    list_push(&hub->new_queue_guard, &c->link);
+    hub->new_queue_guard_open = true;
 }
 
-void young_pushed(struct queue_hub *hub, bool confirmed)
+void new_queue_guard_pushed(struct queue_hub *hub, bool confirmed)
 {
-    if (!hub->young_open)
+    if (!hub->new_queue_guard_open)
         return;
-    hub->young_open = false;
-    list_each (&hub->young, link) {
+    hub->new_queue_guard_open = false;
+    list_each (&hub->new_queue_guard, link) {
         struct copy *c = container_of(link, struct copy, link);
         if (confirmed)
             c->confirmed = true;
@@ -76,7 +76,7 @@ static enum err begin_life(struct queue_hub *hub, struct error *e)
     struct rabbit_link *l = &hub->push;
     if (hub->life == l->generation)
         return ERR_OK;
-    const struct rabbit_letter letter = { .key = str_from(hub->life_name), .transient = true, .mandatory = true };
+    const struct rabbit_envelope letter = { .key = str_from(hub->life_name), .transient = true, .mandatory = true };
     if (rabbit_declare(l, CHANNEL_ASK, hub->life_name, RABBIT_LIFE, NULL, e))
         return e->code;
     rabbit_publish_begin(l);
@@ -86,11 +86,11 @@ static enum err begin_life(struct queue_hub *hub, struct error *e)
     return ERR_OK;
 }
 
-enum err young_route(struct queue_hub *hub, struct route *r, bool is_new, struct error *e)
+enum err new_queue_guard_route(struct queue_hub *hub, struct route *r, bool is_new, struct error *e)
 {
-    if (hub->push.classic || (!is_new && !r->young_until_ms))
+    if (hub->push.classic || (!is_new && !r->new_until_ms))
         return ERR_OK;
-    r->young_until_ms = rabbit_now_ms() + YOUNG_MS;
+    r->new_until_ms = rabbit_now_ms() + NEW_QUEUE_MS;
     return begin_life(hub, e);
 }
 
@@ -115,13 +115,13 @@ static enum err move_old(struct queue_hub *hub, struct error *e)
 {
     struct rabbit_link *l = &hub->push;
     rabbit_publish_begin(l);
-    list_each (&hub->young, link) {
+    list_each (&hub->new_queue_guard, link) {
         const struct copy *c = container_of(link, struct copy, link);
-        const struct rabbit_letter letter = { .key = str_from(hub->lapsed_name),
-                                              .body = { c->text, c->n },
-                                              .type = "task",
-                                              .mandatory = true,
-                                              .fired = c->once };
+        const struct rabbit_envelope letter = { .key = str_from(hub->timed_out_name),
+                                                .body = { c->text, c->n },
+                                                .type = "task",
+                                                .mandatory = true,
+                                                .fired = c->once };
         if (c->generation != l->generation && rabbit_publish(l, &letter, e))
             return e->code;
     }
@@ -130,19 +130,19 @@ static enum err move_old(struct queue_hub *hub, struct error *e)
 
 static bool any_old(const struct queue_hub *hub)
 {
-    list_each (&hub->young, link)
+    list_each (&hub->new_queue_guard, link)
         if (container_of(link, struct copy, link)->generation != hub->push.generation)
             return true;
     return false;
 }
 
-enum err young_settle(struct queue_hub *hub, struct error *e)
+enum err new_queue_guard_settle(struct queue_hub *hub, struct error *e)
 {
     struct rabbit_link *l = &hub->push;
     bool lives = true, old = any_old(hub);
     if (old && (lives_on(hub, &lives, e) || (!lives && move_old(hub, e))))
         return e->code;
-    list_each (&hub->young, link) {
+    list_each (&hub->new_queue_guard, link) {
         struct copy *c = container_of(link, struct copy, link);
         if (c->generation != l->generation && lives)
             c->generation = l->generation;
@@ -153,11 +153,11 @@ enum err young_settle(struct queue_hub *hub, struct error *e)
 }
 
 /* Though nobody pushes. If it fails, it is tried again with the next. */
-void young_look(struct queue_hub *hub)
+void new_queue_guard_look(struct queue_hub *hub)
 {
     struct error ignored = { 0 };
     pthread_mutex_lock(&hub->push_lock);
-    if (!list_empty(&hub->young) && rabbit_ready_to_publish(&hub->push, &ignored) == ERR_OK)
-        (void)!young_settle(hub, &ignored);
+    if (!list_empty(&hub->new_queue_guard) && rabbit_ready_to_publish(&hub->push, &ignored) == ERR_OK)
+        (void)!new_queue_guard_settle(hub, &ignored);
     pthread_mutex_unlock(&hub->push_lock);
 }

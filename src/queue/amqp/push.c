@@ -51,22 +51,22 @@ static enum err publish_task(struct queue_hub *hub, const struct task *t, struct
     if (hub->text.full)
         return error_set(e, ERR_LIMIT, "a task is larger than %d MiB", TASK_TEXT_MAX >> 20);
     r->pushed++;
-    young_keep(hub, r, buf_str(&hub->text), t->delivery == DELIVER_AT_MOST_ONCE);
+    new_queue_guard_keep(hub, r, buf_str(&hub->text), t->delivery == DELIVER_AT_MOST_ONCE);
     write_order(hub, r, order);
     return rabbit_publish(&hub->push,
-                          &(struct rabbit_letter){ .key = str_from(r->name),
-                                                   .body = buf_str(&hub->text),
-                                                   .type = "task",
-                                                   .message_id = order,
-                                                   .mandatory = true },
+                          &(struct rabbit_envelope){ .key = str_from(r->name),
+                                                     .body = buf_str(&hub->text),
+                                                     .type = "task",
+                                                     .message_id = order,
+                                                     .mandatory = true },
                           e);
 }
 
 static enum err ring(struct queue_hub *hub, const struct route *r, size_t times, struct error *e)
 {
-    const struct rabbit_letter bell = { .key = str_from(r->bell), .transient = true };
+    const struct rabbit_envelope wakeup = { .key = str_from(r->wakeup), .transient = true };
     for (; times; times--)
-        if (rabbit_publish(&hub->push, &bell, e))
+        if (rabbit_publish(&hub->push, &wakeup, e))
             return e->code;
     return ERR_OK;
 }
@@ -78,7 +78,7 @@ static enum err count_listeners(struct queue_hub *hub, struct error *e)
     rabbit_begin(&hub->push, CHANNEL_ASK);
     for (size_t i = 0; i < hub->pushed.n; i++)
         if (hub->pushed.v[i]->pushed > 1) {
-            if (rabbit_tell_declare_bell(&hub->push, CHANNEL_ASK, hub->pushed.v[i]->bell, true, e))
+            if (rabbit_tell_declare_wakeup(&hub->push, CHANNEL_ASK, hub->pushed.v[i]->wakeup, true, e))
                 return e->code;
             questions++;
         }
@@ -94,14 +94,14 @@ static enum err ring_others(struct queue_hub *hub, struct error *e)
         if (r->pushed < 2)
             continue;
         size_t listeners = hub->push.channels[CHANNEL_ASK].consumers[question++];
-        if (ring(hub, r, min_of(min_of(r->pushed, BELLS_MAX) - 1, listeners), e))
+        if (ring(hub, r, min_of(min_of(r->pushed, WAKEUP_MAX) - 1, listeners), e))
             return e->code;
     }
     return ERR_OK;
 }
 
 /* When the tasks are there, so that who wakes up finds them; each wakes one worker. Nobody waits until they have rung. */
-static void ring_bells(struct queue_hub *hub)
+static void publish_wakeups(struct queue_hub *hub)
 {
     struct error ignored = { 0 };
     rabbit_publish_begin(&hub->push);
@@ -136,7 +136,7 @@ static enum err publish_all(struct queue_hub *hub, const struct task *tasks, siz
         return e->code = ERR_UNAVAILABLE;
     }
     *ret_unsure = false;
-    ring_bells(hub);
+    publish_wakeups(hub);
     return ERR_OK;
 }
 
@@ -147,12 +147,12 @@ enum err queue_amqp_push(struct queue *q, const struct task *tasks, size_t n, ui
     pthread_mutex_lock(&hub->push_lock);
     enum err rc = get_ready(hub, epoch, ret, e);
     if (!rc)
-        rc = young_settle(hub, e);
+        rc = new_queue_guard_settle(hub, e);
     if (!rc)
         rc = find_routes(hub, tasks, n, e);
     if (!rc)
         rc = publish_all(hub, tasks, n, &ret->unsure, e);
-    young_pushed(hub, rc == ERR_OK);
+    new_queue_guard_pushed(hub, rc == ERR_OK);
     pthread_mutex_unlock(&hub->push_lock);
     return rc;
 }
@@ -168,7 +168,7 @@ enum err queue_amqp_abort(struct queue *q, struct delivery_id d, struct error *e
     enum err rc = rabbit_ready_to_publish(&hub->push, e);
     if (!rc) {
         rabbit_publish_begin(&hub->push);
-        const struct rabbit_letter letter = {
+        const struct rabbit_envelope letter = {
             .exchange = str_from(hub->control_name), .body = str_from(text), .type = "abort", .transient = true
         };
         rc = rabbit_publish(&hub->push, &letter, e) || rabbit_publish_end(&hub->push, e) ? e->code : ERR_OK;
@@ -185,7 +185,7 @@ void tell_time(struct queue_hub *hub)
     pthread_mutex_lock(&hub->push_lock);
     if (rabbit_now_ms() - hub->told_ms >= TIME_EVERY_MS && !rabbit_ready_to_publish(&hub->push, &ignored)) {
         snprintf(text, sizeof text, "%lld", (long long)clock_wall_us(clock_system()));
-        const struct rabbit_letter letter = {
+        const struct rabbit_envelope letter = {
             .exchange = str_from(hub->control_name), .body = str_from(text), .type = "time", .transient = true
         };
         rabbit_publish_begin(&hub->push);

@@ -25,7 +25,7 @@ static struct queue_hub *owner(struct rabbit_link *l)
 static struct held *hold(struct rabbit_link *l, struct rabbit_message *m)
 {
     struct held *h = xnew(*h);
-    h->parcel = parcel_new(owner(l), m->channel, m->tag);
+    h->unacked_delivery = unacked_new(owner(l), m->channel, m->tag);
     h->generation = l->generation;
     h->redelivered = m->redelivered;
     h->fired = m->fired;
@@ -64,8 +64,8 @@ static void on_message(struct rabbit_link *l, struct rabbit_message *m)
     struct queue_hub *hub = owner(l);
     if (m->channel == CHANNEL_NEWS)
         on_news(hub, m);
-    else if (m->channel == CHANNEL_LAPSED)
-        list_push(&hub->lapsed_inbox, &hold(l, m)->link);
+    else if (m->channel == CHANNEL_TIMED_OUT)
+        list_push(&hub->timed_out_inbox, &hold(l, m)->link);
     else
         add_in_order(&hub->inbox, hold(l, m));
 }
@@ -81,12 +81,12 @@ static void forget_all(struct map *m)
 static void on_closed(struct rabbit_link *l)
 {
     struct queue_hub *hub = owner(l);
-    parcels_forget(hub);
+    unacked_list_forget(hub);
     hub->get_channels = 0;
     forget_all(&hub->delivered);
-    forget_all(&hub->lapses);
+    forget_all(&hub->delivery_timeouts);
     held_free_all(&hub->inbox);
-    held_free_all(&hub->lapsed_inbox);
+    held_free_all(&hub->timed_out_inbox);
     hub->abort_count = 0;
     hub->epoch = 0;
     for (size_t i = 0; i < hub->routes.n; i++)
@@ -97,7 +97,7 @@ static void on_closed(struct rabbit_link *l)
 static enum err declare_all(struct queue_hub *hub, struct rabbit_link *l, struct error *e)
 {
     return rabbit_open_channel(l, CHANNEL_ASK, false, e) ||
-                   rabbit_declare(l, CHANNEL_ASK, hub->lapsed_name, RABBIT_KEPT, NULL, e) ||
+                   rabbit_declare(l, CHANNEL_ASK, hub->timed_out_name, RABBIT_KEPT, NULL, e) ||
                    rabbit_declare(l, CHANNEL_ASK, hub->dead_name, RABBIT_KEPT, NULL, e) ||
                    rabbit_declare(l, CHANNEL_ASK, hub->routes_name, RABBIT_STREAM, NULL, e) ||
                    rabbit_declare_fanout(l, CHANNEL_ASK, hub->control_name, e)
@@ -109,7 +109,7 @@ static enum err on_opened(struct rabbit_link *l, struct error *e)
 {
     struct queue_hub *hub = owner(l);
     if (declare_all(hub, l, e) || rabbit_open_channels(l, CHANNEL_NEWS, 1, e) ||
-        rabbit_open_channels(l, CHANNEL_LAPSED, 1, e) || rabbit_qos(l, CHANNEL_NEWS, NEWS_PREFETCH, e))
+        rabbit_open_channels(l, CHANNEL_TIMED_OUT, 1, e) || rabbit_qos(l, CHANNEL_NEWS, NEWS_PREFETCH, e))
         return e->code;
     return rabbit_consume_stream(l, CHANNEL_NEWS, hub->routes_name, CONSUMER_CATALOGUE, e);
 }
@@ -136,7 +136,7 @@ static void ack_in(struct queue_hub *hub, struct map *of, const struct delivery_
 {
     struct outstanding *d = map_remove(of, delivery_bytes(id));
     if (d)
-        parcel_done(hub, d->parcel);
+        unacked_done(hub, d->unacked_delivery);
     free(d);
 }
 
@@ -149,9 +149,9 @@ static enum err ack(struct queue *q, const struct delivery_id *v, size_t n, stru
     if (hub->link.state && rabbit_pump(&hub->link, 0, e) == ERR_OK) {
         for (size_t i = 0; i < n; i++) {
             ack_in(hub, &hub->delivered, &v[i]);
-            ack_in(hub, &hub->lapses, &v[i]);
+            ack_in(hub, &hub->delivery_timeouts, &v[i]);
         }
-        rc = parcels_ack_done(hub, e);
+        rc = unacked_ack_done(hub, e);
     }
     hub_unlock(hub);
     return rc;
@@ -183,7 +183,7 @@ static enum err count_waiting(struct queue_hub *hub, int64_t *ret, struct error 
 {
     const uint32_t *ready;
     if (!hub->routes.n) /* something is asked in any case: who answers is who was connected to */
-        return rabbit_declare(&hub->link, CHANNEL_ASK, hub->lapsed_name, RABBIT_KEPT, NULL, e);
+        return rabbit_declare(&hub->link, CHANNEL_ASK, hub->timed_out_name, RABBIT_KEPT, NULL, e);
     if (routes_count(hub, hub->routes.v, hub->routes.n, &ready, e))
         return e->code;
     *ret = 0;
@@ -223,10 +223,10 @@ static void give_back_inbox(struct queue_hub *hub)
     struct error e = { 0 };
     while (hub->link.state && !list_empty(&hub->inbox)) {
         struct held *h = container_of(hub->inbox.next, struct held, link);
-        struct parcel *p = h->parcel;
+        struct unacked_delivery *p = h->unacked_delivery;
         list_remove(&h->link);
         held_free(h);
-        if (parcel_reject(hub, p, false, &e))
+        if (unacked_reject(hub, p, false, &e))
             return;
     }
 }
@@ -238,10 +238,10 @@ static void hub_free(struct queue_hub *hub)
     rabbit_link_release(&hub->push);
     on_closed(&hub->link);
     map_release(&hub->delivered);
-    map_release(&hub->lapses);
+    map_release(&hub->delivery_timeouts);
     routes_release(&hub->routes);
     routes_release(&hub->pushed);
-    young_release(hub);
+    new_queue_guard_release(hub);
     rabbit_url_release(&hub->url);
     buf_release(&hub->text);
     free(hub->aborts);
@@ -269,7 +269,7 @@ static struct queue *handle_of(struct queue_hub *hub)
         .take = queue_amqp_take,
         .renew = renew,
         .ack = ack,
-        .lapsed = queue_amqp_lapsed,
+        .timed_out_deliveries = queue_amqp_timed_out,
         .recall = recall,
         .abort = queue_amqp_abort,
         .known = queue_amqp_known,
@@ -300,19 +300,19 @@ enum err queue_amqp_open(const struct amqp_setup *setup, struct queue **ret, str
     hub->url = url;
     hub->names = setup->names;
     rabbit_name(&hub->url, hub->routes_name, "routes");
-    rabbit_name(&hub->url, hub->lapsed_name, "lapsed");
+    rabbit_name(&hub->url, hub->timed_out_name, "lapsed");
     rabbit_name(&hub->url, hub->dead_name, "dead");
     rabbit_name(&hub->url, hub->control_name, "control");
     rabbit_link_init(&hub->link, &hub->url, &take_hooks, hub);
     rabbit_link_init(&hub->push, &hub->url, &push_hooks, hub);
     routes_init(&hub->routes);
     routes_init(&hub->pushed);
-    parcels_init(hub);
-    young_init(hub);
+    unacked_list_init(hub);
+    new_queue_guard_init(hub);
     map_init(&hub->delivered, HASH_STABLE);
-    map_init(&hub->lapses, HASH_STABLE);
+    map_init(&hub->delivery_timeouts, HASH_STABLE);
     list_init(&hub->inbox);
-    list_init(&hub->lapsed_inbox);
+    list_init(&hub->timed_out_inbox);
     buf_init(&hub->text, TASK_TEXT_MAX);
     pthread_mutex_init(&hub->lock, NULL);
     pthread_mutex_init(&hub->push_lock, NULL);

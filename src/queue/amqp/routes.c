@@ -65,7 +65,7 @@ static struct route *new_route(const struct queue_hub *hub, const struct route_f
     r->text = str_pack(text, &at);
     rabbit_name(&hub->url, r->name, "tasks.%s." STR_FMT ".%016llx", class_name(facts, class_text), STR_ARG(queue),
                 (unsigned long long)hash_bytes(HASH_STABLE, text));
-    snprintf(r->bell, sizeof r->bell, "%.*s.bell", RABBIT_NAME - 6, r->name);
+    snprintf(r->wakeup, sizeof r->wakeup, "%.*s.bell", RABBIT_NAME - 6, r->name);
     return r;
 }
 
@@ -173,7 +173,7 @@ static bool is_catalogued(struct queue_hub *hub, const struct route *r, bool *re
     hub_lock(hub);
     const struct route *read = map_get(&hub->routes.by_text, r->text);
     bool is = hub->link.state && read && read->catalogued;
-    *ret_new = !read || !read->heard_ms || rabbit_now_ms() - read->heard_ms < YOUNG_MS;
+    *ret_new = !read || !read->heard_ms || rabbit_now_ms() - read->heard_ms < NEW_QUEUE_MS;
     hub_unlock(hub);
     return is;
 }
@@ -181,7 +181,7 @@ static bool is_catalogued(struct queue_hub *hub, const struct route *r, bool *re
 enum err catalogue_write(struct queue_hub *hub, const char *type, struct str body, struct error *e)
 {
     rabbit_publish_begin(&hub->push);
-    const struct rabbit_letter letter = {
+    const struct rabbit_envelope letter = {
         .key = str_from(hub->routes_name), .body = body, .type = type, .mandatory = true
     };
     return rabbit_publish(&hub->push, &letter, e) || rabbit_publish_end(&hub->push, e) ? e->code : ERR_OK;
@@ -192,12 +192,12 @@ enum err catalogue_add(struct queue_hub *hub, struct route *r, struct error *e)
     if (r->declared == hub->push.generation)
         return ERR_OK;
     if (rabbit_declare(&hub->push, CHANNEL_ASK, r->name, RABBIT_TASKS, NULL, e) ||
-        rabbit_declare(&hub->push, CHANNEL_ASK, r->bell, RABBIT_BELL, NULL, e))
+        rabbit_declare(&hub->push, CHANNEL_ASK, r->wakeup, RABBIT_WAKEUP, NULL, e))
         return e->code;
     bool is_new;
     if (!is_catalogued(hub, r, &is_new) && catalogue_write(hub, RECORD_ROUTE, r->text, e))
         return error_wrap(e, "catalogue '%s'", r->name);
-    if (young_route(hub, r, is_new, e))
+    if (new_queue_guard_route(hub, r, is_new, e))
         return e->code;
     r->declared = hub->push.generation;
     return ERR_OK;

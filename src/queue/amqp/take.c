@@ -1,5 +1,5 @@
 /* A worker asks the queues that it serves how many wait there, then for exactly as many as it wants, the higher classes first: what it has
- * no room for never leaves its queue, so nothing has to go back. Where nothing waits, it listens to bells (RABBIT_BELL): whoever pushes rings
+ * no room for never leaves its queue, so nothing has to go back. Where nothing waits, it listens to bells (RABBIT_WAKEUP): whoever pushes rings
  * them, and each wakes one worker. A bell that nobody heard costs a delay of at most a take: the next one asks again.
  *
  * A delivery is in `inbox` from when it came until it is handed out, then in `delivered` until it is acknowledged. Both are empty when the
@@ -16,7 +16,7 @@
 enum { ROUND_MAX = 4 * GET_CHANNELS };
 
 /* What is still wanted. */
-struct wish {
+struct recall_request {
     struct queue_hub *hub;
     const struct take *ask;
     struct arena *arena;
@@ -123,25 +123,25 @@ static enum err listen_to_control(struct queue_hub *hub, const struct take *t, s
 /* ---- bells ---- */
 
 /* None of this is answered: what a bell says is only a hint, and one that comes late does no harm. */
-static enum err hear_bell(struct rabbit_link *l, struct route *r, struct error *e)
+static enum err subscribe_wakeup(struct rabbit_link *l, struct route *r, struct error *e)
 {
     if (r->ringing)
         return ERR_OK;
     amqp_basic_consume_t c = {
-        .queue = rabbit_text(r->bell), .consumer_tag = rabbit_text(r->bell), .no_ack = 1, .nowait = 1
+        .queue = rabbit_text(r->wakeup), .consumer_tag = rabbit_text(r->wakeup), .no_ack = 1, .nowait = 1
     };
     r->ringing = true;
-    return rabbit_tell_declare_bell(l, CHANNEL_NEWS, r->bell, false, e) ||
+    return rabbit_tell_declare_wakeup(l, CHANNEL_NEWS, r->wakeup, false, e) ||
                    rabbit_tell(l, CHANNEL_NEWS, AMQP_BASIC_CONSUME_METHOD, &c, e)
                ? e->code
                : ERR_OK;
 }
 
-static enum err unhear_bells(struct queue_hub *hub, struct error *e)
+static enum err unsubscribe_wakeups(struct queue_hub *hub, struct error *e)
 {
     for (size_t i = 0; i < hub->routes.n; i++) {
         struct route *r = hub->routes.v[i];
-        amqp_basic_cancel_t c = { .consumer_tag = rabbit_text(r->bell), .nowait = 1 };
+        amqp_basic_cancel_t c = { .consumer_tag = rabbit_text(r->wakeup), .nowait = 1 };
         if (r->ringing && rabbit_tell(&hub->link, CHANNEL_NEWS, AMQP_BASIC_CANCEL_METHOD, &c, e))
             return e->code;
         r->ringing = false;
@@ -151,12 +151,12 @@ static enum err unhear_bells(struct queue_hub *hub, struct error *e)
 
 /* ---- what came ---- */
 
-static bool has_room(const struct wish *w, int64_t cpu_milli, int64_t memory_mb)
+static bool has_room(const struct recall_request *w, int64_t cpu_milli, int64_t memory_mb)
 {
     return (w->cpu_milli < 0 || cpu_milli <= w->cpu_milli) && (w->memory_mb < 0 || memory_mb <= w->memory_mb);
 }
 
-static void use_room(struct wish *w, const struct task *t)
+static void use_room(struct recall_request *w, const struct task *t)
 {
     w->max = task_is_suspect(t) ? 0 : w->max - 1; /* nothing comes with a suspect */
     w->alone = false;
@@ -166,7 +166,7 @@ static void use_room(struct wish *w, const struct task *t)
         w->memory_mb -= t->memory_mb;
 }
 
-static bool grow(struct wish *w)
+static bool grow(struct recall_request *w)
 {
     if (w->got.tasks.n < w->cap)
         return true;
@@ -181,10 +181,10 @@ static bool grow(struct wish *w)
     return true;
 }
 
-static void hand_out(struct wish *w, const struct held *h, const struct task *t)
+static void hand_out(struct recall_request *w, const struct held *h, const struct task *t)
 {
     struct outstanding *d = xnew(*d);
-    *d = (struct outstanding){ .id = { t->id, t->fence }, .parcel = h->parcel };
+    *d = (struct outstanding){ .id = { t->id, t->fence }, .unacked_delivery = h->unacked_delivery };
     map_put(&w->hub->delivered, delivery_bytes(&d->id), d);
     w->got.tasks.v[w->got.tasks.n++] = *t;
     use_room(w, t);
@@ -200,7 +200,7 @@ enum fate {
     FATE_TWICE, /* it is here already */
 };
 
-static enum fate consider(struct wish *w, const struct held *h)
+static enum fate consider(struct recall_request *w, const struct held *h)
 {
     struct task t;
     struct str tenant;
@@ -226,7 +226,7 @@ static enum fate consider(struct wish *w, const struct held *h)
 }
 
 /* A quorum queue itself gives to nobody what somebody had: then this is another kind, and `again` is moved to the lapsed. */
-static enum err hand_out_inbox(struct wish *w, struct list *again, struct error *e)
+static enum err hand_out_inbox(struct recall_request *w, struct list *again, struct error *e)
 {
     struct queue_hub *hub = w->hub;
     while (!list_empty(&hub->inbox)) {
@@ -240,13 +240,13 @@ static enum err hand_out_inbox(struct wish *w, struct list *again, struct error 
         if (fate == FATE_KEPT)
             return ERR_OK;
         list_remove(&h->link);
-        struct parcel *p = h->parcel;
+        struct unacked_delivery *p = h->unacked_delivery;
         held_free(h);
-        if (fate == FATE_GIVEN_BACK && parcel_reject(hub, p, false, e))
+        if (fate == FATE_GIVEN_BACK && unacked_reject(hub, p, false, e))
             return e->code;
         if (fate == FATE_TWICE) {
-            parcel_done(hub, p);
-            if (parcels_ack_done(hub, e))
+            unacked_done(hub, p);
+            if (unacked_ack_done(hub, e))
                 return e->code;
         }
     }
@@ -255,7 +255,7 @@ static enum err hand_out_inbox(struct wish *w, struct list *again, struct error 
 
 /* ---- asking ---- */
 
-static enum err is_wanted(const struct wish *w, const struct route *r, bool *ret, struct error *e)
+static enum err is_wanted(const struct recall_request *w, const struct route *r, bool *ret, struct error *e)
 {
     if (route_serves(&r->facts, w->ask->filter, ret, e))
         return e->code;
@@ -264,7 +264,7 @@ static enum err is_wanted(const struct wish *w, const struct route *r, bool *ret
 }
 
 /* All that are wanted, by class; from class to class they take turns. */
-static enum err find_wanted(struct wish *w, struct route ***ret, size_t *ret_count, struct error *e)
+static enum err find_wanted(struct recall_request *w, struct route ***ret, size_t *ret_count, struct error *e)
 {
     struct route_set *all = &w->hub->routes;
     struct route **v = xcalloc(all->n + 1, sizeof(struct route *));
@@ -289,7 +289,7 @@ static enum err find_wanted(struct wish *w, struct route ***ret, size_t *ret_cou
 }
 
 /* How many of a route fit into what is left. */
-static size_t how_many_fit(const struct wish *w, const struct route *r, size_t max)
+static size_t how_many_fit(const struct recall_request *w, const struct route *r, size_t max)
 {
     if (w->cpu_milli >= 0 && r->facts.cpu_milli > 0)
         max = min_of(max, (size_t)(w->cpu_milli / r->facts.cpu_milli));
@@ -299,9 +299,9 @@ static size_t how_many_fit(const struct wish *w, const struct route *r, size_t m
 }
 
 /* Shares out what is wanted, over what waits: a suspect alone if there is one, else one class after the other. */
-static void share_out(struct wish *w, struct route *const *v, size_t n, const uint32_t *ready)
+static void share_out(struct recall_request *w, struct route *const *v, size_t n, const uint32_t *ready)
 {
-    struct wish left = *w;
+    struct recall_request left = *w;
     left.max = min_of(left.max, ROUND_MAX);
     for (size_t i = 0; i < n; i++)
         v[i]->asked = 0;
@@ -322,7 +322,7 @@ static void share_out(struct wish *w, struct route *const *v, size_t n, const ui
     }
 }
 
-static enum err ask_routes(struct wish *w, struct route *const *v, size_t n, struct error *e)
+static enum err ask_routes(struct recall_request *w, struct route *const *v, size_t n, struct error *e)
 {
     const uint32_t *ready;
     if (routes_count(w->hub, v, n, &ready, e))
@@ -332,7 +332,7 @@ static enum err ask_routes(struct wish *w, struct route *const *v, size_t n, str
 }
 
 /* One round: what waits is asked for, or its bells are heard from now on. */
-static enum err ask_once(struct wish *w, bool waits, struct error *e)
+static enum err ask_once(struct recall_request *w, bool waits, struct error *e)
 {
     struct route **v = NULL;
     size_t n = 0;
@@ -341,7 +341,7 @@ static enum err ask_once(struct wish *w, bool waits, struct error *e)
     w->hub->rung = false;
     enum err rc = ask_routes(w, v, n, e);
     for (size_t i = 0; !rc && waits && list_empty(&w->hub->inbox) && i < n; i++)
-        rc = hear_bell(&w->hub->link, v[i], e);
+        rc = subscribe_wakeup(&w->hub->link, v[i], e);
     free(v);
     return rc;
 }
@@ -349,7 +349,7 @@ static enum err ask_once(struct wish *w, bool waits, struct error *e)
 /* ---- waiting ---- */
 
 /* Until a bell rings, an abort or a new route is told of, or the time is over. */
-static enum err wait_for_news(struct wish *w, int64_t until_ms, struct error *e)
+static enum err wait_for_news(struct recall_request *w, int64_t until_ms, struct error *e)
 {
     struct queue_hub *hub = w->hub;
     while (!hub->rung && list_empty(&hub->inbox) && rabbit_now_ms() < until_ms) {
@@ -364,7 +364,7 @@ static enum err wait_for_news(struct wish *w, int64_t until_ms, struct error *e)
 }
 
 /* If the arena has no room for them, they come with the next take. */
-static void take_aborts(struct wish *w)
+static void take_aborts(struct recall_request *w)
 {
     struct queue_hub *hub = w->hub;
     struct delivery_id *copy = hub->abort_count ? arena_alloc(w->arena, hub->abort_count * sizeof *copy) : NULL;
@@ -376,7 +376,7 @@ static void take_aborts(struct wish *w)
     hub->abort_count = 0;
 }
 
-static enum err take_some(struct wish *w, struct list *again, struct error *e)
+static enum err take_some(struct recall_request *w, struct list *again, struct error *e)
 {
     struct queue_hub *hub = w->hub;
     int64_t until_ms = rabbit_now_ms() + w->ask->wait_ms;
@@ -397,25 +397,25 @@ static enum err take_some(struct wish *w, struct list *again, struct error *e)
     take_aborts(w);
     w->got.queue_us = queue_us(hub);
     bool idle = w->got.tasks.n == 0 && w->ask->max; /* it will ask again at once, as it did now */
-    return idle ? ERR_OK : unhear_bells(hub, e);
+    return idle ? ERR_OK : unsubscribe_wakeups(hub, e);
 }
 
 enum err queue_amqp_take(struct queue *q, const struct take *t, struct arena *a, struct taken *ret, struct error *e)
 {
     struct queue_hub *hub = hub_of(q);
-    struct wish w = { .hub = hub,
-                      .ask = t,
-                      .arena = a,
-                      .max = t->max,
-                      .cpu_milli = t->cpu_milli,
-                      .memory_mb = t->memory_mb,
-                      .alone = t->alone };
+    struct recall_request w = { .hub = hub,
+                                .ask = t,
+                                .arena = a,
+                                .max = t->max,
+                                .cpu_milli = t->cpu_milli,
+                                .memory_mb = t->memory_mb,
+                                .alone = t->alone };
     struct list again;
     list_init(&again);
     hub_lock(hub);
     enum err rc = take_some(&w, &again, e);
     hub_unlock(hub);
-    if (!list_empty(&again) && held_move(hub, &again, hub->lapsed_name, true, e))
+    if (!list_empty(&again) && held_move(hub, &again, hub->timed_out_name, true, e))
         rc = e->code;
     held_free_all(&again);
     /* What was handed out before the link broke lapses by itself. */

@@ -32,7 +32,7 @@ struct queue_memory {
     size_t waiting_count;
     int64_t pushed; /* so far: the next one's place */
     struct heap delivered;
-    size_t lapsed_count; /* of those in the heap */
+    size_t timed_out_count; /* of those in the heap */
     struct list aborting;
 };
 
@@ -59,7 +59,7 @@ static void drop(struct queue_memory *q, struct entry *entry)
     if (entry->is == WAITS) {
         stop_waiting(q, entry);
     } else {
-        q->lapsed_count -= entry->is == LAPSED;
+        q->timed_out_count -= entry->is == LAPSED;
         heap_remove(&q->delivered, &entry->expiry);
         list_remove(&entry->link);
     }
@@ -263,7 +263,7 @@ static struct entry *first_expired(const struct queue_memory *q, int64_t now_ms)
 }
 
 /* Lapses are rare and few: the array grows as they are found. A suspect came alone. */
-static bool add_lapse(struct arena *a, struct lapses *to, size_t *cap, const struct task *t)
+static bool add_timed_out(struct arena *a, struct delivery_timeouts *to, size_t *cap, const struct task *t)
 {
     struct lapse lapse = { .fired = true, .alone = task_is_suspect(t) };
     if (to->n == *cap) {
@@ -283,19 +283,20 @@ static bool add_lapse(struct arena *a, struct lapses *to, size_t *cap, const str
 
 static void lapse(struct queue_memory *q, struct entry *entry, int64_t now_ms)
 {
-    q->lapsed_count += entry->is != LAPSED;
+    q->timed_out_count += entry->is != LAPSED;
     entry->is = LAPSED;
     list_remove(&entry->link); /* nobody is asked to end it any more */
-    heap_rekey(&q->delivered, &entry->expiry, now_ms + LAPSED_AGAIN_MS);
+    heap_rekey(&q->delivered, &entry->expiry, now_ms + TIMED_OUT_AGAIN_MS);
 }
 
-static enum err lapsed(struct queue *base, int64_t now_ms, struct arena *a, struct lapses *ret, struct error *e)
+static enum err timed_out_deliveries(struct queue *base, int64_t now_ms, struct arena *a, struct delivery_timeouts *ret,
+                                     struct error *e)
 {
     struct queue_memory *q = self(base);
-    struct lapses found = { 0 };
+    struct delivery_timeouts found = { 0 };
     size_t cap = 0;
     struct entry *entry;
-    while ((entry = first_expired(q, now_ms)) && add_lapse(a, &found, &cap, &entry->task))
+    while ((entry = first_expired(q, now_ms)) && add_timed_out(a, &found, &cap, &entry->task))
         lapse(q, entry, now_ms);
     if (entry && !found.n)
         return full(e);
@@ -336,7 +337,7 @@ static enum err look(struct queue *base, struct queue_state *ret, struct error *
 {
     (void)e;
     *ret = (struct queue_state){ .waiting = (int64_t)depth(base),
-                                 .delivered = (int64_t)(self(base)->delivered.n - self(base)->lapsed_count),
+                                 .delivered = (int64_t)(self(base)->delivered.n - self(base)->timed_out_count),
                                  .epoch = EPOCH,
                                  .timeout_max_ms = INT64_MAX };
     return ERR_OK;
@@ -359,7 +360,7 @@ struct queue *queue_memory_new_named(const struct queue_names *names)
         .take = take_some,
         .renew = renew,
         .ack = ack,
-        .lapsed = lapsed,
+        .timed_out_deliveries = timed_out_deliveries,
         .recall = recall,
         .abort = abort_one,
         .known = known,

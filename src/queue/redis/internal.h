@@ -48,5 +48,5 @@ enum err queue_redis_take(struct queue *base, const struct take *t, struct arena
                           struct error *e) must_use;
 enum err queue_redis_renew(struct queue *base, const struct task *const *running, size_t n, const struct take *by,
                            struct error *e) must_use;
-enum err queue_redis_lapsed(struct queue *base, int64_t now_ms, struct arena *a, struct lapses *ret,
-                            struct error *e) must_use;
+enum err queue_redis_timed_out(struct queue *base, int64_t now_ms, struct arena *a, struct delivery_timeouts *ret,
+                               struct error *e) must_use;

@@ -319,7 +319,7 @@ enum err queue_redis_open(const struct redis_setup *setup, struct queue **ret, s
         .take = queue_redis_take,
         .renew = queue_redis_renew,
         .ack = ack,
-        .lapsed = queue_redis_lapsed,
+        .timed_out_deliveries = queue_redis_timed_out,
         .recall = recall,
         .abort = abort_one,
         .known = known,

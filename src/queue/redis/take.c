@@ -7,7 +7,14 @@
 
 #include "queue/redis/internal.h"
 
-enum { TAKE_CALL = 256, LAPSED_CALL = 100, RENEW_CALL = 500, SCAN_AGAIN_MS = 30000, JOINS_MAX = 3, NS_IN_MS = 1000000 };
+enum {
+    TAKE_CALL = 256,
+    TIMED_OUT_CALL = 100,
+    RENEW_CALL = 500,
+    SCAN_AGAIN_MS = 30000,
+    JOINS_MAX = 3,
+    NS_IN_MS = 1000000
+};
 
 /* ---- groups ---- */
 
@@ -63,7 +70,7 @@ static enum err join(struct queue_redis *q, struct error *e)
 
 /* ---- one call ---- */
 
-struct haul {
+struct delivery_batch {
     struct arena *arena;
     struct take rest; /* what may still come */
     struct taken taken;
@@ -72,7 +79,7 @@ struct haul {
     int64_t at; /* where the next call goes on; -1: nowhere */
 };
 
-static void take_begin(struct queue_redis *q, const struct haul *h)
+static void take_begin(struct queue_redis *q, const struct delivery_batch *h)
 {
     char worker[UUID_TEXT + 1];
     const struct take *t = &h->rest;
@@ -99,7 +106,7 @@ static void use_room(struct take *room, const struct task *t)
         room->memory_mb -= t->memory_mb;
 }
 
-static bool keep_task(struct haul *h, struct str data, struct error *e)
+static bool keep_task(struct delivery_batch *h, struct str data, struct error *e)
 {
     struct arena_mark before = arena_mark(h->arena);
     void *v = h->taken.tasks.v;
@@ -118,7 +125,7 @@ static bool keep_task(struct haul *h, struct str data, struct error *e)
     return true;
 }
 
-static bool keep_abort(struct haul *h, struct str member)
+static bool keep_abort(struct delivery_batch *h, struct str member)
 {
     void *v = h->taken.aborts;
     struct delivery_id id, *at;
@@ -147,7 +154,7 @@ static enum err spoil(struct queue_redis *q, struct str member, struct error *e)
     return verb_do(q, e);
 }
 
-static enum err keep_tasks(struct queue_redis *q, struct haul *h, const redisReply *v, struct error *e)
+static enum err keep_tasks(struct queue_redis *q, struct delivery_batch *h, const redisReply *v, struct error *e)
 {
     for (size_t i = 0; i + 2 < reply_count(v); i += 3) {
         struct error why, ignored;
@@ -169,7 +176,7 @@ static enum err keep_tasks(struct queue_redis *q, struct haul *h, const redisRep
 }
 
 /* time, where to go on, how many wait, aborts, tasks */
-static enum err read_taken(struct queue_redis *q, struct haul *h, const redisReply *r, struct error *e)
+static enum err read_taken(struct queue_redis *q, struct delivery_batch *h, const redisReply *r, struct error *e)
 {
     int64_t waiting;
     if (reply_count(r) != 5 || !reply_i64(r->element[0], &h->taken.queue_us) || !reply_i64(r->element[1], &h->at) ||
@@ -187,7 +194,7 @@ static bool is_join(const redisReply *r)
     return r->type == REDIS_REPLY_STRING && str_eq(reply_str(r), S("join"));
 }
 
-static enum err take_call(struct queue_redis *q, struct haul *h, struct error *e)
+static enum err take_call(struct queue_redis *q, struct delivery_batch *h, struct error *e)
 {
     for (int i = 0; i < JOINS_MAX; i++) {
         cleanup_with(redis_reply_free) redisReply *reply = NULL;
@@ -204,13 +211,13 @@ static enum err take_call(struct queue_redis *q, struct haul *h, struct error *e
 
 /* ---- taking ---- */
 
-static bool has_something(const struct haul *h)
+static bool has_something(const struct delivery_batch *h)
 {
     return h->taken.tasks.n || h->taken.abort_count;
 }
 
 /* All that it may have now. A suspect is alone. */
-static enum err take_now(struct queue_redis *q, struct haul *h, struct error *e)
+static enum err take_now(struct queue_redis *q, struct delivery_batch *h, struct error *e)
 {
     h->at = 0;
     do {
@@ -222,7 +229,7 @@ static enum err take_now(struct queue_redis *q, struct haul *h, struct error *e)
 }
 
 /* Until somebody has pushed something for it, or wants something of it, or the time is over. */
-static enum err wait_for_token(struct queue_redis *q, const struct haul *h, int64_t ms, bool *ret_woken,
+static enum err wait_for_token(struct queue_redis *q, const struct delivery_batch *h, int64_t ms, bool *ret_woken,
                                struct error *e)
 {
     cleanup_with(redis_reply_free) redisReply *reply = NULL;
@@ -251,7 +258,7 @@ static void look_around(struct queue_redis *q)
 enum err queue_redis_take(struct queue *base, const struct take *t, struct arena *a, struct taken *ret, struct error *e)
 {
     struct queue_redis *q = queue_redis_of(base);
-    struct haul h = { .arena = a, .rest = *t };
+    struct delivery_batch h = { .arena = a, .rest = *t };
     if (redis_ready(&q->conn, e))
         return e->code;
     write_filter(q, t->filter);
@@ -330,7 +337,7 @@ enum err queue_redis_renew(struct queue *base, const struct task *const *running
 /* ---- lapses ---- */
 
 /* Of what cannot be read, or is lost, only its name is known. */
-static enum err read_lapse(struct arena *a, const redisReply *const *v, struct lapse *ret, struct error *e)
+static enum err read_timed_out(struct arena *a, const redisReply *const *v, struct lapse *ret, struct error *e)
 {
     int64_t fired;
     struct delivery_id id;
@@ -361,26 +368,26 @@ static enum err untold(struct queue_redis *q, const redisReply *r, size_t from, 
 }
 
 struct lapse_list {
-    struct lapses found;
+    struct delivery_timeouts found;
     size_t cap;
     bool more, full;
 };
 
-static enum err lapsed_call(struct queue_redis *q, struct arena *a, struct lapse_list *l, struct error *e)
+static enum err timed_out_call(struct queue_redis *q, struct arena *a, struct lapse_list *l, struct error *e)
 {
     cleanup_with(redis_reply_free) redisReply *reply = NULL;
     verb_begin(q, "lapsed");
-    redis_i64(&q->conn, LAPSED_CALL);
-    redis_i64(&q->conn, LAPSED_AGAIN_MS);
+    redis_i64(&q->conn, TIMED_OUT_CALL);
+    redis_i64(&q->conn, TIMED_OUT_AGAIN_MS);
     if (verb_run(q, &reply, e))
         return e->code;
-    l->more = reply_count(reply) == (size_t)LAPSED_CALL * 3;
+    l->more = reply_count(reply) == (size_t)TIMED_OUT_CALL * 3;
     for (size_t i = 0; i + 2 < reply_count(reply); i += 3) {
         struct error ignored;
         void *v = l->found.v;
         struct lapse *at = array_add(a, &v, l->found.n, &l->cap, sizeof *at), read;
         l->found.v = v;
-        enum err rc = at ? read_lapse(a, (const redisReply *const *)reply->element + i, &read, e) : ERR_LIMIT;
+        enum err rc = at ? read_timed_out(a, (const redisReply *const *)reply->element + i, &read, e) : ERR_LIMIT;
         if (rc == ERR_LIMIT) {
             l->full = true;
             return untold(q, reply, i, l->found.n ? &ignored : e) && !l->found.n ? e->code : ERR_OK;
@@ -393,7 +400,8 @@ static enum err lapsed_call(struct queue_redis *q, struct arena *a, struct lapse
     return ERR_OK;
 }
 
-enum err queue_redis_lapsed(struct queue *base, int64_t now_ms, struct arena *a, struct lapses *ret, struct error *e)
+enum err queue_redis_timed_out(struct queue *base, int64_t now_ms, struct arena *a, struct delivery_timeouts *ret,
+                               struct error *e)
 {
     (void)now_ms; /* it has a clock of its own */
     struct queue_redis *q = queue_redis_of(base);
@@ -401,7 +409,7 @@ enum err queue_redis_lapsed(struct queue *base, int64_t now_ms, struct arena *a,
     if (redis_ready(&q->conn, e))
         return e->code;
     while (l.more && !l.full) {
-        enum err rc = lapsed_call(q, a, &l, e);
+        enum err rc = timed_out_call(q, a, &l, e);
         if (rc && l.found.n == 0)
             return rc;
         if (rc)

@@ -69,13 +69,13 @@ static enum err publish(struct sender_amqp *s, const struct post *p, struct erro
             .key = rabbit_bytes(p->headers[i].name),
             .value = { .kind = AMQP_FIELD_KIND_UTF8, .value.bytes = rabbit_bytes(p->headers[i].value) },
         };
-    const struct rabbit_letter letter = { .exchange = queue ? S("") : name,
-                                          .key = queue ? name : p->letter.key,
-                                          .body = p->letter.content.body,
-                                          .message_id = p->id,
-                                          .content_type = p->content_type,
-                                          .headers = { (int)p->header_count, headers },
-                                          .mandatory = true };
+    const struct rabbit_envelope letter = { .exchange = queue ? S("") : name,
+                                            .key = queue ? name : p->letter.key,
+                                            .body = p->letter.content.body,
+                                            .message_id = p->id,
+                                            .content_type = p->content_type,
+                                            .headers = { (int)p->header_count, headers },
+                                            .mandatory = true };
     return rabbit_publish(&s->link, &letter, e);
 }
 

@@ -8,12 +8,12 @@
 #include "platform/clock_system.h"
 #include "runner/message/internal.h"
 
-enum { IDLE_US = 60 * 1000000, KEY_MAX = LETTER_BROKER_MAX + 4096 };
+enum { IDLE_US = 60 * 1000000, KEY_MAX = MESSAGE_TARGET_BROKER_MAX + 4096 };
 
-struct office {
+struct broker_thread {
     struct runner_message *r;
     struct str key;
-    enum letter_broker kind;
+    enum message_target_broker kind;
     char *url;
     struct judge judge;
     struct list waiting;
@@ -25,24 +25,24 @@ static const struct {
     enum err (*open)(struct str url, struct judge *j, struct sender **ret, struct error *e);
 } kinds[] = {
 #ifdef HAVE_REDIS
-    [LETTER_REDIS] = { "Redis", sender_redis_new },
+    [MESSAGE_TARGET_REDIS] = { "Redis", sender_redis_new },
 #endif
 #ifdef HAVE_AMQP
-    [LETTER_AMQP] = { "RabbitMQ", sender_amqp_new },
+    [MESSAGE_TARGET_AMQP] = { "RabbitMQ", sender_amqp_new },
 #endif
 #ifdef HAVE_KAFKA
-    [LETTER_KAFKA] = { "Kafka", sender_kafka_new },
+    [MESSAGE_TARGET_KAFKA] = { "Kafka", sender_kafka_new },
 #endif
-    [LETTER_KAFKA + 1] = { NULL, NULL },
+    [MESSAGE_TARGET_KAFKA + 1] = { NULL, NULL },
 };
 
 /* Operators' addresses of Redis have more forms than users'. */
-static enum letter_broker sender_kind(struct str url)
+static enum message_target_broker sender_kind(struct str url)
 {
-    return str_starts(url, S("redis+")) ? LETTER_REDIS : letter_broker_of(url);
+    return str_starts(url, S("redis+")) ? MESSAGE_TARGET_REDIS : message_target_broker_of(url);
 }
 
-static enum err open_sender(enum letter_broker kind, struct str url, struct judge *j, struct sender **ret,
+static enum err open_sender(enum message_target_broker kind, struct str url, struct judge *j, struct sender **ret,
                             struct error *e)
 {
     if (!kinds[kind].open)
@@ -52,8 +52,8 @@ static enum err open_sender(enum letter_broker kind, struct str url, struct judg
 
 enum err sender_check(struct str url, struct error *e)
 {
-    enum letter_broker kind = sender_kind(url);
-    if (kind == LETTER_NAMED)
+    enum message_target_broker kind = sender_kind(url);
+    if (kind == MESSAGE_TARGET_NAMED)
         return error_set(e, ERR_INVALID, "must be a URL that begins with redis://, amqp://, amqps:// or kafka://");
     struct judge anywhere = { 0 };
     struct sender *s = NULL;
@@ -66,13 +66,13 @@ enum err sender_check(struct str url, struct error *e)
 /* ---- the thread ---- */
 
 /* Each address that its names have, before anything is connected: what is connected to is judged once more. */
-static bool may_connect(struct office *o)
+static bool may_connect(struct broker_thread *o)
 {
     struct str rest = { 0 }, host;
-    char name[LETTER_HOST_MAX + 1];
+    char name[MESSAGE_TARGET_HOST_MAX + 1];
     if (!o->judge.guard)
         return true;
-    while (!o->judge.blocked && letter_next_host(str_from(o->url), &rest, &host)) {
+    while (!o->judge.blocked && message_target_next_host(str_from(o->url), &rest, &host)) {
         bool found;
         snprintf(name, sizeof name, STR_FMT, STR_ARG(host));
         o->judge.blocked = !guard_allows_name(o->judge.guard, name, &found) && found;
@@ -80,7 +80,7 @@ static bool may_connect(struct office *o)
     return !o->judge.blocked;
 }
 
-static void deliver(struct office *o, struct sender **sender, struct post **v, size_t n)
+static void deliver(struct broker_thread *o, struct sender **sender, struct post **v, size_t n)
 {
     struct error e = { 0 };
     o->judge.blocked = false;
@@ -94,7 +94,7 @@ static void deliver(struct office *o, struct sender **sender, struct post **v, s
         post_failed(v[i], FAILURE_REFUSED, false, o->judge.blocked ? "address is not allowed" : e.text);
 }
 
-static size_t take_waiting(struct office *o, struct post **v)
+static size_t take_waiting(struct broker_thread *o, struct post **v)
 {
     size_t n = 0;
     while (n < BATCH_MAX && !list_empty(&o->waiting)) {
@@ -112,7 +112,7 @@ static void put_back(struct runner_message *r, struct post **v, size_t n)
 }
 
 /* False: nothing has come for so long that it may go. */
-static bool await_work(struct office *o)
+static bool await_work(struct broker_thread *o)
 {
     struct timespec end = clock_condition_end(IDLE_US);
     while (list_empty(&o->waiting) && !o->r->closing)
@@ -123,7 +123,7 @@ static bool await_work(struct office *o)
 
 static void *work(void *context)
 {
-    struct office *o = context;
+    struct broker_thread *o = context;
     struct runner_message *r = o->r;
     struct sender *sender = NULL;
     struct post *v[BATCH_MAX];
@@ -135,7 +135,7 @@ static void *work(void *context)
         pthread_mutex_lock(&r->lock);
         put_back(r, v, n);
     }
-    map_remove(&r->offices, o->key);
+    map_remove(&r->broker_threads, o->key);
     pthread_mutex_unlock(&r->lock);
     if (sender)
         sender->ops->free(sender);
@@ -152,12 +152,14 @@ static void *work(void *context)
 
 /* ---- from the loop ---- */
 
-static struct office *office_new(struct runner_message *r, struct str key, struct str url, bool trusted)
+static struct broker_thread *broker_thread_new(struct runner_message *r, struct str key, struct str url, bool trusted)
 {
-    struct office *o = xnew(*o);
+    struct broker_thread *o = xnew(*o);
     char *own_key = xmalloc(key.n + 1);
     memcpy(own_key, key.p, key.n);
-    *o = (struct office){ .r = r, .key = { own_key, key.n }, .kind = sender_kind(url), .url = xmalloc(url.n + 1) };
+    *o = (struct broker_thread){
+        .r = r, .key = { own_key, key.n }, .kind = sender_kind(url), .url = xmalloc(url.n + 1)
+    };
     memcpy(o->url, url.p, url.n);
     o->url[url.n] = '\0';
     o->judge.guard = trusted ? NULL : &r->guard;
@@ -166,7 +168,7 @@ static struct office *office_new(struct runner_message *r, struct str key, struc
     return o;
 }
 
-static bool start_thread(struct office *o)
+static bool start_thread(struct broker_thread *o)
 {
     pthread_t thread;
     if (pthread_create(&thread, NULL, work, o))
@@ -175,12 +177,12 @@ static bool start_thread(struct office *o)
     return true;
 }
 
-static struct office *find_or_open(struct runner_message *r, struct str key, struct str url, bool trusted)
+static struct broker_thread *find_or_open(struct runner_message *r, struct str key, struct str url, bool trusted)
 {
-    struct office *o = map_get(&r->offices, key);
-    if (o || r->offices.n >= OFFICES_MAX)
+    struct broker_thread *o = map_get(&r->broker_threads, key);
+    if (o || r->broker_threads.n >= BROKER_THREADS_MAX)
         return o;
-    o = office_new(r, key, url, trusted);
+    o = broker_thread_new(r, key, url, trusted);
     if (!start_thread(o)) {
         pthread_cond_destroy(&o->work);
         free_const(o->key.p);
@@ -189,27 +191,28 @@ static struct office *find_or_open(struct runner_message *r, struct str key, str
         return NULL;
     }
     r->threads++;
-    map_put(&r->offices, o->key, o);
+    map_put(&r->broker_threads, o->key, o);
     return o;
 }
 
-enum err office_send(struct runner_message *r, struct post *p, struct str url, bool trusted, struct error *e)
+enum err broker_thread_send(struct runner_message *r, struct post *p, struct str url, bool trusted, struct error *e)
 {
     char key[KEY_MAX];
     int n = snprintf(key, sizeof key, "%d " STR_FMT, trusted ? -1 : p->run->task->tenant, STR_ARG(url));
     pthread_mutex_lock(&r->lock);
-    struct office *o = find_or_open(r, (struct str){ key, min_of((size_t)n, sizeof key - 1) }, url, trusted);
+    struct broker_thread *o = find_or_open(r, (struct str){ key, min_of((size_t)n, sizeof key - 1) }, url, trusted);
     if (o) {
-        p->office = o;
+        p->broker_thread = o;
         list_push(&o->waiting, &p->link);
         pthread_cond_signal(&o->work);
     }
     pthread_mutex_unlock(&r->lock);
     return o ? ERR_OK
-             : error_set(e, ERR_UNAVAILABLE, "connected to %d brokers already, and no more at once", OFFICES_MAX);
+             : error_set(e, ERR_UNAVAILABLE, "connected to %d brokers already, and no more at once",
+                         BROKER_THREADS_MAX);
 }
 
-bool office_take_back(struct runner_message *r, struct post *p)
+bool broker_thread_take_back(struct runner_message *r, struct post *p)
 {
     pthread_mutex_lock(&r->lock);
     bool waits = !p->given;
@@ -219,12 +222,12 @@ bool office_take_back(struct runner_message *r, struct post *p)
     return waits;
 }
 
-void offices_close(struct runner_message *r)
+void broker_threads_close(struct runner_message *r)
 {
     pthread_mutex_lock(&r->lock);
     r->closing = true;
-    map_each (&r->offices, slot)
-        pthread_cond_signal(&((struct office *)slot->value)->work);
+    map_each (&r->broker_threads, slot)
+        pthread_cond_signal(&((struct broker_thread *)slot->value)->work);
     while (r->threads)
         pthread_cond_wait(&r->empty, &r->lock);
     pthread_mutex_unlock(&r->lock);

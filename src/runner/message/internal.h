@@ -14,7 +14,13 @@
 #include "platform/ssrf_guard.h"
 #include "runner/message/runner_message.h"
 
-enum { POST_TEXTS_MAX = 8 << 20, POST_OWN_HEADERS = 8, POST_HEADER_TEXT = 64, OFFICES_MAX = 64, BATCH_MAX = 256 };
+enum {
+    POST_TEXTS_MAX = 8 << 20,
+    POST_OWN_HEADERS = 8,
+    POST_HEADER_TEXT = 64,
+    BROKER_THREADS_MAX = 64,
+    BATCH_MAX = 256
+};
 
 /* One run. The loop owns it until it is given to its office's thread, which gives it back when it is sent or has failed; by then nobody
  * may want to know any more (run is NULL). */
@@ -22,7 +28,7 @@ struct post {
     struct list link; /* waiting at its office, in its thread's hands, or done */
     struct heap_node due;
     struct run *run;
-    struct office *office;
+    struct broker_thread *broker_thread;
     bool given; /* to the thread */
     struct arena texts;
     struct letter letter; /* all in texts */
@@ -80,14 +86,15 @@ struct runner_message {
 
     pthread_mutex_t lock; /* of what follows, and of posts that wait */
     pthread_cond_t empty; /* no thread is left */
-    struct map offices;
+    struct map broker_threads;
     struct list done; /* posts */
     size_t threads;
     bool closing;
 };
 
 /* broker_thread.c */
-struct office;
-enum err office_send(struct runner_message *r, struct post *p, struct str url, bool trusted, struct error *e) must_use;
-bool office_take_back(struct runner_message *r, struct post *p); /* false: it is given already */
-void offices_close(struct runner_message *r);                    /* returns when all threads have ended */
+struct broker_thread;
+enum err broker_thread_send(struct runner_message *r, struct post *p, struct str url, bool trusted,
+                            struct error *e) must_use;
+bool broker_thread_take_back(struct runner_message *r, struct post *p); /* false: it is given already */
+void broker_threads_close(struct runner_message *r);                    /* returns when all threads have ended */

@@ -71,7 +71,7 @@ enum err post_read(struct post *p, struct error *e)
 {
     const struct task *t = p->run->task;
     struct webhook *w = &p->letter.content;
-    if (letter_read(t, &p->texts, &p->letter, e))
+    if (message_target_read(t, &p->texts, &p->letter, e))
         return e->code;
     /* The thread may have it longer than the task is there. */
     if (!arena_str(&p->texts, w->body, &w->body))

@@ -51,7 +51,7 @@ static void tell(struct runner_message *r, struct post *p, struct outcome o)
 static void end_early(struct runner_message *r, struct post *p, enum outcome_kind kind, enum failure failure,
                       const char *why)
 {
-    bool waits = office_take_back(r, p);
+    bool waits = broker_thread_take_back(r, p);
     tell(r, p, (struct outcome){ .kind = kind, .failure = failure, .sent = !waits, .error = str_from(why) });
     if (waits)
         post_free(p);
@@ -100,7 +100,7 @@ static enum err find_broker(const struct runner_message *r, const struct letter 
                             struct error *e)
 {
     *ret_url = l->broker;
-    if (l->kind != LETTER_NAMED)
+    if (l->kind != MESSAGE_TARGET_NAMED)
         return ERR_OK;
     for (size_t i = 0; i < r->broker_count; i++) {
         if (str_eq(r->brokers[i].name, l->broker)) {
@@ -119,7 +119,7 @@ static enum err send_post(struct runner_message *r, struct post *p, struct error
         return e->code;
     heap_push(&r->due, &p->due, clock_steady_ms(r->clock) + p->timeout_ms);
     set_timer(r);
-    return office_send(r, p, url, p->letter.kind == LETTER_NAMED, e);
+    return broker_thread_send(r, p, url, p->letter.kind == MESSAGE_TARGET_NAMED, e);
 }
 
 static void message_start(struct runner *base, struct run *run)
@@ -154,7 +154,7 @@ static void on_closed(uv_handle_t *h)
 static void message_free(struct runner *base)
 {
     struct runner_message *r = self(base);
-    offices_close(r);
+    broker_threads_close(r);
     while (!list_empty(&r->done))
         post_free(container_of(list_pop(&r->done), struct post, link));
     uv_close((uv_handle_t *)r->back, on_closed);
@@ -165,7 +165,7 @@ static void message_free(struct runner *base)
     }
     free(r->brokers);
     heap_release(&r->due);
-    map_release(&r->offices);
+    map_release(&r->broker_threads);
     guard_release(&r->guard);
     pthread_mutex_destroy(&r->lock);
     pthread_cond_destroy(&r->empty);
@@ -184,9 +184,9 @@ static struct str copied(struct str s)
 
 enum err message_broker_check(const struct message_broker *b, struct error *e)
 {
-    if (!letter_is_name(b->name))
+    if (!message_target_is_name(b->name))
         return error_set(e, ERR_INVALID, "a broker's name has 1 to %d letters, digits, dashes and underscores",
-                         LETTER_NAME_MAX);
+                         MESSAGE_TARGET_NAME_MAX);
     return sender_check(b->url, e);
 }
 
@@ -206,7 +206,7 @@ struct runner *runner_message_new(uv_loop_t *loop, struct clock *clock, const st
         r->brokers[r->broker_count] = (struct message_broker){ copied(setup->brokers[r->broker_count].name),
                                                                copied(setup->brokers[r->broker_count].url) };
     heap_init(&r->due);
-    map_init(&r->offices, key);
+    map_init(&r->broker_threads, key);
     list_init(&r->done);
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->empty, NULL);

@@ -4,16 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-void echoes_init(struct echoes *e)
+void catalog_barriers_init(struct catalog_barriers *e)
 {
-    *e = (struct echoes){ 0 };
+    *e = (struct catalog_barriers){ 0 };
     pthread_mutex_init(&e->lock, NULL);
     list_init(&e->waiting);
 }
 
 /* ---- what we tell ---- */
 
-static bool all_heed(const struct echoes *e, uint64_t number)
+static bool all_heed(const struct catalog_barriers *e, uint64_t number)
 {
     for (size_t i = 0; i < e->peer_count; i++)
         if (e->peers[i].heeds < number)
@@ -22,25 +22,25 @@ static bool all_heed(const struct echoes *e, uint64_t number)
 }
 
 /* Takes the lock off. Those that are over are told without it: they may ask for something. */
-static void tell_and_unlock(struct echoes *e, bool everyone)
+static void tell_and_unlock(struct catalog_barriers *e, bool everyone)
 {
     struct list over;
     list_init(&over);
     list_each (&e->waiting, link) {
-        const struct store_echo *echo = container_of(link, struct store_echo, link);
-        if (!everyone && !all_heed(e, echo->number))
+        const struct store_barrier *barrier = container_of(link, struct store_barrier, link);
+        if (!everyone && !all_heed(e, barrier->number))
             continue;
         list_remove(link);
         list_push(&over, link);
     }
     pthread_mutex_unlock(&e->lock);
     for (struct list *link; (link = list_pop(&over));) {
-        struct store_echo *echo = container_of(link, struct store_echo, link);
-        echo->done(echo);
+        struct store_barrier *barrier = container_of(link, struct store_barrier, link);
+        barrier->done(barrier);
     }
 }
 
-static uint64_t heeds_of(const struct echoes *e, struct uuid node)
+static uint64_t barriers_of(const struct catalog_barriers *e, struct uuid node)
 {
     for (size_t i = 0; i < e->peer_count; i++)
         if (uuid_eq(e->peers[i].node, node))
@@ -48,14 +48,14 @@ static uint64_t heeds_of(const struct echoes *e, struct uuid node)
     return 0;
 }
 
-void echoes_nodes(struct echoes *e, struct uuid self, const struct node_rows *nodes)
+void catalog_barriers_nodes(struct catalog_barriers *e, struct uuid self, const struct node_rows *nodes)
 {
-    struct echo_peer *peers = xcalloc(nodes->n + 1, sizeof *peers);
+    struct barrier_peer *peers = xcalloc(nodes->n + 1, sizeof *peers);
     size_t n = 0;
     pthread_mutex_lock(&e->lock);
     for (size_t i = 0; i < nodes->n; i++)
         if (!nodes->v[i].dead && !uuid_eq(nodes->v[i].id, self))
-            peers[n++] = (struct echo_peer){ nodes->v[i].id, heeds_of(e, nodes->v[i].id) };
+            peers[n++] = (struct barrier_peer){ nodes->v[i].id, barriers_of(e, nodes->v[i].id) };
     free(e->peers);
     e->self = self;
     e->peers = peers;
@@ -63,14 +63,14 @@ void echoes_nodes(struct echoes *e, struct uuid self, const struct node_rows *no
     tell_and_unlock(e, false);
 }
 
-void echoes_changed(struct echoes *e)
+void catalog_barriers_on_change(struct catalog_barriers *e)
 {
     pthread_mutex_lock(&e->lock);
     e->told++;
     pthread_mutex_unlock(&e->lock);
 }
 
-uint64_t echoes_told(struct echoes *e)
+uint64_t catalog_barriers_on_sent(struct catalog_barriers *e)
 {
     pthread_mutex_lock(&e->lock);
     uint64_t number = e->told;
@@ -78,27 +78,27 @@ uint64_t echoes_told(struct echoes *e)
     return number;
 }
 
-void echoes_await(struct echoes *e, struct store_echo *echo)
+void catalog_barriers_wait(struct catalog_barriers *e, struct store_barrier *barrier)
 {
     pthread_mutex_lock(&e->lock);
-    echo->number = e->told;
-    list_push(&e->waiting, &echo->link);
+    barrier->number = e->told;
+    list_push(&e->waiting, &barrier->link);
     tell_and_unlock(e, false);
 }
 
-bool echoes_forget(struct echoes *e, struct store_echo *echo)
+bool catalog_barriers_cancel(struct catalog_barriers *e, struct store_barrier *barrier)
 {
     bool found = false;
     pthread_mutex_lock(&e->lock);
     list_each (&e->waiting, link)
-        found = found || link == &echo->link;
+        found = found || link == &barrier->link;
     if (found)
-        list_remove(&echo->link);
+        list_remove(&barrier->link);
     pthread_mutex_unlock(&e->lock);
     return found;
 }
 
-void echoes_heed(struct echoes *e, struct uuid node, uint64_t number)
+void catalog_barriers_applied(struct catalog_barriers *e, struct uuid node, uint64_t number)
 {
     pthread_mutex_lock(&e->lock);
     for (size_t i = 0; i < e->peer_count; i++)
@@ -107,13 +107,13 @@ void echoes_heed(struct echoes *e, struct uuid node, uint64_t number)
     tell_and_unlock(e, false);
 }
 
-void echoes_give_up(struct echoes *e)
+void catalog_barriers_give_up(struct catalog_barriers *e)
 {
     pthread_mutex_lock(&e->lock);
     tell_and_unlock(e, true);
 }
 
-void echoes_release(struct echoes *e)
+void catalog_barriers_release(struct catalog_barriers *e)
 {
     assert(list_empty(&e->waiting));
     free(e->peers);
@@ -122,7 +122,7 @@ void echoes_release(struct echoes *e)
 
 /* ---- what we hear ---- */
 
-struct uuid echoes_self(struct echoes *e)
+struct uuid catalog_barriers_self(struct catalog_barriers *e)
 {
     pthread_mutex_lock(&e->lock);
     struct uuid self = e->self;
@@ -130,36 +130,36 @@ struct uuid echoes_self(struct echoes *e)
     return self;
 }
 
-uint64_t echoes_heard(struct echoes *e, struct str from, uint64_t number)
+uint64_t catalog_barriers_on_message(struct catalog_barriers *e, struct str from, uint64_t number)
 {
     pthread_mutex_lock(&e->lock);
     uint64_t heard = ++e->heard;
-    if (e->owed_count < ECHO_OWED_MAX && from.n == ECHO_NAME) {
-        struct echo_owed *o = &e->owed[e->owed_count++];
-        *o = (struct echo_owed){ .word.number = number, .heard = heard };
+    if (e->owed_count < BARRIER_OWED_MAX && from.n == BARRIER_NAME) {
+        struct barrier_owed *o = &e->owed[e->owed_count++];
+        *o = (struct barrier_owed){ .word.number = number, .heard = heard };
         memcpy(o->word.to, from.p, from.n);
     }
     pthread_mutex_unlock(&e->lock);
     return heard;
 }
 
-static struct echo_word *word_to(struct echo_word *v, size_t *n, const char *to)
+static struct barrier_word *word_to(struct barrier_word *v, size_t *n, const char *to)
 {
     for (size_t i = 0; i < *n; i++)
         if (strcmp(v[i].to, to) == 0)
             return &v[i];
-    struct echo_word *w = &v[(*n)++];
-    *w = (struct echo_word){ 0 };
+    struct barrier_word *w = &v[(*n)++];
+    *w = (struct barrier_word){ 0 };
     memcpy(w->to, to, sizeof w->to);
     return w;
 }
 
-size_t echoes_words(struct echoes *e, uint64_t heard, struct echo_word ret[ECHO_OWED_MAX])
+size_t catalog_barriers_messages(struct catalog_barriers *e, uint64_t heard, struct barrier_word ret[BARRIER_OWED_MAX])
 {
     size_t n = 0, done = 0;
     pthread_mutex_lock(&e->lock);
     for (; done < e->owed_count && e->owed[done].heard <= heard; done++) {
-        struct echo_word *w = word_to(ret, &n, e->owed[done].word.to);
+        struct barrier_word *w = word_to(ret, &n, e->owed[done].word.to);
         w->number = max_of(w->number, e->owed[done].word.number);
     }
     e->owed_count -= done;

@@ -8,54 +8,55 @@
 
 #include "port/store.h"
 
-enum { ECHO_NAME = 16, ECHO_OWED_MAX = 64 };
+enum { BARRIER_NAME = 16, BARRIER_OWED_MAX = 64 };
 
 /* A word that is due: this node heeds what that process told, up to the number. */
-struct echo_word {
-    char to[ECHO_NAME + 1];
+struct barrier_word {
+    char to[BARRIER_NAME + 1];
     uint64_t number;
 };
 
-struct echo_peer {
+struct barrier_peer {
     struct uuid node;
     uint64_t heeds;
 };
 
-struct echo_owed {
-    struct echo_word word;
+struct barrier_owed {
+    struct barrier_word word;
     uint64_t heard; /* our own count of what came */
 };
 
-struct echoes {
+struct catalog_barriers {
     pthread_mutex_t lock; /* over what follows */
     struct uuid self;
     uint64_t told; /* the number of the last change */
-    struct echo_peer *peers;
+    struct barrier_peer *peers;
     size_t peer_count;
     struct list waiting;
     uint64_t heard;
-    struct echo_owed
-        owed[ECHO_OWED_MAX]; /* the oldest first; what does not fit is never answered, and its sender waits in vain */
+    struct barrier_owed owed
+        [BARRIER_OWED_MAX]; /* the oldest first; what does not fit is never answered, and its sender waits in vain */
     size_t owed_count;
 };
 
-void echoes_init(struct echoes *e);
-void echoes_release(struct echoes *e);
+void catalog_barriers_init(struct catalog_barriers *e);
+void catalog_barriers_release(struct catalog_barriers *e);
 
 /* ---- what we tell ---- */
 
-void echoes_nodes(struct echoes *e, struct uuid self,
-                  const struct node_rows *nodes); /* those that there are; dead ones may be among them */
-void echoes_changed(struct echoes *e);            /* others are to heed something more */
-uint64_t echoes_told(struct echoes *e);
-void echoes_await(struct echoes *e, struct store_echo *echo); /* until all peers heed what was told so far */
-bool echoes_forget(struct echoes *e, struct store_echo *echo);
-void echoes_give_up(struct echoes *e);                                 /* whoever waits is told that it is over */
-void echoes_heed(struct echoes *e, struct uuid node, uint64_t number); /* a peer's word */
+void catalog_barriers_nodes(struct catalog_barriers *e, struct uuid self,
+                            const struct node_rows *nodes);  /* those that there are; dead ones may be among them */
+void catalog_barriers_on_change(struct catalog_barriers *e); /* others are to heed something more */
+uint64_t catalog_barriers_on_sent(struct catalog_barriers *e);
+void catalog_barriers_wait(struct catalog_barriers *e,
+                           struct store_barrier *barrier); /* until all peers heed what was told so far */
+bool catalog_barriers_cancel(struct catalog_barriers *e, struct store_barrier *barrier);
+void catalog_barriers_give_up(struct catalog_barriers *e); /* whoever waits is told that it is over */
+void catalog_barriers_applied(struct catalog_barriers *e, struct uuid node, uint64_t number); /* a peer's word */
 
 /* ---- what we hear ---- */
 
-struct uuid echoes_self(struct echoes *e);
-uint64_t echoes_heard(struct echoes *e, struct str from, uint64_t number);
+struct uuid catalog_barriers_self(struct catalog_barriers *e);
+uint64_t catalog_barriers_on_message(struct catalog_barriers *e, struct str from, uint64_t number);
 /* All up to `heard` is taken in: the words that this makes due, one for each process; they are not owed any more. */
-size_t echoes_words(struct echoes *e, uint64_t heard, struct echo_word ret[ECHO_OWED_MAX]);
+size_t catalog_barriers_messages(struct catalog_barriers *e, uint64_t heard, struct barrier_word ret[BARRIER_OWED_MAX]);

@@ -162,7 +162,7 @@ struct task_lease {
 /* In a statement's text: the columns. A leading column keeps the commas right. */
 #define SQL_NAME(column, kind, member, max) ", " #column
 
-/* What OP_HANDED tells of target_config; `of` is "" or the table's name and a dot. */
+/* What OP_HANDED_OFF tells of target_config; `of` is "" or the table's name and a dot. */
 #define HANDED_CONFIG(of) "CASE WHEN " of "delivery = 1 THEN " of "target_config END"
 
 /* What OP_RETAKE may take of what runs, whatever its size (retake_may). */

@@ -6,7 +6,7 @@ void put_begin(struct op_put *op)
 {
     op->ret_cursor_ms = op->task->cursor_ms;
     op->ret_withdrawn = 0;
-    op->ret_woke = 0;
+    op->ret_unblocked_lanes = 0;
 }
 
 enum err put_check(const struct op_put *op, const struct put_guard *g, struct error *e)
@@ -43,25 +43,25 @@ struct task put_next(const struct op_put *op, const struct put_guard *g, int64_t
     return next;
 }
 
-/* ---- OP_MISSED ---- */
+/* ---- OP_CATCH_UP ---- */
 
-enum missed_fate missed_look(struct missed *m, const struct task *occurrence, bool holds_slot)
+enum catch_up_fate catch_up_look(struct missed *m, const struct task *occurrence, bool holds_slot)
 {
     enum spawned how = spawned_how(occurrence, holds_slot);
     if (how != SPAWNED_AHEAD)
-        return how == SPAWNED_FOR_GOOD ? MISSED_END : MISSED_PASSED;
+        return how == SPAWNED_FOR_GOOD ? CATCH_UP_END : CATCH_UP_PASSED;
     m->ahead++;
     if (spawned_was_missed(occurrence, &m->schedule, m->before_ms)) {
         m->n = m->ahead;
         m->first_ms = occurrence->scheduled_ms;
     }
-    if (m->schedule.catch_up != CATCH_UP_ALL || m->ahead <= MISSED_ALL_MAX)
-        return MISSED_AHEAD;
+    if (m->schedule.catch_up != CATCH_UP_ALL || m->ahead <= CATCH_UP_ALL_MAX)
+        return CATCH_UP_AHEAD;
     m->n = 0;
-    return MISSED_END;
+    return CATCH_UP_END;
 }
 
-int64_t missed_cursor(const struct missed *m)
+int64_t catch_up_cursor(const struct missed *m)
 {
     return m->first_ms + schedule_spread(&m->schedule, m->id);
 }

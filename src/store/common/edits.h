@@ -1,5 +1,5 @@
 #pragma once
-/* store/common/edits.h - what OP_PUT and OP_MISSED decide, once for every store that speaks SQL: rows are read and written elsewhere. */
+/* store/common/edits.h - what OP_PUT and OP_CATCH_UP decide, once for every store that speaks SQL: rows are read and written elsewhere. */
 #include "port/store.h"
 
 /* ---- OP_PUT ---- */
@@ -24,7 +24,7 @@ void put_withdraw(struct op_put *op, int64_t scheduled_ms, int64_t runs_count, i
 /* What the row becomes, but for slots. */
 struct task put_next(const struct op_put *op, const struct put_guard *g, int64_t runs);
 
-/* ---- OP_MISSED ---- */
+/* ---- OP_CATCH_UP ---- */
 
 /* A recurring task whose occurrences are looked at, from the latest back. */
 struct missed {
@@ -37,10 +37,10 @@ struct missed {
     int64_t first_ms; /* the earliest of these was for */
 };
 
-enum missed_fate {
-    MISSED_PASSED, /* goes on; it was made by hand */
-    MISSED_AHEAD,  /* goes on; it is the newest of those that may be taken back */
-    MISSED_END     /* there is nothing to be found behind it */
+enum catch_up_fate {
+    CATCH_UP_PASSED, /* goes on; it was made by hand */
+    CATCH_UP_AHEAD,  /* goes on; it is the newest of those that may be taken back */
+    CATCH_UP_END     /* there is nothing to be found behind it */
 };
-enum missed_fate missed_look(struct missed *m, const struct task *occurrence, bool holds_slot);
-int64_t missed_cursor(const struct missed *m); /* no later than that */
+enum catch_up_fate catch_up_look(struct missed *m, const struct task *occurrence, bool holds_slot);
+int64_t catch_up_cursor(const struct missed *m); /* no later than that */

@@ -1,5 +1,5 @@
 #pragma once
-/* store/common/limit_share.h - what a node gets of a limit that holds for all (OP_SHARE): the arithmetic, the same in every store. */
+/* store/common/limit_share.h - what a node gets of a limit that holds for all (OP_LIMIT_TAKE): the arithmetic, the same in every store. */
 #include "core/sharing/bucket.h"
 #include "port/store.h"
 

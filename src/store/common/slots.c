@@ -62,7 +62,7 @@ static enum err hand_to_first(struct slots *s, struct str key, uint64_t *ret, st
     return count < first.limit ? s->ops->hand(s, &first, key, ret, e) : ERR_OK;
 }
 
-enum err slots_hand_over(struct slots *s, const struct slot_keys *keys, uint64_t *woke, struct error *e)
+enum err slots_hand_over(struct slots *s, const struct slot_keys *keys, uint64_t *unblocked, struct error *e)
 {
     size_t at = 0;
     for (struct str key; slot_keys_next(keys, &at, &key);) {
@@ -70,7 +70,7 @@ enum err slots_hand_over(struct slots *s, const struct slot_keys *keys, uint64_t
         do {
             if (hand_to_first(s, key, &bit, e))
                 return e->code;
-            *woke |= bit;
+            *unblocked |= bit;
         } while (bit);
     }
     return ERR_OK;
@@ -94,7 +94,8 @@ enum err slots_let_go(struct slots *s, const struct uuid *task, const struct tas
     return ERR_OK;
 }
 
-enum err slots_settle(struct slots *s, const struct uuid *task, enum task_state next, uint64_t *woke, struct error *e)
+enum err slots_settle(struct slots *s, const struct uuid *task, enum task_state next, uint64_t *unblocked,
+                      struct error *e)
 {
     struct held_slots held;
     if (s->ops->held(s, task, &held, e))
@@ -108,7 +109,7 @@ enum err slots_settle(struct slots *s, const struct uuid *task, enum task_state 
         if (s->ops->drop(s, task, held.key[i], e))
             return e->code;
     }
-    return slots_hand_over(s, &keys, woke, e);
+    return slots_hand_over(s, &keys, unblocked, e);
 }
 
 /* ---- claims ---- */
@@ -273,5 +274,5 @@ enum err gate_deal_with(struct gate *g, const struct candidate *k, struct error 
     if (answer == SLOT_REPLACE && replace_others(g, k, &keys, e))
         return e->code;
     g->dealt_with++;
-    return slots_hand_over(g->slots, &keys, &g->woke, e);
+    return slots_hand_over(g->slots, &keys, &g->unblocked, e);
 }

@@ -69,9 +69,9 @@ struct slots_ops {
 enum err slots_let_go(struct slots *s, const struct uuid *task, const struct task *next, struct slot_keys *keys,
                       struct error *e) must_use;
 /* Lets go of what does not outlive that state, and hands it over. */
-enum err slots_settle(struct slots *s, const struct uuid *task, enum task_state next, uint64_t *woke,
+enum err slots_settle(struct slots *s, const struct uuid *task, enum task_state next, uint64_t *unblocked,
                       struct error *e) must_use;
-enum err slots_hand_over(struct slots *s, const struct slot_keys *keys, uint64_t *woke, struct error *e) must_use;
+enum err slots_hand_over(struct slots *s, const struct slot_keys *keys, uint64_t *unblocked, struct error *e) must_use;
 
 /* ---- claims ---- */
 
@@ -91,7 +91,7 @@ struct gate {
     struct slots *slots;
     int64_t now_ms;
     bool (*is_picked)(struct gate *g, const struct slot_row *r); /* by this claim: it will be RUNNING, fence + 1 */
-    uint64_t woke;
+    uint64_t unblocked;
     size_t dealt_with;
     struct gated {
         int64_t rid;

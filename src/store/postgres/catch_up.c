@@ -1,4 +1,4 @@
-/* OP_MISSED: from one recurring task that has something waiting to the next, and from its latest occurrence back. What most tasks have
+/* OP_CATCH_UP: from one recurring task that has something waiting to the next, and from its latest occurrence back. What most tasks have
  * waiting was not missed: that is seen at one look at all of them, without a lock. Only what is to be taken back is locked, the task
  * before its occurrences, and looked at again: it may have been claimed meanwhile. */
 #include <assert.h>
@@ -86,7 +86,7 @@ static struct task spawned_row(const struct pg_result *r, int row)
     };
 }
 
-static struct missed missed_row(const struct pg_result *r, int row, int64_t before_ms)
+static struct missed catch_up_row(const struct pg_result *r, int row, int64_t before_ms)
 {
     return (struct missed){ .id = pg_uuid(r, row, 0),
                             .tenant = (int32_t)pg_i64(r, row, 1),
@@ -127,21 +127,21 @@ static enum err look_at_step(struct store_postgres *s, struct missed *m, struct 
                              bool *ret_more, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
-    enum missed_fate fate = MISSED_PASSED;
+    enum catch_up_fate fate = CATCH_UP_PASSED;
     pg_params_reset(&s->params);
     pg_add_uuid(&s->params, m->id);
     pg_add_uuid(&s->params, *after);
     pg_add_i64(&s->params, STEP);
     if (pg_run(&s->conn, &lock_ahead, &s->params, &r, e))
         return e->code;
-    for (int i = 0; i < r.rows && fate != MISSED_END; i++) {
+    for (int i = 0; i < r.rows && fate != CATCH_UP_END; i++) {
         struct task t = spawned_row(&r, i);
         *after = t.id;
-        fate = missed_look(m, &t, pg_bool(&r, i, A_HOLDS));
-        if (fate == MISSED_AHEAD)
+        fate = catch_up_look(m, &t, pg_bool(&r, i, A_HOLDS));
+        if (fate == CATCH_UP_AHEAD)
             ahead_add(a, &t);
     }
-    *ret_more = r.rows == STEP && fate != MISSED_END;
+    *ret_more = r.rows == STEP && fate != CATCH_UP_END;
     return ERR_OK;
 }
 
@@ -162,15 +162,15 @@ static enum err write_taken_back(struct store_postgres *s, const struct missed *
     pg_tally_new(s, m->tenant, false, TASK_SCHEDULED, -(int64_t)m->n);
     pg_params_reset(&s->params);
     pg_add_uuid(&s->params, m->id);
-    pg_add_i64(&s->params, missed_cursor(m));
+    pg_add_i64(&s->params, catch_up_cursor(m));
     pg_add_i64(&s->params, (int64_t)m->n);
-    pg_note_due(s, missed_cursor(m));
+    pg_note_due(s, catch_up_cursor(m));
     return pg_queue(&s->conn, &take_back, &s->params, e);
 }
 
 /* Under locks now. */
-static enum err take_back_missed(struct store_postgres *s, struct uuid id, struct op_missed *op, struct slot_keys *keys,
-                                 struct error *e)
+static enum err take_back_missed(struct store_postgres *s, struct uuid id, struct op_catch_up *op,
+                                 struct slot_keys *keys, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     cleanup_with(ahead_release) struct ahead a = { 0 };
@@ -180,7 +180,7 @@ static enum err take_back_missed(struct store_postgres *s, struct uuid id, struc
         return e->code;
     if (r.rows == 0)
         return ERR_OK;
-    struct missed m = missed_row(&r, 0, op->before_ms);
+    struct missed m = catch_up_row(&r, 0, op->before_ms);
     struct uuid after;
     memset(after.b, 255, sizeof after.b);
     for (bool more = true; more;)
@@ -207,19 +207,19 @@ static void add_parents(struct pg_params *p, const struct pg_result *parents, in
 /* Whether something of the task was missed, or may have been: its latest occurrences are those from *row on. */
 static bool may_have_missed(struct missed *m, const struct pg_result *r, int *row)
 {
-    enum missed_fate fate = MISSED_PASSED;
+    enum catch_up_fate fate = CATCH_UP_PASSED;
     int looked_at = 0;
     while (*row < r->rows && uuid_cmp(pg_uuid(r, *row, A_PARENT), m->id) < 0)
         ++*row;
     for (; *row < r->rows && uuid_eq(pg_uuid(r, *row, A_PARENT), m->id); ++*row, looked_at++) {
         struct task t = spawned_row(r, *row);
-        if (fate != MISSED_END)
-            fate = missed_look(m, &t, pg_bool(r, *row, A_HOLDS));
+        if (fate != CATCH_UP_END)
+            fate = catch_up_look(m, &t, pg_bool(r, *row, A_HOLDS));
     }
-    return m->n || (looked_at == LOOK_AHEAD && fate != MISSED_END);
+    return m->n || (looked_at == LOOK_AHEAD && fate != CATCH_UP_END);
 }
 
-static enum err look_at_all(struct store_postgres *s, struct op_missed *op, const struct pg_result *parents, int n,
+static enum err look_at_all(struct store_postgres *s, struct op_catch_up *op, const struct pg_result *parents, int n,
                             struct slot_keys *keys, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result tasks = { 0 };
@@ -231,19 +231,19 @@ static enum err look_at_all(struct store_postgres *s, struct op_missed *op, cons
     if (pg_send(&s->conn, &look_ahead, &s->params, e) || pg_get(&s->conn, &tasks, e) || pg_get(&s->conn, &ahead, e))
         return e->code;
     for (int i = 0, row = 0; i < tasks.rows; i++) {
-        struct missed m = missed_row(&tasks, i, op->before_ms);
+        struct missed m = catch_up_row(&tasks, i, op->before_ms);
         if (may_have_missed(&m, &ahead, &row) && take_back_missed(s, m.id, op, keys, e))
             return e->code;
     }
     return ERR_OK;
 }
 
-enum err postgres_missed(struct store_postgres *s, struct op *base)
+enum err postgres_catch_up(struct store_postgres *s, struct op *base)
 {
-    struct op_missed *op = (struct op_missed *)base;
+    struct op_catch_up *op = (struct op_catch_up *)base;
     struct error *e = &base->error;
     cleanup_with(pg_result_release) struct pg_result parents = { 0 };
-    uint64_t woke = 0; /* whoever asked looks at all lanes anew */
+    uint64_t unblocked = 0; /* whoever asked looks at all lanes anew */
     cleanup_with(slot_keys_release) struct slot_keys keys;
     slot_keys_init(&keys);
     op->ret_withdrawn = 0;
@@ -253,7 +253,7 @@ enum err postgres_missed(struct store_postgres *s, struct op *base)
     if (pg_run(&s->conn, &waiting_parents, &s->params, &parents, e))
         return e->code;
     int n = min_of(parents.rows, (int)op->max);
-    if (n && (look_at_all(s, op, &parents, n, &keys, e) || pg_slots_hand_over(s, &keys, &woke, e)))
+    if (n && (look_at_all(s, op, &parents, n, &keys, e) || pg_slots_hand_over(s, &keys, &unblocked, e)))
         return e->code;
     op->ret_after = n < parents.rows ? pg_uuid(&parents, n - 1, 0) : (struct uuid){ 0 };
     return ERR_OK;

@@ -1,8 +1,8 @@
-/* OP_CLAIM, OP_CLAIMED, OP_HELD. Most claims see no task with gates and are two round trips: a walk, and what marks all that it brought
+/* OP_CLAIM, OP_CLAIMED, OP_ORPHANS. Most claims see no task with gates and are two round trips: a walk, and what marks all that it brought
  * and tells what is left.
  *
- * Whoever claims holds its node's row (KEY SHARE) until it commits, and OP_BURY takes that row alone: a node that is marked dead has
- * claimed nothing that OP_HELD does not find. A claim that finds nothing locks nothing and writes nothing. */
+ * Whoever claims holds its node's row (KEY SHARE) until it commits, and OP_NODE_DEAD takes that row alone: a node that is marked dead has
+ * claimed nothing that OP_ORPHANS does not find. A claim that finds nothing locks nothing and writes nothing. */
 #include <stdlib.h>
 
 #include "store/postgres/claim.h"
@@ -71,7 +71,7 @@ static const struct pg_statement read_held = {
 /* Up to where a walk has looked; a task that was woken may stand anywhere. */
 static struct place seen_up_to(const struct claiming *c, const struct lane_walk *w)
 {
-    if (c->gate.woke)
+    if (c->gate.unblocked)
         return THE_START;
     return w->is_seen ? (struct place){ c->op->until_ms, LAST_ID } : w->place;
 }
@@ -141,17 +141,17 @@ static void tell_what_is_left(const struct claiming *c, const struct pg_result *
 }
 
 /* What others have locked may come back, and what was woken may stand anywhere: then the floors stay. */
-static void note_floors(struct store_postgres *s, struct claiming *c, const struct pg_result *r)
+static void note_watermarks(struct store_postgres *s, struct claiming *c, const struct pg_result *r)
 {
-    if (c->gate.woke || c->busy)
+    if (c->gate.unblocked || c->busy)
         return;
     for (size_t i = 0; i < c->lane_count; i++) {
         struct lane_walk *w = &c->lanes[i];
         int row = (int)i;
         w->look.ended_ns = clock_steady_ns(s->setup.clock);
         if (pg_i64(r, row, LEFT_CONFLICTS) == 0)
-            pg_floor_note(&s->floors, w->number, &w->look,
-                          min_of(left_at(r, row, LEFT_OURS), left_at(r, row, LEFT_THEIRS)), c->op->now_ms);
+            pg_watermark_note(&s->floors, w->number, &w->look,
+                              min_of(left_at(r, row, LEFT_OURS), left_at(r, row, LEFT_THEIRS)), c->op->now_ms);
     }
 }
 
@@ -302,9 +302,9 @@ static enum err answer(struct store_postgres *s, struct claiming *c, struct erro
     op->ret_gated = gated;
     op->ret_replaced = replaced;
     op->ret_replaced_count = c->gate.replaced_count;
-    op->ret_woke = c->gate.woke;
+    op->ret_unblocked_lanes = c->gate.unblocked;
     tell_what_is_left(c, &a.left);
-    note_floors(s, c, &a.left);
+    note_watermarks(s, c, &a.left);
     return learn_lanes(s, op, pg_i64(&a.check, 0, CHECK_LANES), e);
 }
 
@@ -344,9 +344,9 @@ enum err postgres_claimed(struct store_postgres *s, struct op *base)
     return read_rows(s, &r, &base->arena, &op->ret, &base->error);
 }
 
-enum err postgres_held(struct store_postgres *s, struct op *base)
+enum err postgres_orphans(struct store_postgres *s, struct op *base)
 {
-    struct op_held *op = (struct op_held *)base;
+    struct op_orphans *op = (struct op_orphans *)base;
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     pg_params_reset(&s->params);
     pg_add_uuid(&s->params, op->not_node);

@@ -26,7 +26,7 @@ static const struct pg_statement walk_suspects = { "claim_suspects", WALK "ORDER
 static struct lane_walk walk_of(struct store_postgres *s, struct lane_quota *q, int64_t number, int64_t begun_ns)
 {
     struct pg_look look = { .heard = atomic_load(&s->floors.heard), .begun_ns = begun_ns };
-    look.from_ms = pg_floor_of(&s->floors, number, begun_ns);
+    look.from_ms = pg_watermark_of(&s->floors, number, begun_ns);
     struct place place = look.from_ms == INT64_MIN ? THE_START : (struct place){ look.from_ms - 1, LAST_ID };
     return (struct lane_walk){ .quota = q, .number = number, .look = look, .place = place, .passed_ms = INT64_MAX };
 }
@@ -42,7 +42,7 @@ static void find_lanes(struct store_postgres *s, struct claiming *c)
 {
     struct op_claim *op = c->op;
     int64_t begun_ns = clock_steady_ns(s->setup.clock);
-    pg_floors_begin(&s->floors, op->now_ms);
+    pg_watermarks_begin(&s->floors, op->now_ms);
     c->lanes = xcalloc(2 * op->lane_count + 1, sizeof *c->lanes);
     c->suspects = walk_of_suspects(0);
     for (size_t i = 0; i < op->lane_count; i++) {
@@ -142,13 +142,13 @@ static bool is_picked(struct gate *g, const struct slot_row *r)
 
 static enum err deal_with(struct claiming *c, const struct candidate *k, enum fate *ret, struct error *e)
 {
-    uint64_t woke_before = c->gate.woke;
+    uint64_t woke_before = c->gate.unblocked;
     size_t gated_before = c->gate.gated_count;
-    c->gate.woke = 0;
+    c->gate.unblocked = 0;
     if (gate_deal_with(&c->gate, k, e))
         return e->code;
-    *ret = c->gate.woke || c->gate.gated_count > gated_before + 1 ? CHANGED_OTHERS : DEALT_WITH;
-    c->gate.woke |= woke_before;
+    *ret = c->gate.unblocked || c->gate.gated_count > gated_before + 1 ? CHANGED_OTHERS : DEALT_WITH;
+    c->gate.unblocked |= woke_before;
     c->full = c->gate.dealt_with == CLAIM_GATED_MAX;
     add_bytes(c, k->bytes);
     return ERR_OK;

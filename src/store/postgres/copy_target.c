@@ -218,7 +218,7 @@ static enum err make_months(struct copy_target *t, const void *const *rows, size
         int month = d.year * 12 + d.month - 1 - MONTHS_FROM;
         if (month >= MONTHS || t->has_month[month])
             continue;
-        if (pg_keep_months(&t->conn, &(struct keep){ .now_ms = ms }, e))
+        if (pg_maintain_partitions(&t->conn, &(struct keep){ .now_ms = ms }, e))
             return e->code;
         t->has_month[month] = true;
     }

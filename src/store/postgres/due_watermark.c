@@ -13,15 +13,15 @@
 
 enum { BEHIND_MS = 3000, AGAIN_MS = 1000, AGAIN_MAX_MS = 5000, SHARE = 20, NS_IN_MS = 1000000 };
 
-static const struct pg_floor unknown = { .due_ms = INT64_MIN };
+static const struct pg_watermark unknown = { .due_ms = INT64_MIN };
 
-void pg_floors_release(struct pg_floors *f)
+void pg_watermarks_release(struct pg_watermarks *f)
 {
     free(f->v);
     free(f->noted);
 }
 
-void pg_floors_forget(struct pg_floors *f)
+void pg_watermarks_forget(struct pg_watermarks *f)
 {
     for (size_t i = 0; i < f->cap; i++)
         f->v[i] = unknown;
@@ -29,28 +29,29 @@ void pg_floors_forget(struct pg_floors *f)
 }
 
 /* News that come while a claim is under way must be heard by it, whose floors are kept only later. */
-void pg_floors_begin(struct pg_floors *f, int64_t now_ms)
+void pg_watermarks_begin(struct pg_watermarks *f, int64_t now_ms)
 {
     if (now_ms - BEHIND_MS > atomic_load(&f->highest))
         atomic_store(&f->highest, now_ms - BEHIND_MS);
 }
 
-int64_t pg_floor_of(struct pg_floors *f, int64_t lane, int64_t steady_ns)
+int64_t pg_watermark_of(struct pg_watermarks *f, int64_t lane, int64_t steady_ns)
 {
     if ((size_t)lane >= f->cap)
         return INT64_MIN;
-    const struct pg_floor *at = &f->v[lane];
+    const struct pg_watermark *at = &f->v[lane];
     bool look_at_all = at->again_ns <= steady_ns || at->heard != atomic_load(&f->heard);
     return look_at_all ? INT64_MIN : at->due_ms;
 }
 
-void pg_floor_note(struct pg_floors *f, int64_t lane, const struct pg_look *look, int64_t left_ms, int64_t now_ms)
+void pg_watermark_note(struct pg_watermarks *f, int64_t lane, const struct pg_look *look, int64_t left_ms,
+                       int64_t now_ms)
 {
     if (f->noted_count == f->noted_cap) {
         f->noted_cap = f->noted_cap * 2 + 16;
         f->noted = xrealloc(f->noted, f->noted_cap * sizeof *f->noted);
     }
-    struct pg_floor floor = (size_t)lane < f->cap ? f->v[lane] : unknown;
+    struct pg_watermark floor = (size_t)lane < f->cap ? f->v[lane] : unknown;
     floor.due_ms = min_of(left_ms, now_ms - BEHIND_MS);
     if (look->from_ms == INT64_MIN) {
         int64_t rest_ns = SHARE * (look->ended_ns - look->begun_ns);
@@ -58,10 +59,10 @@ void pg_floor_note(struct pg_floors *f, int64_t lane, const struct pg_look *look
         floor.heard = look->heard;
         floor.again_ns = look->ended_ns + rest_ns;
     }
-    f->noted[f->noted_count++] = (struct pg_noted_floor){ lane, floor };
+    f->noted[f->noted_count++] = (struct pg_noted_watermark){ lane, floor };
 }
 
-static void keep(struct pg_floors *f, const struct pg_noted_floor *noted)
+static void keep(struct pg_watermarks *f, const struct pg_noted_watermark *noted)
 {
     size_t lane = (size_t)noted->lane;
     if (lane >= f->cap) {
@@ -73,7 +74,7 @@ static void keep(struct pg_floors *f, const struct pg_noted_floor *noted)
     f->v[lane] = noted->floor;
 }
 
-void pg_floors_keep(struct pg_floors *f, const struct store_news *own)
+void pg_watermarks_keep(struct pg_watermarks *f, const struct store_notice *own)
 {
     for (size_t i = 0; i < f->noted_count; i++)
         keep(f, &f->noted[i]);
@@ -84,7 +85,7 @@ void pg_floors_keep(struct pg_floors *f, const struct store_news *own)
         f->v[i].due_ms = min_of(f->v[i].due_ms, own->due_ms);
 }
 
-void pg_floors_hear(struct pg_floors *f, const struct store_news *news)
+void pg_watermarks_hear(struct pg_watermarks *f, const struct store_notice *news)
 {
     if (news->all || (news->due && news->due_ms < atomic_load(&f->highest)))
         atomic_fetch_add(&f->heard, 1);

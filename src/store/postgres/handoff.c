@@ -1,4 +1,4 @@
-/* OP_HAND, OP_HANDED, OP_RUNNING and OP_RETAKE.
+/* OP_HANDOFF, OP_HANDED_OFF, OP_RUNNING and OP_RETAKE.
  *
  * Whoever hands or retakes holds its node's row as a claim does: a node that is being buried hands nothing any more, and what it has handed until then
  * is seen by who buries it. */
@@ -48,9 +48,9 @@ static const struct pg_statement retake = {
 };
 enum { RETAKEN_FROM = AT_calendar + 1 };
 
-enum err postgres_hand(struct store_postgres *s, struct op *base)
+enum err postgres_handoff(struct store_postgres *s, struct op *base)
 {
-    struct op_hand *op = (struct op_hand *)base;
+    struct op_handoff *op = (struct op_handoff *)base;
     struct error *e = &base->error;
     struct pg_params *p = &s->params;
     cleanup_with(pg_result_release) struct pg_result node = { 0 }, own = { 0 };
@@ -70,9 +70,9 @@ enum err postgres_hand(struct store_postgres *s, struct op *base)
     return ERR_OK;
 }
 
-enum err postgres_handed(struct store_postgres *s, struct op *base)
+enum err postgres_handed_off(struct store_postgres *s, struct op *base)
 {
-    struct op_handed *op = (struct op_handed *)base;
+    struct op_handed_off *op = (struct op_handed_off *)base;
     struct error *e = &base->error;
     struct pg_params *p = &s->params;
     cleanup_with(pg_result_release) struct pg_result r = { 0 };

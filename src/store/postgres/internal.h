@@ -208,21 +208,21 @@ struct claim_notes {
 
 /* ---- where claims begin to look (due_watermark.c) ---- */
 
-struct pg_floor {
+struct pg_watermark {
     int64_t due_ms;   /* nothing in the lane is due before; INT64_MIN: nobody knows */
     int64_t again_ns; /* steady: when all of it is to be looked at */
-    uint64_t heard;   /* as in pg_floors, when all of it was */
+    uint64_t heard;   /* as in pg_watermarks, when all of it was */
 };
 
-struct pg_noted_floor {
+struct pg_noted_watermark {
     int64_t lane;
-    struct pg_floor floor;
+    struct pg_watermark floor;
 };
 
-struct pg_floors {
-    struct pg_floor *v; /* by the lane's number */
+struct pg_watermarks {
+    struct pg_watermark *v; /* by the lane's number */
     size_t cap;
-    struct pg_noted_floor *noted; /* by this transaction: kept if it commits */
+    struct pg_noted_watermark *noted; /* by this transaction: kept if it commits */
     size_t noted_count, noted_cap;
     atomic_uint_least64_t heard;  /* how often another node told of something before a floor */
     atomic_int_least64_t highest; /* no floor is above */
@@ -231,19 +231,20 @@ struct pg_floors {
 /* How a claim looked at a lane. */
 struct pg_look {
     int64_t from_ms; /* INT64_MIN: at all of it */
-    uint64_t heard;  /* by pg_floors before it began */
+    uint64_t heard;  /* by pg_watermarks before it began */
     int64_t begun_ns, ended_ns;
 };
 
-void pg_floors_release(struct pg_floors *f); /* a zeroed one is fine */
-void pg_floors_forget(struct pg_floors *f);
-void pg_floors_begin(struct pg_floors *f, int64_t now_ms);                 /* a claim begins */
-int64_t pg_floor_of(struct pg_floors *f, int64_t lane, int64_t steady_ns); /* INT64_MIN: look at all */
+void pg_watermarks_release(struct pg_watermarks *f); /* a zeroed one is fine */
+void pg_watermarks_forget(struct pg_watermarks *f);
+void pg_watermarks_begin(struct pg_watermarks *f, int64_t now_ms);                 /* a claim begins */
+int64_t pg_watermark_of(struct pg_watermarks *f, int64_t lane, int64_t steady_ns); /* INT64_MIN: look at all */
 /* What is left in the lane is due at left_ms and later. */
-void pg_floor_note(struct pg_floors *f, int64_t lane, const struct pg_look *look, int64_t left_ms, int64_t now_ms);
-void pg_floors_keep(struct pg_floors *f,
-                    const struct store_news *own); /* the transaction has committed, and did that */
-void pg_floors_hear(struct pg_floors *f, const struct store_news *news); /* of others; any thread */
+void pg_watermark_note(struct pg_watermarks *f, int64_t lane, const struct pg_look *look, int64_t left_ms,
+                       int64_t now_ms);
+void pg_watermarks_keep(struct pg_watermarks *f,
+                        const struct store_notice *own); /* the transaction has committed, and did that */
+void pg_watermarks_hear(struct pg_watermarks *f, const struct store_notice *news); /* of others; any thread */
 
 struct notifier; /* notify.c */
 struct keeper;   /* monthly_partitions.c */
@@ -267,9 +268,9 @@ struct store_postgres {
     struct claim_notes claims;
     struct task *scratch; /* results being gathered */
     size_t scratch_cap;
-    struct arena arena;     /* for what is looked at and not given away; emptied with each operation */
-    struct store_news news; /* of this transaction: told when it has committed */
-    struct pg_floors floors;
+    struct arena arena;       /* for what is looked at and not given away; emptied with each operation */
+    struct store_notice news; /* of this transaction: told when it has committed */
+    struct pg_watermarks floors;
     struct store_watch ears;     /* hears for the floors first, then for */
     struct store_watch *watcher; /* who watches this store; NULL: nobody */
     struct notifier *notifier;   /* of the one that it stands beside, if any */
@@ -311,7 +312,7 @@ enum err pg_scratch_take(struct store_postgres *s, size_t n, struct arena *a, st
 
 /* Whoever is about to read and then change what has no row of its own to lock (the holders of a slot key, a tenant's count, a calendar
  * that is in use) takes this first, until the transaction ends. Several are taken in the order of their numbers. */
-enum pg_lock { PG_LOCK_SLOT = 1, PG_LOCK_TENANT, PG_LOCK_CALENDAR, PG_LOCK_SHARE, PG_LOCK_MIGRATE, PG_LOCK_MONTHS };
+enum pg_lock { PG_LOCK_SLOT = 1, PG_LOCK_TENANT, PG_LOCK_CALENDAR, PG_LOCK_SHARE, PG_LOCK_MIGRATE, PG_LOCK_PARTITIONS };
 enum err pg_lock(struct store_postgres *s, enum pg_lock what, const struct str *keys, size_t n,
                  struct error *e) must_use;
 
@@ -331,9 +332,9 @@ struct guards {
     enum task_kind kind;
     int64_t cursor_ms, last_run_ms, runs_count, lane;
     int losses;
-    bool gated;           /* it may hold slots */
-    bool any_wishes;      /* something is wished back, whatever it is */
-    struct str waits_for; /* in s->arena; empty: nothing */
+    bool gated;               /* it may hold slots */
+    bool any_recall_requests; /* something is wished back, whatever it is */
+    struct str waits_for;     /* in s->arena; empty: nothing */
     struct uuid claim, parent;
 };
 /* Of n tasks, in the order of ids; locked in the order of their ids. */
@@ -371,9 +372,9 @@ enum err pg_change_task(struct store_postgres *s, const struct guards *old, cons
 /* Lets go of what these tasks keep no more, being gone. */
 enum err pg_slots_let_go(struct store_postgres *s, const struct uuid *task, const struct task *next,
                          struct slot_keys *keys, struct error *e) must_use;
-enum err pg_slots_settle(struct store_postgres *s, const struct uuid *task, enum task_state next, uint64_t *woke,
+enum err pg_slots_settle(struct store_postgres *s, const struct uuid *task, enum task_state next, uint64_t *unblocked,
                          struct error *e) must_use;
-enum err pg_slots_hand_over(struct store_postgres *s, const struct slot_keys *keys, uint64_t *woke,
+enum err pg_slots_hand_over(struct store_postgres *s, const struct slot_keys *keys, uint64_t *unblocked,
                             struct error *e) must_use;
 /* OCCURRENCEs that will not run: taken off their tasks' runs. */
 enum err pg_count_as_skipped(struct store_postgres *s, const struct uuid *ids, const struct uuid *parents, size_t n,
@@ -393,29 +394,29 @@ enum err postgres_insert(struct store_postgres *s, struct op *base);
 size_t postgres_insert_many(struct store_postgres *s, struct op *const *ops, size_t n, enum err *ret, struct error *e);
 enum err postgres_claim(struct store_postgres *s, struct op *base);
 enum err postgres_claimed(struct store_postgres *s, struct op *base);
-enum err postgres_held(struct store_postgres *s, struct op *base);
+enum err postgres_orphans(struct store_postgres *s, struct op *base);
 enum err postgres_settle(struct store_postgres *s, struct op *base);
 enum err postgres_recurring(struct store_postgres *s, struct op *base);
 /* As many of the spawns from ops[0] on as go together, at least one: their results are set. */
 size_t postgres_spawn_many(struct store_postgres *s, struct op *const *ops, size_t n);
-enum err postgres_missed(struct store_postgres *s, struct op *base);
+enum err postgres_catch_up(struct store_postgres *s, struct op *base);
 enum err postgres_put(struct store_postgres *s, struct op *base);
 enum err postgres_key_put(struct store_postgres *s, struct op *base);
 enum err postgres_catalog(struct store_postgres *s, struct op *base);
 enum err postgres_lease(struct store_postgres *s, struct op *base);
-enum err postgres_forget(struct store_postgres *s, struct op *base);
-enum err postgres_beat(struct store_postgres *s, struct op *base);
-enum err postgres_bury(struct store_postgres *s, struct op *base);
-enum err postgres_share(struct store_postgres *s, struct op *base);
-enum err postgres_wish(struct store_postgres *s, struct op *base);
-enum err postgres_wishes(struct store_postgres *s, struct op *base);
-enum err postgres_hand(struct store_postgres *s, struct op *base);
-enum err postgres_handed(struct store_postgres *s, struct op *base);
+enum err postgres_purge(struct store_postgres *s, struct op *base);
+enum err postgres_heartbeat(struct store_postgres *s, struct op *base);
+enum err postgres_node_dead(struct store_postgres *s, struct op *base);
+enum err postgres_limit_take(struct store_postgres *s, struct op *base);
+enum err postgres_recall(struct store_postgres *s, struct op *base);
+enum err postgres_recall_list(struct store_postgres *s, struct op *base);
+enum err postgres_handoff(struct store_postgres *s, struct op *base);
+enum err postgres_handed_off(struct store_postgres *s, struct op *base);
 enum err postgres_running(struct store_postgres *s, struct op *base);
 enum err postgres_retake(struct store_postgres *s, struct op *base);
-enum err postgres_keep(struct store_postgres *s, struct op *base);
-enum err postgres_leases_over(struct store_postgres *s, struct op *base);
-enum err postgres_worker(struct store_postgres *s, struct op *base);
+enum err postgres_lease_renew(struct store_postgres *s, struct op *base);
+enum err postgres_leases_expired(struct store_postgres *s, struct op *base);
+enum err postgres_worker_report(struct store_postgres *s, struct op *base);
 
 /* ---- leases (leases.c) ---- */
 
@@ -441,8 +442,8 @@ void pg_add_ids(struct pg_params *p, const struct uuid *ids, size_t n);
 /* The value of a name, n bytes: the one given, if there is none yet. */
 enum err pg_cluster_value(struct pg_conn *c, struct str name, void *value, size_t n, struct error *e) must_use;
 
-/* OP_FORGET's part of nodes, shares and wishes (nodes.c): *count rises by what went, up to op->max. */
-enum err pg_forget_cluster(struct store_postgres *s, const struct op_forget *op, size_t *count,
+/* OP_PURGE's part of nodes, shares and wishes (nodes.c): *count rises by what went, up to op->max. */
+enum err pg_forget_cluster(struct store_postgres *s, const struct op_purge *op, size_t *count,
                            struct error *e) must_use;
 
 /* ---- migrations (migrate.c) ---- */
@@ -470,7 +471,7 @@ struct keep {
     const char *archive_dir; /* NULL: none */
     const atomic_bool *stop; /* NULL, or true: break off between two pages */
 };
-enum err pg_keep_months(struct pg_conn *c, const struct keep *k, struct error *e) must_use;
+enum err pg_maintain_partitions(struct pg_conn *c, const struct keep *k, struct error *e) must_use;
 
 /* ---- readers (reader.c; what stands besides tasks in reader_records.c) ---- */
 
@@ -482,8 +483,8 @@ enum err notifier_new(const struct store_postgres_setup *setup, struct notifier 
 void notifier_free(struct notifier *n); /* NULL is fine */
 void notifier_watch(struct notifier *n, struct store_watch *w);
 void notifier_settled(struct notifier *n, const struct delivery_name *v, size_t count); /* any thread */
-void notifier_tell(struct notifier *n, const struct store_news *news); /* what a transaction has done; any thread */
+void notifier_tell(struct notifier *n, const struct store_notice *news); /* what a transaction has done; any thread */
 void notifier_know(struct notifier *n, struct uuid self, const struct node_rows *nodes); /* as a beat sees them */
-void notifier_await(struct notifier *n, struct store_echo *echo);
-bool notifier_forget(struct notifier *n, struct store_echo *echo);
-void notifier_heeded(struct notifier *n, uint64_t heard);
+void notifier_await(struct notifier *n, struct store_barrier *barrier);
+bool notifier_forget(struct notifier *n, struct store_barrier *barrier);
+void notifier_catalog_applied(struct notifier *n, uint64_t heard);

@@ -1,4 +1,4 @@
-/* Tasks that somebody outside has: their terms, OP_KEEP, OP_LEASES_OVER.
+/* Tasks that somebody outside has: their terms, OP_LEASE_RENEW, OP_LEASES_EXPIRED.
  *
  * A row of terms is made in the transaction that makes its task RUNNING, and goes with the one that settles it, which has the task's row:
  * so who keeps a lease locks its row alone, and finds it gone if somebody was faster. A row that was left (a user's change took the task
@@ -68,9 +68,9 @@ enum err pg_drop_terms(struct store_postgres *s, const struct uuid *tasks, size_
     return pg_queue(&s->conn, &drop_terms, &s->params, e);
 }
 
-/* ---- OP_KEEP ---- */
+/* ---- OP_LEASE_RENEW ---- */
 
-static void add_keeps(struct pg_params *p, const struct op_keep *op)
+static void add_keeps(struct pg_params *p, const struct op_lease_renew *op)
 {
     pg_params_reset(p);
     pg_add_i32(p, op->tenant);
@@ -83,9 +83,9 @@ static void add_keeps(struct pg_params *p, const struct op_keep *op)
     pg_array_end(p);
 }
 
-enum err postgres_keep(struct store_postgres *s, struct op *base)
+enum err postgres_lease_renew(struct store_postgres *s, struct op *base)
 {
-    struct op_keep *op = (struct op_keep *)base;
+    struct op_lease_renew *op = (struct op_lease_renew *)base;
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     add_keeps(&s->params, op);
     if (pg_run(&s->conn, &keep_terms, &s->params, &r, &base->error))
@@ -93,18 +93,18 @@ enum err postgres_keep(struct store_postgres *s, struct op *base)
     for (size_t i = 0; i < op->n; i++)
         op->v[i].ret_kept = op->v[i].ret_ended = false;
     for (int i = 0; i < r.rows; i++) {
-        struct lease_keep *k = &op->v[pg_i64(&r, i, 0) - 1];
+        struct lease_renewal *k = &op->v[pg_i64(&r, i, 0) - 1];
         k->ret_kept = true;
         k->ret_ended = pg_bool(&r, i, 1);
     }
     return ERR_OK;
 }
 
-/* ---- OP_LEASES_OVER ---- */
+/* ---- OP_LEASES_EXPIRED ---- */
 
-enum err postgres_leases_over(struct store_postgres *s, struct op *base)
+enum err postgres_leases_expired(struct store_postgres *s, struct op *base)
 {
-    struct op_leases_over *op = (struct op_leases_over *)base;
+    struct op_leases_expired *op = (struct op_leases_expired *)base;
     struct error *e = &base->error;
     struct pg_params *p = &s->params;
     cleanup_with(pg_result_release) struct pg_result over = { 0 };

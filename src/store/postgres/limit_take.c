@@ -1,4 +1,4 @@
-/* OP_SHARE: the limits' rows are locked in the order of their keys, until the transaction ends; who takes places of a limit, or tokens,
+/* OP_LIMIT_TAKE: the limits' rows are locked in the order of their keys, until the transaction ends; who takes places of a limit, or tokens,
  * holds its row. What is taken is looked at once the rows are held, so that it is the latest. The node's own row is held as by a claim:
  * it does not die meanwhile. */
 #include <assert.h>
@@ -61,7 +61,7 @@ struct asked {
 
 struct asking {
     struct store_postgres *s;
-    const struct op_share *op;
+    const struct op_limit_take *op;
     struct asked *v; /* op->n, by key */
 };
 
@@ -320,9 +320,9 @@ static enum err take_all(struct asking *k, struct error *e)
     return lives ? write_all(k, e) : ERR_OK;
 }
 
-enum err postgres_share(struct store_postgres *s, struct op *base)
+enum err postgres_limit_take(struct store_postgres *s, struct op *base)
 {
-    struct op_share *op = (struct op_share *)base;
+    struct op_limit_take *op = (struct op_limit_take *)base;
     if (op->n == 0)
         return ERR_OK;
     struct asking k = { s, op, xcalloc(op->n, sizeof(struct asked)) };

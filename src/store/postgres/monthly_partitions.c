@@ -123,7 +123,7 @@ static enum err begin(struct pg_conn *c, bool *ret_alone, struct error *e)
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     cleanup_with(pg_params_release) struct pg_params p;
     pg_params_init(&p);
-    pg_add_i64(&p, pg_lock_number(PG_LOCK_MONTHS, S("")));
+    pg_add_i64(&p, pg_lock_number(PG_LOCK_PARTITIONS, S("")));
     if (pg_exec(c, "BEGIN", e) || pg_exec(c, "SET LOCAL lock_timeout = '200ms'", e) ||
         pg_exec(c, "SET LOCAL idle_in_transaction_session_timeout = 0", e) || pg_run(c, &try_lock, &p, &r, e))
         return e->code;
@@ -345,7 +345,7 @@ static enum err put_away_month(struct pg_conn *c, const struct keep *k, int mont
     return over ? archive(c, k, name, e) : ERR_OK;
 }
 
-enum err pg_keep_months(struct pg_conn *c, const struct keep *k, struct error *e)
+enum err pg_maintain_partitions(struct pg_conn *c, const struct keep *k, struct error *e)
 {
     struct months m;
     if (read_months(c, &m, e) || make_months(c, &m, k->now_ms, e))
@@ -383,7 +383,7 @@ static enum err keep_now(struct keeper *k, int64_t before_ms, struct error *e)
     if (pg_conn_init(&c, k->setup->url, false, k->setup->clock, e) || pg_conn_ready(&c, e))
         return e->code;
     c.answer_ms = ANSWER_MS;
-    return pg_keep_months(&c, &keep, e);
+    return pg_maintain_partitions(&c, &keep, e);
 }
 
 static void *work(void *context)

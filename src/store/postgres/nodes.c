@@ -1,4 +1,4 @@
-/* OP_BEAT, OP_BURY, OP_WISH and OP_WISHES.
+/* OP_HEARTBEAT, OP_NODE_DEAD, OP_RECALL and OP_RECALL_LIST.
  *
  * Locks on a node's row say who may go on together. Whoever claims or takes shares for a node holds FOR KEY SHARE on it until the commit,
  * and a beat, which changes no key, gets along with that. A burial takes FOR UPDATE, which does not: so what a node had claimed is
@@ -11,11 +11,11 @@
 
 #define LIVES(id) "EXISTS (SELECT 1 FROM nodes AS n WHERE n.id = " id " AND NOT n.dead)"
 /* OFFSET 0 keeps the planner from going through the tasks, of which it may believe that there are few. */
-#define RUNS(wish)                                                                                                     \
-    "EXISTS (SELECT 1 FROM tasks AS t WHERE t.id = " wish ".task_id AND t.state = 3 AND t.fence = " wish               \
-    ".fence OFFSET 0)"
+#define RUNS(recall_request)                                                                                           \
+    "EXISTS (SELECT 1 FROM tasks AS t WHERE t.id = " recall_request                                                    \
+    ".task_id AND t.state = 3 AND t.fence = " recall_request ".fence OFFSET 0)"
 
-/* Who has to give back what is leased: its worker is told (OP_KEEP). */
+/* Who has to give back what is leased: its worker is told (OP_LEASE_RENEW). */
 #define NOBODY "'00000000-0000-0000-0000-000000000000'"
 
 /* $1 id, $2 name, $3 version, $4 doc, $5 now_ms. Of a dead one no row comes back. */
@@ -58,7 +58,7 @@ static const struct pg_statement look_around = {
                  "c.node") "), " CLOCK_US
                            ", (SELECT coalesce(sum(slots), 0)::bigint FROM workers WHERE left_ms = 0 AND seen_ms >= $2)"
 };
-static const struct pg_statement make_wish = {
+static const struct pg_statement make_recall_request = {
     "wish", "INSERT INTO wishes (task_id, node, fence, abort, by_scheduled_ms, created_ms) "
             "SELECT t.id, CASE WHEN c.hold = 2 THEN " NOBODY " ELSE c.node END, t.fence, $3, $5, $4 "
             "FROM tasks AS t JOIN claims AS c ON c.id = t.claim_id "
@@ -69,33 +69,34 @@ static const struct pg_statement make_wish = {
             "abort = excluded.abort OR (wishes.fence = excluded.fence AND wishes.abort) "
             "RETURNING (SELECT c.node FROM tasks AS t JOIN claims AS c ON c.id = t.claim_id WHERE t.id = $1)"
 };
-static const struct pg_statement drop_wishes = {
+static const struct pg_statement drop_recall_requests = {
     "wishes_drop",
     "DELETE FROM wishes AS w USING wishes AS over WHERE w.task_id = over.task_id AND w.fence = over.fence "
     "AND over.node = $1 AND NOT " RUNS("over")
 };
-static const struct pg_statement list_wishes = { "wishes", "SELECT task_id, fence, abort, by_scheduled_ms FROM wishes "
-                                                           "WHERE node = $1 LIMIT $2" };
+static const struct pg_statement list_recall_requests = { "wishes",
+                                                          "SELECT task_id, fence, abort, by_scheduled_ms FROM wishes "
+                                                          "WHERE node = $1 LIMIT $2" };
 /* $1 before when, $2 at most, $3 now_ms. */
-static const struct pg_statement forget_wishes = {
+static const struct pg_statement purge_recall_requests = {
     "forget_wishes", "DELETE FROM wishes AS w USING (SELECT task_id, fence FROM wishes WHERE NOT " RUNS(
                          "wishes") " LIMIT $1) AS over WHERE w.task_id = over.task_id AND w.fence = over.fence"
 };
-static const struct pg_statement forget_shares = {
+static const struct pg_statement purge_shares = {
     "forget_shares", "DELETE FROM shares WHERE key IN (SELECT key FROM shares WHERE seen_ms < $2 "
                      "AND (rate = 0 OR level + ($3 - since_ms) * rate / 1000 - taken >= burst) "
                      "AND NOT EXISTS (SELECT 1 FROM places WHERE places.key = shares.key) "
                      "LIMIT $1 FOR UPDATE SKIP LOCKED)"
 };
-static const struct pg_statement forget_nodes = {
+static const struct pg_statement purge_nodes = {
     "forget_nodes", "DELETE FROM nodes WHERE id IN (SELECT id FROM nodes WHERE dead AND dead_ms < $2 "
                     "AND NOT EXISTS (SELECT 1 FROM claims WHERE claims.node = nodes.id) LIMIT $1)"
 };
 
-static const struct pg_statement forget_workers = {
+static const struct pg_statement purge_workers = {
     "forget_workers", "DELETE FROM workers WHERE id IN (SELECT id FROM workers WHERE seen_ms < $2 LIMIT $1)"
 };
-static const struct pg_statement forget_leases = {
+static const struct pg_statement purge_leases = {
     "forget_leases",
     "DELETE FROM leases WHERE name IN (SELECT name FROM leases WHERE name LIKE 'job:%' AND until_ms < $2 "
     "LIMIT $1 FOR UPDATE SKIP LOCKED)"
@@ -114,9 +115,9 @@ static struct pg_params *params_of(struct store_postgres *s, struct uuid id)
     return &s->params;
 }
 
-/* ---- OP_BEAT ---- */
+/* ---- OP_HEARTBEAT ---- */
 
-static enum err send_beat(struct store_postgres *s, const struct op_beat *op, struct error *e)
+static enum err send_beat(struct store_postgres *s, const struct op_heartbeat *op, struct error *e)
 {
     struct pg_params *p = params_of(s, op->node.id);
     if (op->leave)
@@ -128,7 +129,7 @@ static enum err send_beat(struct store_postgres *s, const struct op_beat *op, st
     return pg_send(&s->conn, &beat, p, e);
 }
 
-static enum err send_bury_others(struct store_postgres *s, const struct op_beat *op, struct error *e)
+static enum err send_bury_others(struct store_postgres *s, const struct op_heartbeat *op, struct error *e)
 {
     struct pg_params *p = params_of(s, op->node.id);
     pg_add_i64(p, op->now_ms);
@@ -136,7 +137,7 @@ static enum err send_bury_others(struct store_postgres *s, const struct op_beat 
 }
 
 /* One behind the other: each sees what the one before it did, and all of it is one way there and back. */
-static enum err send_all(struct store_postgres *s, const struct op_beat *op, struct error *e)
+static enum err send_all(struct store_postgres *s, const struct op_heartbeat *op, struct error *e)
 {
     if ((op->alone && send_bury_others(s, op, e)) || send_beat(s, op, e) ||
         ((op->alone || op->leave) && pg_queue(&s->conn, &drop_places, NULL, e)))
@@ -150,7 +151,7 @@ static enum err send_all(struct store_postgres *s, const struct op_beat *op, str
 }
 
 /* Whether anybody came, left or died by it. */
-static enum err get_changes(struct store_postgres *s, const struct op_beat *op, bool *ret, struct error *e)
+static enum err get_changes(struct store_postgres *s, const struct op_heartbeat *op, bool *ret, struct error *e)
 {
     *ret = op->leave;
     for (int i = op->alone ? 0 : 1; i < 2; i++) {
@@ -175,13 +176,13 @@ static enum err read_nodes(struct store_postgres *s, const struct pg_result *r, 
     return ERR_OK;
 }
 
-static enum err get_surroundings(struct store_postgres *s, struct op_beat *op, struct error *e)
+static enum err get_surroundings(struct store_postgres *s, struct op_heartbeat *op, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     if (pg_get(&s->conn, &r, e))
         return e->code;
     op->ret_dead = pg_bool(&r, 0, 0);
-    op->ret_wished = pg_bool(&r, 0, 1);
+    op->ret_recall_requested = pg_bool(&r, 0, 1);
     op->ret_held_by_dead = pg_bool(&r, 0, 2);
     op->ret_store_us = pg_i64(&r, 0, 3);
     op->ret_worker_slots = pg_i64(&r, 0, 4);
@@ -189,9 +190,9 @@ static enum err get_surroundings(struct store_postgres *s, struct op_beat *op, s
 }
 
 /* Stands in a savepoint: its answer may find no room. */
-enum err postgres_beat(struct store_postgres *s, struct op *base)
+enum err postgres_heartbeat(struct store_postgres *s, struct op *base)
 {
-    struct op_beat *op = (struct op_beat *)base;
+    struct op_heartbeat *op = (struct op_heartbeat *)base;
     struct error *e = &base->error;
     cleanup_with(pg_result_release) struct pg_result nodes = { 0 };
     bool changed;
@@ -204,11 +205,11 @@ enum err postgres_beat(struct store_postgres *s, struct op *base)
     return ERR_OK;
 }
 
-/* ---- OP_BURY ---- */
+/* ---- OP_NODE_DEAD ---- */
 
-enum err postgres_bury(struct store_postgres *s, struct op *base)
+enum err postgres_node_dead(struct store_postgres *s, struct op *base)
 {
-    struct op_bury *op = (struct op_bury *)base;
+    struct op_node_dead *op = (struct op_node_dead *)base;
     struct pg_params *p = params_of(s, op->node);
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     pg_add_i64(p, op->beats);
@@ -220,66 +221,66 @@ enum err postgres_bury(struct store_postgres *s, struct op *base)
     return op->ret_buried ? pg_queue(&s->conn, &drop_places, NULL, &base->error) : ERR_OK;
 }
 
-/* ---- OP_WISH and OP_WISHES ---- */
+/* ---- OP_RECALL and OP_RECALL_LIST ---- */
 
 /* Owners hear of it after the commit; of several, all nodes look. */
-static void note_wish(struct store_postgres *s, struct uuid owner)
+static void note_recall_request(struct store_postgres *s, struct uuid owner)
 {
-    struct store_news *n = &s->news;
-    n->wished_node = !n->wished || uuid_eq(n->wished_node, owner) ? owner : (struct uuid){ 0 };
-    n->wished = true;
+    struct store_notice *n = &s->news;
+    n->recall_node = !n->recall_requested || uuid_eq(n->recall_node, owner) ? owner : (struct uuid){ 0 };
+    n->recall_requested = true;
 }
 
-enum err postgres_wish(struct store_postgres *s, struct op *base)
+enum err postgres_recall(struct store_postgres *s, struct op *base)
 {
-    struct op_wish *op = (struct op_wish *)base;
+    struct op_recall *op = (struct op_recall *)base;
     struct pg_params *p = params_of(s, op->id);
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     pg_add_i64(p, op->fence);
     pg_add_bool(p, op->abort);
     pg_add_i64(p, op->now_ms);
     pg_add_i64(p, op->by_scheduled_ms);
-    if (pg_run(&s->conn, &make_wish, p, &r, &base->error))
+    if (pg_run(&s->conn, &make_recall_request, p, &r, &base->error))
         return base->error.code;
     if (r.rows == 0)
-        return wish_too_late(&base->error);
+        return recall_too_late(&base->error);
     op->ret_owner = pg_uuid(&r, 0, 0);
-    note_wish(s, op->ret_owner);
+    note_recall_request(s, op->ret_owner);
     return ERR_OK;
 }
 
 /* What it deletes was over, whether or not the answer finds room. */
-enum err postgres_wishes(struct store_postgres *s, struct op *base)
+enum err postgres_recall_list(struct store_postgres *s, struct op *base)
 {
-    struct op_wishes *op = (struct op_wishes *)base;
+    struct op_recall_list *op = (struct op_recall_list *)base;
     struct error *e = &base->error;
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
-    if (pg_send(&s->conn, &drop_wishes, params_of(s, op->node), e))
+    if (pg_send(&s->conn, &drop_recall_requests, params_of(s, op->node), e))
         return e->code;
     pg_add_i64(&s->params, (int64_t)op->max);
-    if (pg_send(&s->conn, &list_wishes, &s->params, e) || pg_get(&s->conn, NULL, e) || pg_get(&s->conn, &r, e))
+    if (pg_send(&s->conn, &list_recall_requests, &s->params, e) || pg_get(&s->conn, NULL, e) || pg_get(&s->conn, &r, e))
         return e->code;
-    struct wish *v = arena_array(&base->arena, struct wish, (size_t)r.rows);
+    struct recall_request *v = arena_array(&base->arena, struct recall_request, (size_t)r.rows);
     if (!v)
         return no_room(e);
     for (int i = 0; i < r.rows; i++)
-        v[i] = (struct wish){ pg_uuid(&r, i, 0), pg_i64(&r, i, 1), pg_bool(&r, i, 2), pg_i64(&r, i, 3) };
+        v[i] = (struct recall_request){ pg_uuid(&r, i, 0), pg_i64(&r, i, 1), pg_bool(&r, i, 2), pg_i64(&r, i, 3) };
     op->ret = v;
     op->ret_count = (size_t)r.rows;
     return ERR_OK;
 }
 
-/* ---- OP_FORGET's part ---- */
+/* ---- OP_PURGE's part ---- */
 
-static enum err forget(struct store_postgres *s, const struct pg_statement *which, const struct op_forget *op,
+static enum err forget(struct store_postgres *s, const struct pg_statement *which, const struct op_purge *op,
                        size_t *count, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     pg_params_reset(&s->params);
     pg_add_i64(&s->params, (int64_t)(op->max - *count));
-    if (which != &forget_wishes)
-        pg_add_i64(&s->params, which == &forget_workers ? op->workers_before_ms : op->now_ms - NODE_KEPT_MS);
-    if (which == &forget_shares)
+    if (which != &purge_recall_requests)
+        pg_add_i64(&s->params, which == &purge_workers ? op->workers_before_ms : op->now_ms - NODE_KEPT_MS);
+    if (which == &purge_shares)
         pg_add_i64(&s->params, op->now_ms);
     if (pg_run(&s->conn, which, &s->params, &r, e))
         return e->code;
@@ -287,12 +288,12 @@ static enum err forget(struct store_postgres *s, const struct pg_statement *whic
     return ERR_OK;
 }
 
-enum err pg_forget_cluster(struct store_postgres *s, const struct op_forget *op, size_t *count, struct error *e)
+enum err pg_forget_cluster(struct store_postgres *s, const struct op_purge *op, size_t *count, struct error *e)
 {
-    if (pg_queue(&s->conn, &drop_places, NULL, e) || forget(s, &forget_wishes, op, count, e) ||
-        forget(s, &forget_shares, op, count, e) || forget(s, &forget_nodes, op, count, e) ||
-        forget(s, &forget_workers, op, count, e))
+    if (pg_queue(&s->conn, &drop_places, NULL, e) || forget(s, &purge_recall_requests, op, count, e) ||
+        forget(s, &purge_shares, op, count, e) || forget(s, &purge_nodes, op, count, e) ||
+        forget(s, &purge_workers, op, count, e))
         return e->code;
     size_t uncounted = *count; /* one that has expired is as good as none: nobody can tell that it goes */
-    return forget(s, &forget_leases, op, &uncounted, e);
+    return forget(s, &purge_leases, op, &uncounted, e);
 }

@@ -37,13 +37,13 @@ enum {
 
 struct notifier {
     struct store_postgres_setup setup; /* the store's texts */
-    char sender[ECHO_NAME + 1];
-    struct echoes echoes;
+    char sender[BARRIER_NAME + 1];
+    struct catalog_barriers catalog_barriers;
     pthread_mutex_t lock; /* over what follows, to `stopping` */
     pthread_cond_t told;
-    struct store_news pending;
+    struct store_notice pending;
     bool has_pending, telling, stopping;
-    struct echo_word words[ECHO_OWED_MAX]; /* to be told */
+    struct barrier_word words[BARRIER_OWED_MAX]; /* to be told */
     size_t word_count;
     struct settled_list settled; /* to be told */
 
@@ -61,18 +61,18 @@ static const struct {
     char letter;
     size_t offset;
 } kinds[] = {
-    { 'd', offsetof(struct store_news, due) },        { 'l', offsetof(struct store_news, lanes) },
-    { 'c', offsetof(struct store_news, catalog) },    { 'w', offsetof(struct store_news, wished) },
-    { 'g', offsetof(struct store_news, given_back) }, { 'n', offsetof(struct store_news, nodes) },
-    { 'a', offsetof(struct store_news, all) },
+    { 'd', offsetof(struct store_notice, due) },        { 'l', offsetof(struct store_notice, lanes) },
+    { 'c', offsetof(struct store_notice, catalog) },    { 'w', offsetof(struct store_notice, recall_requested) },
+    { 'g', offsetof(struct store_notice, given_back) }, { 'n', offsetof(struct store_notice, nodes) },
+    { 'a', offsetof(struct store_notice, all) },
 };
 
-static bool *flag_of(struct store_news *n, size_t i)
+static bool *flag_of(struct store_notice *n, size_t i)
 {
     return (bool *)(void *)((char *)n + kinds[i].offset);
 }
 
-static void write_line(const char *sender, struct store_news n, uint64_t number, char out[LINE_MAX_SIZE])
+static void write_line(const char *sender, struct store_notice n, uint64_t number, char out[LINE_MAX_SIZE])
 {
     char what[array_count(kinds) + 1] = "";
     size_t count = 0;
@@ -82,7 +82,7 @@ static void write_line(const char *sender, struct store_news n, uint64_t number,
     snprintf(out, LINE_MAX_SIZE, "1 %s %s %" PRId64 " %" PRIu64, sender, what, n.due ? n.due_ms : 0, number);
 }
 
-static void write_word(const char *sender, struct uuid node, const struct echo_word *w, char out[LINE_MAX_SIZE])
+static void write_word(const char *sender, struct uuid node, const struct barrier_word *w, char out[LINE_MAX_SIZE])
 {
     char id[UUID_TEXT + 1];
     uuid_format(node, id);
@@ -97,15 +97,15 @@ static void read_word(struct notifier *n, struct str rest)
     int64_t value;
     if (str_cut(&rest, ' ', &id) && uuid_parse(id, &node) && str_cut(&rest, ' ', &to) &&
         str_eq(to, str_from(n->sender)) && str_cut(&rest, ' ', &number) && str_to_i64(number, 0, INT64_MAX, &value))
-        echoes_heed(&n->echoes, node, (uint64_t)value);
+        catalog_barriers_applied(&n->catalog_barriers, node, (uint64_t)value);
 }
 
 /* False: it is our own, a word to whoever waits, or of tasks that were settled, which are gathered. What cannot be read is from a newer version. */
-static bool read_line(struct notifier *n, const char *line, struct store_news *ret)
+static bool read_line(struct notifier *n, const char *line, struct store_notice *ret)
 {
     struct str rest = str_from(line), version, sender, what, due, number;
     int64_t due_ms, told = 0;
-    *ret = (struct store_news){ .all = true };
+    *ret = (struct store_notice){ .all = true };
     if (!str_cut(&rest, ' ', &version) || !str_eq(version, S("1")) || !str_cut(&rest, ' ', &sender) ||
         !str_cut(&rest, ' ', &what))
         return true;
@@ -121,15 +121,15 @@ static bool read_line(struct notifier *n, const char *line, struct store_news *r
         settled_read(&n->heard, rest);
         return false;
     }
-    *ret = (struct store_news){ .due_ms = due_ms };
+    *ret = (struct store_notice){ .due_ms = due_ms };
     for (size_t i = 0; i < array_count(kinds); i++)
         *flag_of(ret, i) = str_find(what, kinds[i].letter, 0) < what.n;
     if (ret->catalog && str_cut(&rest, ' ', &number) && str_to_i64(number, 1, INT64_MAX, &told))
-        ret->heard = echoes_heard(&n->echoes, sender, (uint64_t)told);
+        ret->heard = catalog_barriers_on_message(&n->catalog_barriers, sender, (uint64_t)told);
     return true;
 }
 
-static void join(struct store_news *all, struct store_news one)
+static void join(struct store_notice *all, struct store_notice one)
 {
     if (one.due && (!all->due || one.due_ms < all->due_ms))
         all->due_ms = one.due_ms;
@@ -138,7 +138,7 @@ static void join(struct store_news *all, struct store_news one)
         *flag_of(all, i) = *flag_of(all, i) || *flag_of(&one, i);
 }
 
-static bool is_news(struct store_news n)
+static bool is_news(struct store_notice n)
 {
     bool any = false;
     for (size_t i = 0; i < array_count(kinds); i++)
@@ -178,18 +178,18 @@ static enum err notify(struct notifier *n, const char *line)
 }
 
 /* The number is that of this moment, and no lower than that of the news. */
-static enum err tell_news(struct notifier *n, struct store_news news)
+static enum err tell_news(struct notifier *n, struct store_notice news)
 {
     char line[LINE_MAX_SIZE];
-    write_line(n->sender, news, echoes_told(&n->echoes), line);
+    write_line(n->sender, news, catalog_barriers_on_sent(&n->catalog_barriers), line);
     return notify(n, line);
 }
 
 /* What cannot be told now is lost: whoever waits for it has waited long enough by then. */
-static void tell_words(struct notifier *n, const struct echo_word *words, size_t count)
+static void tell_words(struct notifier *n, const struct barrier_word *words, size_t count)
 {
     char line[LINE_MAX_SIZE];
-    struct uuid self = echoes_self(&n->echoes);
+    struct uuid self = catalog_barriers_self(&n->catalog_barriers);
     enum err rc = ERR_OK;
     for (size_t i = 0; i < count && rc == ERR_OK; i++) {
         write_word(n->sender, self, &words[i], line);
@@ -215,8 +215,8 @@ static void tell_settled(struct notifier *n, const struct delivery_name *v, size
 /* Under the lock, which it takes off for as long as it talks. */
 static enum err tell_all(struct notifier *n)
 {
-    struct echo_word words[ECHO_OWED_MAX];
-    struct store_news news = n->has_pending ? n->pending : (struct store_news){ 0 };
+    struct barrier_word words[BARRIER_OWED_MAX];
+    struct store_notice news = n->has_pending ? n->pending : (struct store_notice){ 0 };
     struct delivery_name settled[SETTLED_LINES * SETTLED_LINE_COUNT];
     size_t word_count = n->word_count, settled_count = settled_take(&n->settled, settled, array_count(settled));
     memcpy(words, n->words, word_count * sizeof *words);
@@ -228,7 +228,7 @@ static enum err tell_all(struct notifier *n)
     enum err rc = is_news(news) ? tell_news(n, news) : ERR_OK;
     pthread_mutex_lock(&n->lock);
     if (rc) {
-        join(&news, n->has_pending ? n->pending : (struct store_news){ 0 });
+        join(&news, n->has_pending ? n->pending : (struct store_notice){ 0 });
         n->pending = news;
         n->has_pending = true;
     }
@@ -259,17 +259,17 @@ static void wake_teller(struct notifier *n)
     pthread_cond_signal(&n->told);
 }
 
-void notifier_tell(struct notifier *n, const struct store_news *news)
+void notifier_tell(struct notifier *n, const struct store_notice *news)
 {
-    struct store_news one = *news;
+    struct store_notice one = *news;
     one.due = one.due && one.due_ms <= clock_wall_ms(n->setup.clock) + NEAR_MS;
     if (!is_news(one))
         return;
     if (one.catalog)
-        echoes_changed(&n->echoes);
+        catalog_barriers_on_change(&n->catalog_barriers);
     pthread_mutex_lock(&n->lock);
     if (!n->has_pending)
-        n->pending = (struct store_news){ 0 };
+        n->pending = (struct store_notice){ 0 };
     join(&n->pending, one);
     n->has_pending = true;
     wake_teller(n);
@@ -288,31 +288,31 @@ void notifier_settled(struct notifier *n, const struct delivery_name *v, size_t 
 
 void notifier_know(struct notifier *n, struct uuid self, const struct node_rows *nodes)
 {
-    echoes_nodes(&n->echoes, self, nodes);
+    catalog_barriers_nodes(&n->catalog_barriers, self, nodes);
 }
 
-void notifier_await(struct notifier *n, struct store_echo *echo)
+void notifier_await(struct notifier *n, struct store_barrier *barrier)
 {
     if (atomic_load(&n->deaf))
-        echo->done(echo); /* no word would be heard */
+        barrier->done(barrier); /* no word would be heard */
     else
-        echoes_await(&n->echoes, echo);
+        catalog_barriers_wait(&n->catalog_barriers, barrier);
 }
 
-bool notifier_forget(struct notifier *n, struct store_echo *echo)
+bool notifier_forget(struct notifier *n, struct store_barrier *barrier)
 {
-    return echoes_forget(&n->echoes, echo);
+    return catalog_barriers_cancel(&n->catalog_barriers, barrier);
 }
 
 /* Words that do not fit are dropped: there are as many before them, and whoever waits does not wait for ever. */
-void notifier_heeded(struct notifier *n, uint64_t heard)
+void notifier_catalog_applied(struct notifier *n, uint64_t heard)
 {
-    struct echo_word words[ECHO_OWED_MAX];
-    size_t count = echoes_words(&n->echoes, heard, words);
+    struct barrier_word words[BARRIER_OWED_MAX];
+    size_t count = catalog_barriers_messages(&n->catalog_barriers, heard, words);
     if (!count)
         return;
     pthread_mutex_lock(&n->lock);
-    for (size_t i = 0; i < count && n->word_count < ECHO_OWED_MAX; i++)
+    for (size_t i = 0; i < count && n->word_count < BARRIER_OWED_MAX; i++)
         n->words[n->word_count++] = words[i];
     wake_teller(n);
     pthread_mutex_unlock(&n->lock);
@@ -331,7 +331,7 @@ static bool wait_for_input(struct notifier *n, int fd, int64_t ms)
 /* Several that came at once are heard as one. */
 static void hear_notifications(struct notifier *n)
 {
-    struct store_news all = { 0 }, one;
+    struct store_notice all = { 0 }, one;
     n->heard.n = 0;
     for (PGnotify *said; (said = PQnotifies(n->hear.pg)); PQfreemem(said))
         if (read_line(n, said->extra, &one))
@@ -363,7 +363,7 @@ static void hear_until_lost(struct notifier *n)
 /* Connected anew, it is told to look at everything: what was said meanwhile nobody repeats. */
 static void *listen_to_others(void *context)
 {
-    static const struct store_news everything = { .all = true };
+    static const struct store_notice everything = { .all = true };
     struct notifier *n = context;
     struct error e;
     while (!atomic_load(&n->deaf)) {
@@ -388,7 +388,7 @@ static void stop_listening(struct notifier *n)
     pthread_join(n->listener, NULL);
     (void)!read(n->wake_fd, &one, sizeof one);
     n->watch = NULL;
-    echoes_give_up(&n->echoes);
+    catalog_barriers_give_up(&n->catalog_barriers);
 }
 
 void notifier_watch(struct notifier *n, struct store_watch *w)
@@ -422,7 +422,7 @@ enum err notifier_new(const struct store_postgres_setup *setup, struct notifier 
     n->tell = tell_conn;
     n->hear = hear_conn;
     atomic_store(&n->deaf, true);
-    echoes_init(&n->echoes);
+    catalog_barriers_init(&n->catalog_barriers);
     crypto_random(&sender, sizeof sender);
     snprintf(n->sender, sizeof n->sender, "%016" PRIx64, sender);
     pthread_mutex_init(&n->lock, NULL);
@@ -446,7 +446,7 @@ void notifier_free(struct notifier *n)
     pg_conn_release(&n->tell);
     pg_conn_release(&n->hear);
     close(n->wake_fd);
-    echoes_release(&n->echoes);
+    catalog_barriers_release(&n->catalog_barriers);
     free(n->settled.v);
     free(n->heard.v);
     pthread_mutex_destroy(&n->lock);

@@ -1,4 +1,4 @@
-/* OP_FORGET: a small batch, found without looking at what stays. Rows that somebody else is about to change are left to the next time.
+/* OP_PURGE: a small batch, found without looking at what stays. Rows that somebody else is about to change are left to the next time.
  *
  * Final tasks are found by the notes that each transaction leaves (table `ended`): see purge.c, whose reasons hold here as
  * well. Executions lie in months, which go as a whole (monthly_partitions.c); only what lies in none of them goes row by row. */
@@ -12,11 +12,11 @@ enum { NOTES_MAX = 8, LOOKS_MORE = 500, JOBS_PAGE = 100 };
     "DELETE FROM " table " WHERE ctid = ANY (ARRAY(SELECT ctid FROM " table " WHERE " condition                        \
     " LIMIT $2 FOR UPDATE SKIP LOCKED))"
 
-static const struct pg_statement forget_idempotency = { "forget_idempotency",
-                                                        FROM_OLDEST("idempotency", "created_ms < $1") };
-static const struct pg_statement forget_dedupe = { "forget_dedupe", FROM_OLDEST("dedupe", "until_ms < $1") };
-static const struct pg_statement forget_executions = { "forget_executions",
-                                                       FROM_OLDEST("executions_other", "completed_us < $1") };
+static const struct pg_statement purge_idempotency = { "forget_idempotency",
+                                                       FROM_OLDEST("idempotency", "created_ms < $1") };
+static const struct pg_statement purge_dedupe = { "forget_dedupe", FROM_OLDEST("dedupe", "until_ms < $1") };
+static const struct pg_statement purge_executions = { "forget_executions",
+                                                      FROM_OLDEST("executions_other", "completed_us < $1") };
 static const struct pg_statement forget_dead = {
     "forget_dead",
     FROM_OLDEST(
@@ -68,7 +68,7 @@ static void count_gone(struct forgetting *f, const struct pg_result *r)
     gone(f, (size_t)r->rows);
 }
 
-static enum err forget_tasks(struct forgetting *f, int64_t before_ms, const struct uuid *ids, size_t n, struct error *e)
+static enum err purge_tasks(struct forgetting *f, int64_t before_ms, const struct uuid *ids, size_t n, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     struct pg_params *p = &f->s->params;
@@ -129,7 +129,7 @@ static enum err follow(struct forgetting *f, int64_t before_ms, const struct pg_
             used_up[used_up_count++] = pg_i64(notes, i, 0);
     }
     *ret_looked = n + used_up_count;
-    return remove_all(f, used_up, used_up_count, e) ? e->code : forget_tasks(f, before_ms, ids, n, e);
+    return remove_all(f, used_up, used_up_count, e) ? e->code : purge_tasks(f, before_ms, ids, n, e);
 }
 
 static enum err forget_noted(struct forgetting *f, int64_t before_ms, struct error *e)
@@ -215,7 +215,7 @@ static enum err next_jobs(struct forgetting *f, int64_t before_ms, const struct 
     return pg_run(&f->s->conn, &old_jobs, p, ret, e);
 }
 
-static enum err forget_jobs(struct forgetting *f, int64_t before_ms, struct error *e)
+static enum err purge_jobs(struct forgetting *f, int64_t before_ms, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result page = { 0 };
     if (before_ms <= 0 || f->left == 0 || next_jobs(f, before_ms, NULL, &page, e))
@@ -235,7 +235,7 @@ static enum err forget_jobs(struct forgetting *f, int64_t before_ms, struct erro
     return ERR_OK;
 }
 
-static enum err look_at_months(struct store_postgres *s, const struct op_forget *op, struct error *e)
+static enum err look_at_months(struct store_postgres *s, const struct op_purge *op, struct error *e)
 {
     if (op->executions_before_ms <= 0)
         return ERR_OK;
@@ -244,18 +244,18 @@ static enum err look_at_months(struct store_postgres *s, const struct op_forget 
     return keeper_nudge(s->keeper, op->executions_before_ms, e);
 }
 
-enum err postgres_forget(struct store_postgres *s, struct op *base)
+enum err postgres_purge(struct store_postgres *s, struct op *base)
 {
-    struct op_forget *op = (struct op_forget *)base;
+    struct op_purge *op = (struct op_purge *)base;
     struct error *e = &base->error;
     struct forgetting f = { .s = s, .left = op->max };
     if (look_at_months(s, op, e) || pg_send_ended(s, e)) /* of operations in front of this one */
         return e->code;
-    if (forget_oldest(&f, &forget_idempotency, op->idempotency_before_ms, e) ||
-        forget_oldest(&f, &forget_dedupe, op->now_ms, e) || forget_jobs(&f, op->jobs_before_ms, e) ||
+    if (forget_oldest(&f, &purge_idempotency, op->idempotency_before_ms, e) ||
+        forget_oldest(&f, &purge_dedupe, op->now_ms, e) || purge_jobs(&f, op->jobs_before_ms, e) ||
         forget_noted(&f, op->tasks_before_ms, e) || forget_failed(&f, true, op->tasks_before_ms, e) ||
         forget_failed(&f, false, op->dlq_before_ms, e) ||
-        forget_oldest(&f, &forget_executions, op->executions_before_ms * 1000, e) ||
+        forget_oldest(&f, &purge_executions, op->executions_before_ms * 1000, e) ||
         (f.left && pg_forget_cluster(s, op, &f.count, e)))
         return e->code;
     op->ret_forgotten = f.count;

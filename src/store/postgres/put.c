@@ -161,5 +161,5 @@ enum err postgres_put(struct store_postgres *s, struct op *base)
     struct task next = put_next(op, &g, runs);
     if (pg_change_task(s, &old, &next, &keys, e) || insert_also(s, op, e))
         return e->code;
-    return pg_slots_hand_over(s, &keys, &op->ret_woke, e);
+    return pg_slots_hand_over(s, &keys, &op->ret_unblocked_lanes, e);
 }

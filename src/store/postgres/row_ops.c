@@ -69,7 +69,7 @@ enum guard_column {
     G_GATED,
     G_WAITS_FOR,
     G_PARENT,
-    G_WISHES
+    G_RECALLS
 };
 
 static enum err read_guard(struct store_postgres *s, const struct pg_result *r, int row, struct guards *ret,
@@ -91,7 +91,7 @@ static enum err read_guard(struct store_postgres *s, const struct pg_result *r, 
         .gated = pg_bool(r, row, G_GATED),
         .claim = pg_uuid(r, row, G_CLAIM),
         .parent = pg_uuid(r, row, G_PARENT),
-        .any_wishes = pg_bool(r, row, G_WISHES),
+        .any_recall_requests = pg_bool(r, row, G_RECALLS),
     };
     if (pg_is_null(r, row, G_WAITS_FOR))
         return ERR_OK;

@@ -29,12 +29,12 @@ static const struct pg_statement set_last_run = {
     "JOIN tasks ON id = x.task WHERE last_run_ms < x.at_ms ORDER BY id FOR UPDATE OF tasks) AS p "
     "WHERE id = p.parent AND last_run_ms < p.at_ms",
 };
-static const struct pg_statement forget_key = {
+static const struct pg_statement purge_key = {
     "settle_forget_key",
     "DELETE FROM idempotency WHERE key = $1 AND tenant_id = $2",
 };
 
-static const struct pg_statement find_wish = {
+static const struct pg_statement find_recall_request = {
     "settle_wish",
     "SELECT FROM wishes WHERE task_id = ANY ($1) LIMIT 1",
 };
@@ -209,7 +209,8 @@ static enum err send_skipped(struct store_postgres *s, const struct settling *t,
 }
 
 /* A row that replaces the task leaves its claim with the others, so that it is counted once. */
-static enum err write_replacement(struct store_postgres *s, const struct settled *x, uint64_t *woke, struct error *e)
+static enum err write_replacement(struct store_postgres *s, const struct settled *x, uint64_t *unblocked,
+                                  struct error *e)
 {
     cleanup_with(slot_keys_release) struct slot_keys keys;
     slot_keys_init(&keys);
@@ -218,7 +219,7 @@ static enum err write_replacement(struct store_postgres *s, const struct settled
     assert(uuid_eq(next.claim, left.claim) || next.state != TASK_RUNNING);
     next.claim = (struct uuid){ 0 };
     left.claim = (struct uuid){ 0 };
-    return pg_change_task(s, &left, &next, &keys, e) ? e->code : pg_slots_hand_over(s, &keys, woke, e);
+    return pg_change_task(s, &left, &next, &keys, e) ? e->code : pg_slots_hand_over(s, &keys, unblocked, e);
 }
 
 /* What those that may hold slots hold. */
@@ -236,32 +237,32 @@ static enum err bring_slots(struct store_postgres *s, const struct settling *t, 
 
 static enum err settle_the_rest(struct store_postgres *s, const struct settling *t, struct error *e)
 {
-    uint64_t *woke = &t->op->ret_woke;
+    uint64_t *unblocked = &t->op->ret_unblocked_lanes;
     if (bring_slots(s, t, e))
         return e->code;
     for (size_t i = 0; i < t->n; i++) {
         const struct settled *x = &t->v[i];
         const struct settlement *of = x->settlement;
-        if (of->replace && write_replacement(s, x, woke, e))
+        if (of->replace && write_replacement(s, x, unblocked, e))
             return e->code;
-        if (!of->replace && x->was->gated && pg_slots_settle(s, &of->id, of->verdict.next, woke, e))
+        if (!of->replace && x->was->gated && pg_slots_settle(s, &of->id, of->verdict.next, unblocked, e))
             return e->code;
     }
     return ERR_OK;
 }
 
 /* Whoever has wished for one of them hears that it is there. */
-static enum err tell_who_wished(struct store_postgres *s, const struct settling *t, struct error *e)
+static enum err answer_recall_requests(struct store_postgres *s, const struct settling *t, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
-    if (!t->v[0].was->any_wishes)
+    if (!t->v[0].was->any_recall_requests)
         return ERR_OK;
     pg_params_reset(&s->params);
     pg_array(&s->params, PG_UUID);
     for (size_t i = 0; i < t->n; i++)
         pg_element_uuid(&s->params, t->v[i].settlement->id);
     pg_array_end(&s->params);
-    if (pg_run(&s->conn, &find_wish, &s->params, &r, e))
+    if (pg_run(&s->conn, &find_recall_request, &s->params, &r, e))
         return e->code;
     s->news.given_back = s->news.given_back || r.rows > 0;
     return ERR_OK;
@@ -318,7 +319,7 @@ static enum err settle_all(struct store_postgres *s, struct settling *t, struct 
     rc = rc ? rc : send_terms_dropped(s, t, e);
     rc = rc ? rc : send_skipped(s, t, e);
     rc = rc ? rc : settle_the_rest(s, t, e);
-    return rc ? rc : tell_who_wished(s, t, e);
+    return rc ? rc : answer_recall_requests(s, t, e);
 }
 
 /* Settlements that name different tasks. */
@@ -397,14 +398,14 @@ static enum err take_key_back(struct store_postgres *s, const struct idempotency
     pg_params_reset(&s->params);
     pg_add_bytes(&s->params, (struct str){ (const char *)i->key, sizeof i->key });
     pg_add_i32(&s->params, i->tenant);
-    return pg_queue(&s->conn, &forget_key, &s->params, e);
+    return pg_queue(&s->conn, &purge_key, &s->params, e);
 }
 
 enum err postgres_settle(struct store_postgres *s, struct op *base)
 {
     struct op_settle *op = (struct op_settle *)base;
     struct error *e = &base->error;
-    op->ret_woke = 0;
+    op->ret_unblocked_lanes = 0;
     if (pg_idempotency_put(s, op->idempotency, e) || settle_in_turns(s, op, e))
         return e->code;
     return op->idempotency && op->v[0].stale ? take_key_back(s, op->idempotency, e) : ERR_OK;

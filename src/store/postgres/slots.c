@@ -294,15 +294,16 @@ enum err pg_slots_let_go(struct store_postgres *s, const struct uuid *task, cons
     return slots_let_go(&s->slots, task, next, keys, e);
 }
 
-enum err pg_slots_settle(struct store_postgres *s, const struct uuid *task, enum task_state next, uint64_t *woke,
+enum err pg_slots_settle(struct store_postgres *s, const struct uuid *task, enum task_state next, uint64_t *unblocked,
                          struct error *e)
 {
-    return slots_settle(&s->slots, task, next, woke, e);
+    return slots_settle(&s->slots, task, next, unblocked, e);
 }
 
-enum err pg_slots_hand_over(struct store_postgres *s, const struct slot_keys *keys, uint64_t *woke, struct error *e)
+enum err pg_slots_hand_over(struct store_postgres *s, const struct slot_keys *keys, uint64_t *unblocked,
+                            struct error *e)
 {
-    return slots_hand_over(&s->slots, keys, woke, e);
+    return slots_hand_over(&s->slots, keys, unblocked, e);
 }
 
 enum err pg_change_task(struct store_postgres *s, const struct guards *old, const struct task *t,

@@ -121,28 +121,28 @@ static enum err run_op(struct store_postgres *s, struct op *op)
     case OP_INSERT: return pg_in_savepoint(s, op, postgres_insert);
     case OP_CLAIM: return pg_in_savepoint(s, op, postgres_claim);
     case OP_CLAIMED: return postgres_claimed(s, op);
-    case OP_HELD: return postgres_held(s, op);
+    case OP_ORPHANS: return postgres_orphans(s, op);
     case OP_SETTLE: return pg_in_savepoint(s, op, postgres_settle);
     case OP_RECURRING: return postgres_recurring(s, op);
     case OP_SPAWN: break; /* see run_some */
-    case OP_MISSED: return postgres_missed(s, op);
+    case OP_CATCH_UP: return postgres_catch_up(s, op);
     case OP_PUT: return pg_in_savepoint(s, op, postgres_put);
     case OP_KEY_PUT: return pg_in_savepoint(s, op, postgres_key_put);
     case OP_CATALOG: return pg_in_savepoint(s, op, postgres_catalog);
     case OP_LEASE: return postgres_lease(s, op);
-    case OP_FORGET: return postgres_forget(s, op);
-    case OP_BEAT: return pg_in_savepoint(s, op, postgres_beat);
-    case OP_BURY: return postgres_bury(s, op);
-    case OP_SHARE: return postgres_share(s, op);
-    case OP_WISH: return postgres_wish(s, op);
-    case OP_WISHES: return postgres_wishes(s, op);
-    case OP_HAND: return postgres_hand(s, op);
-    case OP_HANDED: return postgres_handed(s, op);
+    case OP_PURGE: return postgres_purge(s, op);
+    case OP_HEARTBEAT: return pg_in_savepoint(s, op, postgres_heartbeat);
+    case OP_NODE_DEAD: return postgres_node_dead(s, op);
+    case OP_LIMIT_TAKE: return postgres_limit_take(s, op);
+    case OP_RECALL: return postgres_recall(s, op);
+    case OP_RECALL_LIST: return postgres_recall_list(s, op);
+    case OP_HANDOFF: return postgres_handoff(s, op);
+    case OP_HANDED_OFF: return postgres_handed_off(s, op);
     case OP_RUNNING: return postgres_running(s, op);
     case OP_RETAKE: return pg_in_savepoint(s, op, postgres_retake);
-    case OP_KEEP: return postgres_keep(s, op);
-    case OP_LEASES_OVER: return postgres_leases_over(s, op);
-    case OP_WORKER: return postgres_worker(s, op);
+    case OP_LEASE_RENEW: return postgres_lease_renew(s, op);
+    case OP_LEASES_EXPIRED: return postgres_leases_expired(s, op);
+    case OP_WORKER_REPORT: return postgres_worker_report(s, op);
     }
     abort();
 }
@@ -150,8 +150,8 @@ static enum err run_op(struct store_postgres *s, struct op *op)
 /* At whether there are any, or who has them: what was noted of them is written before. */
 static bool looks_at_claims(enum op_kind kind)
 {
-    return kind == OP_BEAT || kind == OP_BURY || kind == OP_FORGET || kind == OP_HANDED || kind == OP_HELD ||
-           kind == OP_SHARE;
+    return kind == OP_HEARTBEAT || kind == OP_NODE_DEAD || kind == OP_PURGE || kind == OP_HANDED_OFF ||
+           kind == OP_ORPHANS || kind == OP_LIMIT_TAKE;
 }
 
 /* Runs the first of them, or as many inserts or spawns as go together; how many. */
@@ -233,14 +233,14 @@ static enum err transact(struct store_postgres *s, struct op *const *ops, size_t
     s->committing = false;
     s->of_transaction.n = s->ended.kept = s->claims.kept = 0;
     s->made_lanes = false;
-    s->news = (struct store_news){ 0 };
+    s->news = (struct store_notice){ 0 };
     s->floors.noted_count = 0;
     pg_slots_forget(s);
     if (pg_conn_ready(&s->conn, e))
         return e->code;
     if (s->generation != s->conn.generation) { /* a standby that was promoted may lack the latest */
         store_lanes_forget(&s->lanes);
-        pg_floors_forget(&s->floors);
+        pg_watermarks_forget(&s->floors);
     }
     s->generation = s->conn.generation;
     enum err rc = run_all(s, ops, n, e);
@@ -273,15 +273,15 @@ static void mark_arenas(struct store_postgres *s, struct op *const *ops, size_t 
 
 /* Ways of this process to the database begin to look at different places: what one of them, or somebody else, has scheduled is told to all
  * but the one that did. */
-static void tell_family(struct store_postgres *s, const struct store_postgres *but, const struct store_news *news)
+static void tell_family(struct store_postgres *s, const struct store_postgres *but, const struct store_notice *news)
 {
     struct store_postgres *first = s->beside ? s->beside : s;
     if (first != but)
-        pg_floors_hear(&first->floors, news);
+        pg_watermarks_hear(&first->floors, news);
     for (size_t i = 0; i < array_count(first->siblings); i++) {
         struct store_postgres *sibling = atomic_load(&first->siblings[i]);
         if (sibling && sibling != but)
-            pg_floors_hear(&sibling->floors, news);
+            pg_watermarks_hear(&sibling->floors, news);
     }
 }
 
@@ -305,7 +305,7 @@ static enum err apply(struct store *base, struct op *const *ops, size_t n, struc
     if (rc && e)
         *e = failure;
     if (!rc) {
-        pg_floors_keep(&s->floors, &s->news);
+        pg_watermarks_keep(&s->floors, &s->news);
         tell_family(s, s, &s->news);
         notifier_tell(s->notifier, &s->news);
     }
@@ -317,7 +317,7 @@ static enum err reader(struct store *base, struct reader **ret, struct error *e)
     return reader_postgres_open(self(base), ret, e);
 }
 
-static void heard(struct store_watch *w, const struct store_news *news)
+static void heard(struct store_watch *w, const struct store_notice *news)
 {
     struct store_postgres *s = container_of(w, struct store_postgres, ears);
     tell_family(s, NULL, news);
@@ -335,19 +335,19 @@ static void watch(struct store *base, struct store_watch *w)
     notifier_watch(s->notifier, &s->ears);
 }
 
-static void await(struct store *base, struct store_echo *echo)
+static void await(struct store *base, struct store_barrier *barrier)
 {
-    notifier_await(self(base)->notifier, echo);
+    notifier_await(self(base)->notifier, barrier);
 }
 
-static bool forget_echo(struct store *base, struct store_echo *echo)
+static bool barrier_cancel(struct store *base, struct store_barrier *barrier)
 {
-    return notifier_forget(self(base)->notifier, echo);
+    return notifier_forget(self(base)->notifier, barrier);
 }
 
 static void heeded(struct store *base, uint64_t heard)
 {
-    notifier_heeded(self(base)->notifier, heard);
+    notifier_catalog_applied(self(base)->notifier, heard);
 }
 
 static void tell(struct store *base, const struct delivery_name *settled, size_t n)
@@ -395,7 +395,7 @@ static void free_store(struct store *base)
     pg_conn_release(&s->conn);
     pg_params_release(&s->params);
     pg_slots_forget(s);
-    pg_floors_release(&s->floors);
+    pg_watermarks_release(&s->floors);
     store_lanes_release(&s->lanes);
     tallies_release(&s->of_op);
     tallies_release(&s->of_transaction);
@@ -445,7 +445,7 @@ enum err store_postgres_open(const struct store_postgres_setup *setup, struct st
                                           .reader = reader,
                                           .watch = watch,
                                           .await = await,
-                                          .forget_echo = forget_echo,
+                                          .barrier_cancel = barrier_cancel,
                                           .heeded = heeded,
                                           .tell = tell,
                                           .free = free_store };

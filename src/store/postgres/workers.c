@@ -1,4 +1,4 @@
-/* OP_WORKER, and workers read back. */
+/* OP_WORKER_REPORT, and workers read back. */
 #include <stdlib.h>
 
 #include "store/postgres/reader.h"
@@ -14,7 +14,7 @@ static const struct pg_statement put_workers = {
 };
 
 /* Each of them once, the last that was said; left if it ever said so. */
-static size_t last_of_each(const struct op_worker *op, struct worker_row *v)
+static size_t last_of_each(const struct op_worker_report *op, struct worker_row *v)
 {
     size_t n = 0;
     for (size_t i = 0; i < op->n; i++) {
@@ -30,9 +30,9 @@ static size_t last_of_each(const struct op_worker *op, struct worker_row *v)
     return n;
 }
 
-enum err postgres_worker(struct store_postgres *s, struct op *base)
+enum err postgres_worker_report(struct store_postgres *s, struct op *base)
 {
-    struct op_worker *op = (struct op_worker *)base;
+    struct op_worker_report *op = (struct op_worker_report *)base;
     struct worker_row *v = xcalloc(op->n + 1, sizeof *v);
     const void **rows = xcalloc(op->n + 1, sizeof *rows);
     size_t n = last_of_each(op, v);

@@ -1,4 +1,4 @@
-/* OP_MISSED: from one recurring task that has something waiting to the next, and from its latest occurrence back. Both walks
+/* OP_CATCH_UP: from one recurring task that has something waiting to the next, and from its latest occurrence back. Both walks
  * follow an index, so that neither a million tasks nor a long history cost anything. */
 #include "store/common/edits.h"
 #include "store/sqlite/internal.h"
@@ -39,7 +39,7 @@ static enum err find_missed(struct store_sqlite *s, struct missed *m, struct err
 {
     sqlite3_stmt *st = writer_stmt(s, ST_AHEAD);
     (void)bind_uuid(st, 1, &m->id);
-    for (enum missed_fate fate = MISSED_PASSED; fate != MISSED_END;) {
+    for (enum catch_up_fate fate = CATCH_UP_PASSED; fate != CATCH_UP_END;) {
         bool row, holds = false;
         if (conn_step(&s->conn, st, &row, e))
             return e->code;
@@ -51,7 +51,7 @@ static enum err find_missed(struct store_sqlite *s, struct missed *m, struct err
         scratch_grow(s, m->ahead);
         s->scratch[m->ahead] = t;
         s->rids[m->ahead] = sqlite3_column_int64(st, 0);
-        fate = missed_look(m, &t, holds);
+        fate = catch_up_look(m, &t, holds);
     }
     sqlite3_reset(st);
     return s->conn.failed;
@@ -68,7 +68,7 @@ static enum err take_back_missed(struct store_sqlite *s, const struct missed *m,
     tally_add(&s->of_op, m->tenant, TASK_SCHEDULED, -(int64_t)m->n);
     sqlite3_stmt *st = writer_stmt(s, ST_TAKE_BACK);
     sqlite3_bind_int64(st, 1, rid);
-    sqlite3_bind_int64(st, 2, missed_cursor(m));
+    sqlite3_bind_int64(st, 2, catch_up_cursor(m));
     sqlite3_bind_int64(st, 3, (int64_t)m->n);
     return conn_run(&s->conn, st, e);
 }
@@ -104,13 +104,13 @@ static enum err next_waiting(struct store_sqlite *s, struct uuid after, struct u
     return ERR_OK;
 }
 
-enum err sqlite_missed(struct store_sqlite *s, struct op *base)
+enum err sqlite_catch_up(struct store_sqlite *s, struct op *base)
 {
-    struct op_missed *op = (struct op_missed *)base;
+    struct op_catch_up *op = (struct op_catch_up *)base;
     struct error *e = &base->error;
     struct uuid at = op->after, next;
     size_t withdrawn = 0;
-    uint64_t woke = 0; /* whoever asked looks at all lanes anew */
+    uint64_t unblocked = 0; /* whoever asked looks at all lanes anew */
     cleanup_with(slot_keys_release) struct slot_keys keys;
     slot_keys_init(&keys);
     if (next_waiting(s, at, &next, e))
@@ -127,7 +127,7 @@ enum err sqlite_missed(struct store_sqlite *s, struct op *base)
         if (next_waiting(s, at, &next, e))
             return e->code;
     }
-    if (slots_hand_over(&s->slots, &keys, &woke, e))
+    if (slots_hand_over(&s->slots, &keys, &unblocked, e))
         return e->code;
     op->ret_withdrawn = withdrawn;
     op->ret_after = uuid_is_nil(next) ? next : at;

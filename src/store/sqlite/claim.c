@@ -302,7 +302,7 @@ static enum err answer(struct store_sqlite *s, struct claiming *c, struct error 
     op->ret_gated = gated;
     op->ret_replaced = replaced;
     op->ret_replaced_count = c->gate.replaced_count;
-    op->ret_woke = c->gate.woke;
+    op->ret_unblocked_lanes = c->gate.unblocked;
     return ERR_OK;
 }
 

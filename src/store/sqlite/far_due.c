@@ -6,7 +6,7 @@
  * claims find that done. Far begins where a day that upkeep sees has ended: no task is made far to be brought near at once. */
 #include "store/sqlite/internal.h"
 
-enum { UPKEEP_SIGHT_MS = 6 * CLAIM_SIGHT_MS };
+enum { RETENTION_SIGHT_MS = 6 * CLAIM_SIGHT_MS };
 
 static enum err bring_near(struct store_sqlite *s, int64_t until_ms, int64_t max, size_t *ret_n, struct error *e)
 {
@@ -28,7 +28,7 @@ enum err far_before_claim(struct store_sqlite *s, int64_t now_ms, int64_t until_
 enum err far_upkeep(struct store_sqlite *s, int64_t now_ms, size_t max, bool *ret_more, struct error *e)
 {
     size_t n;
-    if (bring_near(s, now_ms + UPKEEP_SIGHT_MS, (int64_t)max, &n, e))
+    if (bring_near(s, now_ms + RETENTION_SIGHT_MS, (int64_t)max, &n, e))
         return e->code;
     *ret_more = n == max;
     return ERR_OK;

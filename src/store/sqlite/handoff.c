@@ -1,12 +1,12 @@
-/* OP_HAND, OP_HANDED and OP_RUNNING. A claim lists rids: what of it still runs, and by which ids, its tasks' rows say. */
+/* OP_HANDOFF, OP_HANDED_OFF and OP_RUNNING. A claim lists rids: what of it still runs, and by which ids, its tasks' rows say. */
 #include <endian.h>
 #include <stdlib.h>
 
 #include "store/sqlite/internal.h"
 
-enum err sqlite_hand(struct store_sqlite *s, struct op *base)
+enum err sqlite_handoff(struct store_sqlite *s, struct op *base)
 {
-    struct op_hand *op = (struct op_hand *)base;
+    struct op_handoff *op = (struct op_handoff *)base;
     struct error *e = &base->error;
     bool known, dead;
     if (node_look(s, &op->node, &known, &dead, e))
@@ -82,10 +82,10 @@ static enum err each_handed(struct store_sqlite *s, sqlite3_stmt *st, handed_fn 
     return rc;
 }
 
-/* ---- OP_HANDED ---- */
+/* ---- OP_HANDED_OFF ---- */
 
 struct handed_list {
-    const struct op_handed *op;
+    const struct op_handed_off *op;
     struct handed *v;
     size_t n, cap;
 };
@@ -127,7 +127,7 @@ static enum err read_task(struct store_sqlite *s, const struct handed *h, size_t
 }
 
 /* As many as may be told of. */
-static enum err read_tasks(struct store_sqlite *s, const struct handed_list *all, struct op_handed *op)
+static enum err read_tasks(struct store_sqlite *s, const struct handed_list *all, struct op_handed_off *op)
 {
     struct error *e = &op->op.error;
     size_t n = 0;
@@ -148,9 +148,9 @@ static enum err read_tasks(struct store_sqlite *s, const struct handed_list *all
     return ERR_OK;
 }
 
-enum err sqlite_handed(struct store_sqlite *s, struct op *base)
+enum err sqlite_handed_off(struct store_sqlite *s, struct op *base)
 {
-    struct op_handed *op = (struct op_handed *)base;
+    struct op_handed_off *op = (struct op_handed_off *)base;
     struct handed_list all = { .op = op };
     struct uuid before = uuid_floor(op->before_ms);
     sqlite3_stmt *st = writer_stmt(s, ST_CLAIMS_HANDED);
@@ -181,7 +181,7 @@ enum err sqlite_running(struct store_sqlite *s, struct op *base)
     return ERR_OK;
 }
 
-/* ---- for OP_SHARE ---- */
+/* ---- for OP_LIMIT_TAKE ---- */
 
 struct counting {
     struct conn *conn;

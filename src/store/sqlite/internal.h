@@ -277,12 +277,12 @@ enum writer_statement {
     ST_PLACES_GIVE_UP,
     ST_PLACES_OF_DEAD,
     ST_CLAIMS_HANDED_BY,
-    ST_WISH_OWNER,
-    ST_WISH,
-    ST_IS_WISHED,
-    ST_WISHES_DROP,
-    ST_WISHES_COUNT,
-    ST_WISHES,
+    ST_RECALL_OWNER,
+    ST_RECALL,
+    ST_IS_RECALLED,
+    ST_RECALLES_DROP,
+    ST_RECALLES_COUNT,
+    ST_RECALLES,
     ST_CATALOG_FIND,
     ST_CATALOG_PUT,
     ST_CATALOG_REMOVE,
@@ -293,13 +293,13 @@ enum writer_statement {
     ST_ENDED_TASK,
     ST_DEAD_OLD,
     ST_JOBS_OLD,
-    ST_FORGET_IDEMPOTENCY,
-    ST_FORGET_EXECUTIONS,
-    ST_FORGET_DEDUPE,
-    ST_FORGET_WISHES,
-    ST_FORGET_SHARES,
-    ST_FORGET_NODES,
-    ST_FORGET_WORKERS,
+    ST_PURGE_IDEMPOTENCY,
+    ST_PURGE_EXECUTIONS,
+    ST_PURGE_DEDUPE,
+    ST_PURGE_RECALLS,
+    ST_PURGE_SHARES,
+    ST_PURGE_NODES,
+    ST_PURGE_WORKERS,
     ST_GIVE_BACK,
     ST_WRITER_COUNT
 };
@@ -357,7 +357,7 @@ enum err idempotency_put(struct store_sqlite *s, const struct idempotency *i, in
                          struct error *e) must_use;
 enum err idempotency_take_back(struct store_sqlite *s, int64_t rowid, struct error *e) must_use;
 
-/* A row is final now, or is so still: OP_FORGET finds it by this. Of rows that are not, nothing is noted. */
+/* A row is final now, or is so still: OP_PURGE finds it by this. Of rows that are not, nothing is noted. */
 void note_ended(struct store_sqlite *s, int64_t rid, enum task_state state, int64_t completed_ms);
 enum err write_ended(struct store_sqlite *s, struct error *e) must_use; /* what was noted and kept so far */
 
@@ -398,11 +398,11 @@ bool sqlite_insert_alone(const struct op *op); /* needs no savepoint */
 enum err sqlite_insert(struct store_sqlite *s, struct op *base);
 enum err sqlite_claim(struct store_sqlite *s, struct op *base);
 enum err sqlite_claimed(struct store_sqlite *s, struct op *base);
-enum err sqlite_held(struct store_sqlite *s, struct op *base);
+enum err sqlite_orphans(struct store_sqlite *s, struct op *base);
 enum err sqlite_settle(struct store_sqlite *s, struct op *base);
 enum err sqlite_recurring(struct store_sqlite *s, struct op *base);
 enum err sqlite_spawn(struct store_sqlite *s, struct op *base);
-enum err sqlite_missed(struct store_sqlite *s, struct op *base);
+enum err sqlite_catch_up(struct store_sqlite *s, struct op *base);
 enum err sqlite_put(struct store_sqlite *s, struct op *base);
 /* ---- limits and calendars (limits.c) ---- */
 
@@ -435,19 +435,19 @@ enum err node_look(struct store_sqlite *s, const struct uuid *id, bool *ret_know
 enum err sqlite_key_put(struct store_sqlite *s, struct op *base);
 enum err sqlite_catalog(struct store_sqlite *s, struct op *base);
 enum err sqlite_lease(struct store_sqlite *s, struct op *base);
-enum err sqlite_beat(struct store_sqlite *s, struct op *base);
-enum err sqlite_bury(struct store_sqlite *s, struct op *base);
-enum err sqlite_share(struct store_sqlite *s, struct op *base);
-enum err sqlite_wish(struct store_sqlite *s, struct op *base);
-enum err sqlite_wishes(struct store_sqlite *s, struct op *base);
-enum err sqlite_hand(struct store_sqlite *s, struct op *base);
-enum err sqlite_handed(struct store_sqlite *s, struct op *base);
+enum err sqlite_heartbeat(struct store_sqlite *s, struct op *base);
+enum err sqlite_node_dead(struct store_sqlite *s, struct op *base);
+enum err sqlite_limit_take(struct store_sqlite *s, struct op *base);
+enum err sqlite_recall(struct store_sqlite *s, struct op *base);
+enum err sqlite_recall_list(struct store_sqlite *s, struct op *base);
+enum err sqlite_handoff(struct store_sqlite *s, struct op *base);
+enum err sqlite_handed_off(struct store_sqlite *s, struct op *base);
 enum err sqlite_running(struct store_sqlite *s, struct op *base);
 enum err sqlite_retake(struct store_sqlite *s, struct op *base);
-enum err sqlite_keep(struct store_sqlite *s, struct op *base);
-enum err sqlite_leases_over(struct store_sqlite *s, struct op *base);
-enum err sqlite_worker(struct store_sqlite *s, struct op *base);
-enum err sqlite_forget(struct store_sqlite *s, struct op *base);
+enum err sqlite_lease_renew(struct store_sqlite *s, struct op *base);
+enum err sqlite_leases_expired(struct store_sqlite *s, struct op *base);
+enum err sqlite_worker_report(struct store_sqlite *s, struct op *base);
+enum err sqlite_purge(struct store_sqlite *s, struct op *base);
 
 /* ---- reading (reader.c; what stands besides tasks in reader_records.c) ---- */
 

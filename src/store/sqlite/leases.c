@@ -1,4 +1,4 @@
-/* Tasks that somebody outside has: their terms, OP_KEEP, OP_LEASES_OVER. */
+/* Tasks that somebody outside has: their terms, OP_LEASE_RENEW, OP_LEASES_EXPIRED. */
 #include "store/sqlite/internal.h"
 
 enum err terms_put(struct store_sqlite *s, const struct task *t, const struct lease_terms *terms, struct error *e)
@@ -19,9 +19,9 @@ enum err terms_drop(struct store_sqlite *s, const struct uuid *task, struct erro
     return conn_run(&s->conn, st, e);
 }
 
-/* ---- OP_KEEP ---- */
+/* ---- OP_LEASE_RENEW ---- */
 
-static enum err is_to_end(struct store_sqlite *s, const struct lease_keep *k, bool *ret, struct error *e)
+static enum err is_to_end(struct store_sqlite *s, const struct lease_renewal *k, bool *ret, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_IS_TO_END);
     (void)bind_uuid(st, 1, &k->id);
@@ -32,7 +32,7 @@ static enum err is_to_end(struct store_sqlite *s, const struct lease_keep *k, bo
     return ERR_OK;
 }
 
-static enum err keep_one(struct store_sqlite *s, int32_t tenant, struct lease_keep *k, struct error *e)
+static enum err keep_one(struct store_sqlite *s, int32_t tenant, struct lease_renewal *k, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_TERMS_KEEP);
     (void)bind_uuid(st, 1, &k->id);
@@ -50,20 +50,20 @@ static enum err keep_one(struct store_sqlite *s, int32_t tenant, struct lease_ke
     return k->ret_kept ? is_to_end(s, k, &k->ret_ended, e) : ERR_OK;
 }
 
-enum err sqlite_keep(struct store_sqlite *s, struct op *base)
+enum err sqlite_lease_renew(struct store_sqlite *s, struct op *base)
 {
-    struct op_keep *op = (struct op_keep *)base;
+    struct op_lease_renew *op = (struct op_lease_renew *)base;
     for (size_t i = 0; i < op->n; i++)
         if (keep_one(s, op->tenant, &op->v[i], &base->error))
             return base->error.code;
     return ERR_OK;
 }
 
-/* ---- OP_LEASES_OVER ---- */
+/* ---- OP_LEASES_EXPIRED ---- */
 
 /* The rids of those that are over, gathered, and when the next one will be. */
-static enum err find_over(struct store_sqlite *s, const struct op_leases_over *op, size_t *ret_n, int64_t *ret_next_ms,
-                          struct error *e)
+static enum err find_over(struct store_sqlite *s, const struct op_leases_expired *op, size_t *ret_n,
+                          int64_t *ret_next_ms, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_TERMS_OVER);
     size_t n = 0;
@@ -101,9 +101,9 @@ static enum err read_over(struct store_sqlite *s, size_t n, struct arena *a, str
     return rc;
 }
 
-enum err sqlite_leases_over(struct store_sqlite *s, struct op *base)
+enum err sqlite_leases_expired(struct store_sqlite *s, struct op *base)
 {
-    struct op_leases_over *op = (struct op_leases_over *)base;
+    struct op_leases_expired *op = (struct op_leases_expired *)base;
     struct error *e = &base->error;
     sqlite3_stmt *st = writer_stmt(s, ST_TERMS_TIDY);
     size_t n;
@@ -116,7 +116,7 @@ enum err sqlite_leases_over(struct store_sqlite *s, struct op *base)
     return ERR_OK;
 }
 
-/* ---- for OP_SHARE ---- */
+/* ---- for OP_LIMIT_TAKE ---- */
 
 enum err count_leased(struct store_sqlite *s, const struct share_subject *about, int64_t max, int64_t *ret,
                       struct error *e)

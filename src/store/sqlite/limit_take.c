@@ -1,4 +1,4 @@
-/* OP_SHARE: each limit is read, reckoned with and written back, if anything about it has changed. */
+/* OP_LIMIT_TAKE: each limit is read, reckoned with and written back, if anything about it has changed. */
 #include "store/common/limit_share.h"
 #include "store/sqlite/internal.h"
 
@@ -96,9 +96,9 @@ static enum err take_share(struct store_sqlite *s, struct uuid node, struct shar
     return row.held != before.held ? write_places(s, share->key, node, row.held, e) : ERR_OK;
 }
 
-enum err sqlite_share(struct store_sqlite *s, struct op *base)
+enum err sqlite_limit_take(struct store_sqlite *s, struct op *base)
 {
-    struct op_share *op = (struct op_share *)base;
+    struct op_limit_take *op = (struct op_limit_take *)base;
     struct error *e = &base->error;
     bool known, dead;
     if (node_look(s, &op->node, &known, &dead, e))

@@ -1,4 +1,4 @@
-/* OP_BEAT and OP_BURY. There are few nodes: nothing here needs an index. */
+/* OP_HEARTBEAT and OP_NODE_DEAD. There are few nodes: nothing here needs an index. */
 #include <stdlib.h>
 
 #include "store/sqlite/internal.h"
@@ -16,7 +16,7 @@ enum err node_look(struct store_sqlite *s, const struct uuid *id, bool *ret_know
 
 /* ---- changes ---- */
 
-static enum err write_beat(struct store_sqlite *s, const struct op_beat *op, struct error *e)
+static enum err write_beat(struct store_sqlite *s, const struct op_heartbeat *op, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, op->leave ? ST_NODE_LEAVE : ST_NODE_BEAT);
     struct node_row row = op->node;
@@ -31,7 +31,7 @@ static enum err write_beat(struct store_sqlite *s, const struct op_beat *op, str
     return conn_run(&s->conn, st, e);
 }
 
-static enum err bury_others(struct store_sqlite *s, const struct op_beat *op, struct error *e)
+static enum err bury_others(struct store_sqlite *s, const struct op_heartbeat *op, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_NODE_BURY_OTHERS);
     (void)bind_uuid(st, 1, &op->node.id);
@@ -44,7 +44,7 @@ static enum err drop_places(struct store_sqlite *s, struct error *e)
     return conn_run(&s->conn, writer_stmt(s, ST_PLACES_OF_DEAD), e);
 }
 
-static enum err change_nodes(struct store_sqlite *s, const struct op_beat *op, struct error *e)
+static enum err change_nodes(struct store_sqlite *s, const struct op_heartbeat *op, struct error *e)
 {
     if (write_beat(s, op, e) || (op->alone && bury_others(s, op, e)))
         return e->code;
@@ -102,29 +102,29 @@ static enum err exists_for(struct store_sqlite *s, enum writer_statement which, 
     return ERR_OK;
 }
 
-enum err sqlite_beat(struct store_sqlite *s, struct op *base)
+enum err sqlite_heartbeat(struct store_sqlite *s, struct op *base)
 {
-    struct op_beat *op = (struct op_beat *)base;
+    struct op_heartbeat *op = (struct op_heartbeat *)base;
     struct error *e = &base->error;
-    bool known, dead, wished, held;
+    bool known, dead, recall_requested, held;
     int64_t slots;
     struct node_rows nodes;
     if (node_look(s, &op->node.id, &known, &dead, e) || (!dead && change_nodes(s, op, e)) ||
-        list_nodes(s, &base->arena, &nodes, e) || exists_for(s, ST_IS_WISHED, &op->node.id, &wished, e) ||
+        list_nodes(s, &base->arena, &nodes, e) || exists_for(s, ST_IS_RECALLED, &op->node.id, &recall_requested, e) ||
         exists_for(s, ST_LEFT_BEHIND, &op->node.id, &held, e) || worker_slots(s, op->now_ms, &slots, e))
         return e->code;
     op->ret = nodes;
     op->ret_dead = dead;
-    op->ret_wished = wished;
+    op->ret_recall_requested = recall_requested;
     op->ret_held_by_dead = held;
     op->ret_worker_slots = slots;
     op->ret_store_us = 0;
     return ERR_OK;
 }
 
-enum err sqlite_bury(struct store_sqlite *s, struct op *base)
+enum err sqlite_node_dead(struct store_sqlite *s, struct op *base)
 {
-    struct op_bury *op = (struct op_bury *)base;
+    struct op_node_dead *op = (struct op_node_dead *)base;
     struct error *e = &base->error;
     sqlite3_stmt *st = writer_stmt(s, ST_NODE_BURY);
     (void)bind_uuid(st, 1, &op->node);

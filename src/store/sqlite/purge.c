@@ -1,4 +1,4 @@
-/* OP_FORGET: a small batch, found without looking at what stays, a little of the space it leaves given back, and some
+/* OP_PURGE: a small batch, found without looking at what stays, a little of the space it leaves given back, and some
  * of what was far brought near.
  *
  * Executions and idempotency records stand in the order they came, so that the old ones are in front. Tasks do not: those that
@@ -10,7 +10,7 @@
 #include "store/sqlite/internal.h"
 
 enum {
-    YOUNG_MAX = 500,       /* looked at in vain, of those that are nearly in order */
+    NEW_QUEUE_MAX = 500,   /* looked at in vain, of those that are nearly in order */
     NOTE_MAX = 256,        /* tasks of one note */
     SPARE_PAGES_MIN = 256, /* 1 MiB stays free inside the file, */
     SPARE_PART = 8,        /* or an eighth of it: what comes next needs the room again */
@@ -181,15 +181,15 @@ static enum err forget_oldest(struct store_sqlite *s, enum writer_statement whic
         return ERR_OK;
     sqlite3_bind_int64(st, 1, before);
     sqlite3_bind_int64(st, 2, (int64_t)max);
-    if (which != ST_FORGET_DEDUPE)
-        sqlite3_bind_int64(st, 3, (int64_t)max + YOUNG_MAX);
+    if (which != ST_PURGE_DEDUPE)
+        sqlite3_bind_int64(st, 3, (int64_t)max + NEW_QUEUE_MAX);
     if (conn_run(&s->conn, st, e))
         return e->code;
     *count += (size_t)sqlite3_changes(s->conn.db);
     return ERR_OK;
 }
 
-static enum err forget_jobs(struct store_sqlite *s, int64_t before_ms, size_t max, size_t *count, struct error *e)
+static enum err purge_jobs(struct store_sqlite *s, int64_t before_ms, size_t max, size_t *count, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_JOBS_OLD);
     size_t n = 0;
@@ -217,17 +217,16 @@ static enum err forget_jobs(struct store_sqlite *s, int64_t before_ms, size_t ma
 }
 
 /* Dead nodes, workers that are gone, limits that nobody asks for, wishes that are over. */
-static enum err forget_cluster(struct store_sqlite *s, const struct op_forget *op, size_t *count, struct error *e)
+static enum err forget_cluster(struct store_sqlite *s, const struct op_purge *op, size_t *count, struct error *e)
 {
-    static const enum writer_statement all[] = { ST_FORGET_WISHES, ST_FORGET_SHARES, ST_FORGET_NODES,
-                                                 ST_FORGET_WORKERS };
+    static const enum writer_statement all[] = { ST_PURGE_RECALLS, ST_PURGE_SHARES, ST_PURGE_NODES, ST_PURGE_WORKERS };
     if (conn_run(&s->conn, writer_stmt(s, ST_PLACES_OF_DEAD), e))
         return e->code;
     for (size_t i = 0; i < array_count(all); i++) {
         sqlite3_stmt *st = writer_stmt(s, all[i]);
-        sqlite3_bind_int64(st, 1, all[i] == ST_FORGET_WORKERS ? op->workers_before_ms : op->now_ms - NODE_KEPT_MS);
+        sqlite3_bind_int64(st, 1, all[i] == ST_PURGE_WORKERS ? op->workers_before_ms : op->now_ms - NODE_KEPT_MS);
         sqlite3_bind_int64(st, 2, (int64_t)(op->max - *count));
-        if (all[i] == ST_FORGET_SHARES)
+        if (all[i] == ST_PURGE_SHARES)
             sqlite3_bind_int64(st, 3, op->now_ms);
         if (conn_run(&s->conn, st, e))
             return e->code;
@@ -257,22 +256,22 @@ static enum err give_back(struct store_sqlite *s, bool *ret_gave, struct error *
     return ERR_OK;
 }
 
-enum err sqlite_forget(struct store_sqlite *s, struct op *base)
+enum err sqlite_purge(struct store_sqlite *s, struct op *base)
 {
-    struct op_forget *op = (struct op_forget *)base;
+    struct op_purge *op = (struct op_purge *)base;
     struct error *e = &base->error;
     size_t n = 0;
     bool gave, far;
     if (write_ended(s, e)) /* of operations in front of this one */
         return e->code;
-    if (forget_oldest(s, ST_FORGET_IDEMPOTENCY, op->idempotency_before_ms, op->max, &n, e) ||
-        forget_oldest(s, ST_FORGET_DEDUPE, op->now_ms, op->max - n, &n, e) ||
-        forget_jobs(s, op->jobs_before_ms, op->max - n, &n, e))
+    if (forget_oldest(s, ST_PURGE_IDEMPOTENCY, op->idempotency_before_ms, op->max, &n, e) ||
+        forget_oldest(s, ST_PURGE_DEDUPE, op->now_ms, op->max - n, &n, e) ||
+        purge_jobs(s, op->jobs_before_ms, op->max - n, &n, e))
         return e->code;
-    struct forgetting f = { op->tasks_before_ms, op->max - n, op->max + YOUNG_MAX, &n };
+    struct forgetting f = { op->tasks_before_ms, op->max - n, op->max + NEW_QUEUE_MAX, &n };
     if (forget_ended(s, &f, e) || forget_dead(s, true, op->tasks_before_ms, op->max - n, &n, e) ||
         forget_dead(s, false, op->dlq_before_ms, op->max - n, &n, e) ||
-        forget_oldest(s, ST_FORGET_EXECUTIONS, op->executions_before_ms * 1000, op->max - n, &n, e) ||
+        forget_oldest(s, ST_PURGE_EXECUTIONS, op->executions_before_ms * 1000, op->max - n, &n, e) ||
         forget_cluster(s, op, &n, e) || give_back(s, &gave, e) || far_upkeep(s, op->now_ms, op->max, &far, e))
         return e->code;
     op->ret_forgotten = n;

@@ -1,32 +1,32 @@
-/* OP_WISH and OP_WISHES. That a wish is over is seen when it is read: who settles a task knows nothing of wishes. */
+/* OP_RECALL and OP_RECALL_LIST. That a wish is over is seen when it is read: who settles a task knows nothing of wishes. */
 #include "store/sqlite/internal.h"
 
-static enum err find_owner(struct store_sqlite *s, const struct op_wish *op, struct uuid *ret, bool *ret_leased,
+static enum err find_owner(struct store_sqlite *s, const struct op_recall *op, struct uuid *ret, bool *ret_leased,
                            struct error *e)
 {
-    sqlite3_stmt *st = writer_stmt(s, ST_WISH_OWNER);
+    sqlite3_stmt *st = writer_stmt(s, ST_RECALL_OWNER);
     bool row;
     (void)bind_uuid(st, 1, &op->id);
     sqlite3_bind_int64(st, 2, op->fence);
     if (conn_step(&s->conn, st, &row, e))
         return e->code;
     if (!row)
-        return wish_too_late(e);
+        return recall_too_late(e);
     *ret = row_uuid(st, 0);
     *ret_leased = sqlite3_column_int(st, 1);
     sqlite3_reset(st);
     return ERR_OK;
 }
 
-enum err sqlite_wish(struct store_sqlite *s, struct op *base)
+enum err sqlite_recall(struct store_sqlite *s, struct op *base)
 {
-    struct op_wish *op = (struct op_wish *)base;
-    static const struct uuid nobody; /* has to give a leased task back: its worker is told (OP_KEEP) */
+    struct op_recall *op = (struct op_recall *)base;
+    static const struct uuid nobody; /* has to give a leased task back: its worker is told (OP_LEASE_RENEW) */
     struct uuid owner;
     bool leased;
     if (find_owner(s, op, &owner, &leased, &base->error))
         return base->error.code;
-    sqlite3_stmt *st = writer_stmt(s, ST_WISH);
+    sqlite3_stmt *st = writer_stmt(s, ST_RECALL);
     (void)bind_uuid(st, 1, &op->id);
     sqlite3_bind_blob(st, 2, leased ? nobody.b : owner.b, sizeof owner.b, SQLITE_STATIC);
     sqlite3_bind_int64(st, 3, op->fence);
@@ -39,9 +39,10 @@ enum err sqlite_wish(struct store_sqlite *s, struct op *base)
     return ERR_OK;
 }
 
-static enum err count_wishes(struct store_sqlite *s, const struct op_wishes *op, size_t *ret, struct error *e)
+static enum err count_recall_requests(struct store_sqlite *s, const struct op_recall_list *op, size_t *ret,
+                                      struct error *e)
 {
-    sqlite3_stmt *st = writer_stmt(s, ST_WISHES_COUNT);
+    sqlite3_stmt *st = writer_stmt(s, ST_RECALLES_COUNT);
     bool row;
     (void)bind_uuid(st, 1, &op->node);
     if (conn_step(&s->conn, st, &row, e))
@@ -51,10 +52,10 @@ static enum err count_wishes(struct store_sqlite *s, const struct op_wishes *op,
     return ERR_OK;
 }
 
-static enum err read_wishes(struct store_sqlite *s, const struct op_wishes *op, struct wish *v, size_t n,
-                            struct error *e)
+static enum err read_recall_requests(struct store_sqlite *s, const struct op_recall_list *op, struct recall_request *v,
+                                     size_t n, struct error *e)
 {
-    sqlite3_stmt *st = writer_stmt(s, ST_WISHES);
+    sqlite3_stmt *st = writer_stmt(s, ST_RECALLES);
     (void)bind_uuid(st, 1, &op->node);
     for (size_t i = 0; i < n; i++) {
         bool row;
@@ -62,26 +63,26 @@ static enum err read_wishes(struct store_sqlite *s, const struct op_wishes *op, 
             return e->code;
         if (!row)
             return conn_corrupt(&s->conn, "wishes that were counted are not there", e);
-        v[i] = (struct wish){ row_uuid(st, 0), sqlite3_column_int64(st, 1), sqlite3_column_int(st, 2) != 0,
-                              sqlite3_column_int64(st, 3) };
+        v[i] = (struct recall_request){ row_uuid(st, 0), sqlite3_column_int64(st, 1), sqlite3_column_int(st, 2) != 0,
+                                        sqlite3_column_int64(st, 3) };
     }
     sqlite3_reset(st);
     return ERR_OK;
 }
 
-enum err sqlite_wishes(struct store_sqlite *s, struct op *base)
+enum err sqlite_recall_list(struct store_sqlite *s, struct op *base)
 {
-    struct op_wishes *op = (struct op_wishes *)base;
+    struct op_recall_list *op = (struct op_recall_list *)base;
     struct error *e = &base->error;
     size_t n;
-    sqlite3_stmt *st = writer_stmt(s, ST_WISHES_DROP);
+    sqlite3_stmt *st = writer_stmt(s, ST_RECALLES_DROP);
     (void)bind_uuid(st, 1, &op->node);
-    if (conn_run(&s->conn, st, e) || count_wishes(s, op, &n, e))
+    if (conn_run(&s->conn, st, e) || count_recall_requests(s, op, &n, e))
         return e->code;
-    struct wish *v = arena_array(&base->arena, struct wish, n);
+    struct recall_request *v = arena_array(&base->arena, struct recall_request, n);
     if (!v)
         return error_set(e, ERR_LIMIT, "the answer is larger than the memory set aside for it");
-    if (read_wishes(s, op, v, n, e))
+    if (read_recall_requests(s, op, v, n, e))
         return e->code;
     op->ret = v;
     op->ret_count = n;

@@ -123,9 +123,9 @@ enum err sqlite_claimed(struct store_sqlite *s, struct op *base)
     return held(s, st, SIZE_MAX, &base->arena, &op->ret, &base->error);
 }
 
-enum err sqlite_held(struct store_sqlite *s, struct op *base)
+enum err sqlite_orphans(struct store_sqlite *s, struct op *base)
 {
-    struct op_held *op = (struct op_held *)base;
+    struct op_orphans *op = (struct op_orphans *)base;
     sqlite3_stmt *st = writer_stmt(s, ST_CLAIMS_LEFT_BEHIND);
     sqlite3_bind_blob(st, 1, op->not_node.b, sizeof op->not_node.b, SQLITE_STATIC);
     return held(s, st, op->max, &base->arena, &op->ret, &base->error);
@@ -249,8 +249,8 @@ static enum err write_execution(struct store_sqlite *s, const struct settlement 
 }
 
 /* `replace` leaves its claim here, like any verdict, so that it is counted once. */
-static enum err write_replacement(struct store_sqlite *s, const struct guards *g, const struct task *t, uint64_t *woke,
-                                  struct error *e)
+static enum err write_replacement(struct store_sqlite *s, const struct guards *g, const struct task *t,
+                                  uint64_t *unblocked, struct error *e)
 {
     cleanup_with(slot_keys_release) struct slot_keys keys;
     slot_keys_init(&keys);
@@ -259,7 +259,7 @@ static enum err write_replacement(struct store_sqlite *s, const struct guards *g
     assert(uuid_eq(t->claim, g->claim) || t->state != TASK_RUNNING);
     next.claim = (struct uuid){ 0 };
     left.claim = (struct uuid){ 0 };
-    return change_task(s, &left, &next, &keys, e) ? e->code : slots_hand_over(&s->slots, &keys, woke, e);
+    return change_task(s, &left, &next, &keys, e) ? e->code : slots_hand_over(&s->slots, &keys, unblocked, e);
 }
 
 static enum err apply_verdict(struct store_sqlite *s, const struct guards *g, const struct settlement *v,
@@ -270,7 +270,7 @@ static enum err apply_verdict(struct store_sqlite *s, const struct guards *g, co
         return e->code;
     if ((next == TASK_EXPIRED || next == TASK_SKIPPED) && count_as_skipped(s, g->rid, &v->parent, e))
         return e->code;
-    return g->gated ? slots_settle(&s->slots, &v->id, next, &op->ret_woke, e) : ERR_OK;
+    return g->gated ? slots_settle(&s->slots, &v->id, next, &op->ret_unblocked_lanes, e) : ERR_OK;
 }
 
 static enum err drop_terms(struct store_sqlite *s, const struct guards *g, const struct settlement *v, struct error *e)
@@ -290,7 +290,7 @@ static enum err settle_one(struct store_sqlite *s, struct op_settle *op, struct 
     v->stale = !g.found || g.state != TASK_RUNNING || g.fence != v->fence;
     if (v->stale)
         return ERR_OK;
-    if (v->replace ? write_replacement(s, &g, v->replace, &op->ret_woke, e) : apply_verdict(s, &g, v, op, e))
+    if (v->replace ? write_replacement(s, &g, v->replace, &op->ret_unblocked_lanes, e) : apply_verdict(s, &g, v, op, e))
         return e->code;
     if (leave(s, l, g.claim, e) || drop_terms(s, &g, v, e))
         return e->code;
@@ -303,7 +303,7 @@ enum err sqlite_settle(struct store_sqlite *s, struct op *base)
     struct error *e = &base->error;
     struct leaving l = { .n = 0 };
     int64_t record = 0;
-    op->ret_woke = 0;
+    op->ret_unblocked_lanes = 0;
     if (idempotency_put(s, op->idempotency, &record, e))
         return e->code;
     for (size_t i = 0; i < op->n; i++)

@@ -197,16 +197,16 @@ static const char *const writer_sql[] = {
     [ST_PLACES_GIVE_UP] = "DELETE FROM places WHERE key = ? AND node = ?",
     [ST_PLACES_OF_DEAD] = "DELETE FROM places WHERE node NOT IN (SELECT id FROM nodes WHERE NOT dead) "
                           "AND node NOT IN (SELECT node " HANDED ")",
-    [ST_WISH_OWNER] = "SELECT c.node, c.hold = 2 FROM tasks AS t CROSS JOIN claims AS c ON c.id = t.claim_id "
-                      "WHERE t.id = ?1 AND t.state = 3 AND t.fence = ?2",
-    [ST_WISH] = "INSERT INTO wishes (task_id, node, fence, abort, by_scheduled_ms, created_ms) "
-                "VALUES (?1, ?2, ?3, ?4, ?6, ?5) ON CONFLICT (task_id) DO UPDATE SET "
-                "by_scheduled_ms = CASE WHEN ?6 = 0 AND fence = ?3 THEN by_scheduled_ms ELSE ?6 END, "
-                "abort = ?4 OR (fence = ?3 AND abort), node = ?2, fence = ?3, created_ms = ?5",
-    [ST_IS_WISHED] = "SELECT 1 FROM wishes WHERE node = ?1 AND " STILL_RUNS " LIMIT 1",
-    [ST_WISHES_DROP] = "DELETE FROM wishes WHERE node = ?1 AND NOT " STILL_RUNS,
-    [ST_WISHES_COUNT] = "SELECT count(*) FROM wishes WHERE node = ?",
-    [ST_WISHES] = "SELECT task_id, fence, abort, by_scheduled_ms FROM wishes WHERE node = ?",
+    [ST_RECALL_OWNER] = "SELECT c.node, c.hold = 2 FROM tasks AS t CROSS JOIN claims AS c ON c.id = t.claim_id "
+                        "WHERE t.id = ?1 AND t.state = 3 AND t.fence = ?2",
+    [ST_RECALL] = "INSERT INTO wishes (task_id, node, fence, abort, by_scheduled_ms, created_ms) "
+                  "VALUES (?1, ?2, ?3, ?4, ?6, ?5) ON CONFLICT (task_id) DO UPDATE SET "
+                  "by_scheduled_ms = CASE WHEN ?6 = 0 AND fence = ?3 THEN by_scheduled_ms ELSE ?6 END, "
+                  "abort = ?4 OR (fence = ?3 AND abort), node = ?2, fence = ?3, created_ms = ?5",
+    [ST_IS_RECALLED] = "SELECT 1 FROM wishes WHERE node = ?1 AND " STILL_RUNS " LIMIT 1",
+    [ST_RECALLES_DROP] = "DELETE FROM wishes WHERE node = ?1 AND NOT " STILL_RUNS,
+    [ST_RECALLES_COUNT] = "SELECT count(*) FROM wishes WHERE node = ?",
+    [ST_RECALLES] = "SELECT task_id, fence, abort, by_scheduled_ms FROM wishes WHERE node = ?",
     /* forgetting: purge.c */
     [ST_ENDED_INSERT] = "INSERT INTO ended (completed_ms, tasks) VALUES (?, ?)",
     [ST_ENDED_OLDEST] = "SELECT rowid, tasks FROM ended INDEXED BY ended_at WHERE completed_ms < ? "
@@ -217,18 +217,18 @@ static const char *const writer_sql[] = {
     [ST_DEAD_OLD] = "SELECT rid, tenant_id, deleted FROM tasks INDEXED BY tasks_failed_at WHERE failed_ms IS NOT NULL "
                     "AND (resolved_ms > 0) = ?1 AND failed_ms > 0 AND failed_ms < ?2 LIMIT ?3",
     [ST_JOBS_OLD] = "SELECT rowid, doc FROM catalog INDEXED BY catalog_jobs WHERE kind = 4 AND updated_ms < ?",
-    [ST_FORGET_IDEMPOTENCY] = OLDEST("idempotency", "created_ms"),
-    [ST_FORGET_EXECUTIONS] = OLDEST("executions", "completed_us"),
-    [ST_FORGET_DEDUPE] = "DELETE FROM dedupe WHERE (tenant_id, key) IN (SELECT tenant_id, key FROM dedupe "
-                         "INDEXED BY dedupe_until WHERE until_ms < ?1 LIMIT ?2)",
-    [ST_FORGET_WISHES] =
+    [ST_PURGE_IDEMPOTENCY] = OLDEST("idempotency", "created_ms"),
+    [ST_PURGE_EXECUTIONS] = OLDEST("executions", "completed_us"),
+    [ST_PURGE_DEDUPE] = "DELETE FROM dedupe WHERE (tenant_id, key) IN (SELECT tenant_id, key FROM dedupe "
+                        "INDEXED BY dedupe_until WHERE until_ms < ?1 LIMIT ?2)",
+    [ST_PURGE_RECALLS] =
         "DELETE FROM wishes WHERE task_id IN (SELECT task_id FROM wishes WHERE NOT " STILL_RUNS " LIMIT ?2)",
-    [ST_FORGET_SHARES] = "DELETE FROM shares WHERE key IN (SELECT key FROM shares WHERE seen_ms < ?1 "
-                         "AND (rate = 0 OR level + (?3 - since_ms) * rate / 1000 - taken >= burst) "
-                         "AND key NOT IN (SELECT key FROM places) LIMIT ?2)",
-    [ST_FORGET_NODES] = "DELETE FROM nodes WHERE id IN (SELECT id FROM nodes WHERE dead AND dead_ms < ?1 "
-                        "AND id NOT IN (SELECT node FROM claims) LIMIT ?2)",
-    [ST_FORGET_WORKERS] = "DELETE FROM workers WHERE id IN (SELECT id FROM workers WHERE seen_ms < ?1 LIMIT ?2)",
+    [ST_PURGE_SHARES] = "DELETE FROM shares WHERE key IN (SELECT key FROM shares WHERE seen_ms < ?1 "
+                        "AND (rate = 0 OR level + (?3 - since_ms) * rate / 1000 - taken >= burst) "
+                        "AND key NOT IN (SELECT key FROM places) LIMIT ?2)",
+    [ST_PURGE_NODES] = "DELETE FROM nodes WHERE id IN (SELECT id FROM nodes WHERE dead AND dead_ms < ?1 "
+                       "AND id NOT IN (SELECT node FROM claims) LIMIT ?2)",
+    [ST_PURGE_WORKERS] = "DELETE FROM workers WHERE id IN (SELECT id FROM workers WHERE seen_ms < ?1 LIMIT ?2)",
     [ST_GIVE_BACK] = "PRAGMA incremental_vacuum(128)",
 };
 static_assert(array_count(writer_sql) == ST_WRITER_COUNT, "a statement without a text");
@@ -328,28 +328,28 @@ static enum err run_op(struct store_sqlite *s, struct op *op)
     case OP_INSERT: return sqlite_insert_alone(op) ? sqlite_insert(s, op) : in_savepoint(s, op, sqlite_insert);
     case OP_CLAIM: return in_savepoint(s, op, sqlite_claim);
     case OP_CLAIMED: return sqlite_claimed(s, op);
-    case OP_HELD: return sqlite_held(s, op);
+    case OP_ORPHANS: return sqlite_orphans(s, op);
     case OP_SETTLE: return sqlite_settle(s, op);
     case OP_RECURRING: return sqlite_recurring(s, op);
     case OP_SPAWN: return sqlite_spawn(s, op);
-    case OP_MISSED: return sqlite_missed(s, op);
+    case OP_CATCH_UP: return sqlite_catch_up(s, op);
     case OP_PUT: return in_savepoint(s, op, sqlite_put);
     case OP_KEY_PUT: return in_savepoint(s, op, sqlite_key_put);
     case OP_CATALOG: return in_savepoint(s, op, sqlite_catalog);
     case OP_LEASE: return sqlite_lease(s, op);
-    case OP_FORGET: return sqlite_forget(s, op);
-    case OP_BEAT: return in_savepoint(s, op, sqlite_beat);
-    case OP_BURY: return sqlite_bury(s, op);
-    case OP_SHARE: return sqlite_share(s, op);
-    case OP_WISH: return sqlite_wish(s, op);
-    case OP_WISHES: return sqlite_wishes(s, op);
-    case OP_HAND: return sqlite_hand(s, op);
-    case OP_HANDED: return sqlite_handed(s, op);
+    case OP_PURGE: return sqlite_purge(s, op);
+    case OP_HEARTBEAT: return in_savepoint(s, op, sqlite_heartbeat);
+    case OP_NODE_DEAD: return sqlite_node_dead(s, op);
+    case OP_LIMIT_TAKE: return sqlite_limit_take(s, op);
+    case OP_RECALL: return sqlite_recall(s, op);
+    case OP_RECALL_LIST: return sqlite_recall_list(s, op);
+    case OP_HANDOFF: return sqlite_handoff(s, op);
+    case OP_HANDED_OFF: return sqlite_handed_off(s, op);
     case OP_RUNNING: return sqlite_running(s, op);
     case OP_RETAKE: return sqlite_retake(s, op);
-    case OP_KEEP: return sqlite_keep(s, op);
-    case OP_LEASES_OVER: return sqlite_leases_over(s, op);
-    case OP_WORKER: return sqlite_worker(s, op);
+    case OP_LEASE_RENEW: return sqlite_lease_renew(s, op);
+    case OP_LEASES_EXPIRED: return sqlite_leases_expired(s, op);
+    case OP_WORKER_REPORT: return sqlite_worker_report(s, op);
     }
     abort();
 }

@@ -379,7 +379,7 @@ enum err sqlite_put(struct store_sqlite *s, struct op *base)
     if (change_task(s, &old, &next, &keys, e) ||
         (op->also && insert_or_same(s, op->also, (struct uuid){ 0 }, &is_new, e)))
         return e->code;
-    return slots_hand_over(&s->slots, &keys, &op->ret_woke, e);
+    return slots_hand_over(&s->slots, &keys, &op->ret_unblocked_lanes, e);
 }
 
 /* ---- keys and leases ---- */

@@ -1,9 +1,9 @@
-/* OP_WORKER, and what is asked of workers. There are few: nothing here needs an index. */
+/* OP_WORKER_REPORT, and what is asked of workers. There are few: nothing here needs an index. */
 #include "store/sqlite/internal.h"
 
-enum err sqlite_worker(struct store_sqlite *s, struct op *base)
+enum err sqlite_worker_report(struct store_sqlite *s, struct op *base)
 {
-    struct op_worker *op = (struct op_worker *)base;
+    struct op_worker_report *op = (struct op_worker_report *)base;
     sqlite3_stmt *st = writer_stmt(s, ST_WORKER_PUT);
     for (size_t i = 0; i < op->n; i++) {
         struct worker_row row = op->v[i];

@@ -39,13 +39,13 @@ static void what_was_published_survives_a_crash_and_a_mark_too(void **state)
     struct world *w = *state;
     struct events *publisher = rabbitmq_events(w->prefix), *updater = rabbitmq_events(w->prefix);
     struct event v[] = { some_event(w, 1), some_event(w, 2), some_event(w, 3) };
-    struct events_mark mark;
+    struct events_barrier mark;
     struct error e = { 0 };
     bool passed = true;
     assert_ok(events_publish(publisher, v, 3, &e), &e);
     struct event_list got = poll_exactly(w, updater, 2);
     assert_ok(events_ack(updater, &got.v[0].sequence, 1, &e), &e);
-    assert_ok(events_mark(publisher, &mark, &e), &e);
+    assert_ok(events_barrier(publisher, &mark, &e), &e);
     let_queues_be_written_down();
     rabbitmq_do("kill");
     assert_int_equal(events_publish(publisher, v, 1, &e), ERR_UNAVAILABLE);

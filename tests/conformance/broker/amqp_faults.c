@@ -12,7 +12,7 @@ static void what_waits_survives_a_restart_and_what_ran_lapses_once(void **state)
     lapse_none(w); /* so it is known here, too */
     struct tasks ran = take_exactly(w, 0, 1);
     rabbitmq_do("restart");
-    struct lapses gone = lapse_exactly(w, 1);
+    struct delivery_timeouts gone = lapse_exactly(w, 1);
     assert_true(gone.v[0].fired && !gone.v[0].alone);
     assert_true(uuid_eq(gone.v[0].task.id, ran.v[0].id));
     struct tasks rest = take_exactly(w, 1, 2);
@@ -55,7 +55,7 @@ static void what_was_pushed_to_a_queue_that_a_crash_may_have_undone_lapses(void 
     push(w, v, 2);
     rabbitmq_do("kill");
     rabbitmq_do("start");
-    struct lapses gone = lapse_exactly(w, 2);
+    struct delivery_timeouts gone = lapse_exactly(w, 2);
     for (size_t i = 0; i < 2; i++)
         assert_int_equal(gone.v[i].fired, gone.v[i].task.delivery == DELIVER_AT_MOST_ONCE);
     lapse_none(w);
@@ -66,10 +66,10 @@ static void what_was_pushed_to_a_new_queue_is_kept_no_longer_than_it_may_be_undo
     struct world *w = *state;
     struct task t = some_task(w);
     push(w, &t, 1);
-    assert_false(list_empty(&hub_of(w->queue)->young));
+    assert_false(list_empty(&hub_of(w->queue)->new_queue_guard));
     let_queues_be_written_down();
     lapse_none(w);
-    assert_true(list_empty(&hub_of(w->queue)->young));
+    assert_true(list_empty(&hub_of(w->queue)->new_queue_guard));
     rabbitmq_do("kill");
     rabbitmq_do("start");
     take_exactly(w, 0, 1);
@@ -83,7 +83,7 @@ static void a_closed_connection_is_a_lapse(void **state)
     push(w, v, 2);
     struct tasks got = take_exactly(w, 0, 1);
     rabbitmq_do("close-connections");
-    struct lapses gone = lapse_exactly(w, 1);
+    struct delivery_timeouts gone = lapse_exactly(w, 1);
     assert_true(uuid_eq(gone.v[0].task.id, got.v[0].id) && gone.v[0].fired);
     ack(w, 0, &got.v[0]); /* too late, and fine */
     take_exactly(w, 0, 1);
@@ -100,7 +100,7 @@ static void a_classic_queue_lapses_too(void **state)
     rabbitmq_do("close-connections");
     struct tasks next = take_exactly(w, 1, 1);
     assert_true(uuid_eq(next.v[0].id, v[1].id));
-    struct lapses gone = lapse_exactly(w, 1);
+    struct delivery_timeouts gone = lapse_exactly(w, 1);
     assert_true(uuid_eq(gone.v[0].task.id, got.v[0].id) && gone.v[0].fired);
     take_none(w, 1);
 }

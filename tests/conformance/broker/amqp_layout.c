@@ -47,7 +47,7 @@ static void who_has_no_slot_gives_back_what_did_not_fit(void **state)
     struct error e = { 0 };
     assert_int_equal(queue_take(w->workers[0], &one, &small, &got, &e), ERR_LIMIT);
     assert_int_equal(take_now(w, 0, take_of(0)).n, 0);
-    struct lapses back = lapse_exactly(w, 1);
+    struct delivery_timeouts back = lapse_exactly(w, 1);
     assert_false(back.v[0].fired); /* it costs nothing */
     assert_true(uuid_eq(back.v[0].task.id, t.id));
 }
@@ -101,7 +101,7 @@ static void who_waits_is_woken_and_holds_up_nobody(void **state)
     queue_free(twin);
     queue_free(w->workers[0]);
     w->workers[0] = NULL;
-    struct lapses gone = lapse_exactly(w, 1);
+    struct delivery_timeouts gone = lapse_exactly(w, 1);
     assert_true(uuid_eq(gone.v[0].task.id, second.id)); /* the first was acknowledged, by the twin */
     arena_release(&waiter.arena);
 }
@@ -270,7 +270,7 @@ static void acks_of_some_hold_for_no_others(void **state)
     assert_ok(queue_ack(w->workers[0], done, n / 2, &e), &e);
     queue_free(w->workers[0]);
     w->workers[0] = NULL;
-    struct lapses gone = lapse_exactly(w, kept);
+    struct delivery_timeouts gone = lapse_exactly(w, kept);
     for (size_t i = 0; i < kept; i++)
         for (size_t k = 0; k < n; k++)
             assert_false(uuid_eq(gone.v[i].task.id, done[k].task));

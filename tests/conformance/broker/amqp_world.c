@@ -109,14 +109,14 @@ void ack(struct world *w, int worker, const struct task *t)
     assert_ok(queue_ack(w->workers[worker], &(struct delivery_id){ t->id, t->fence }, 1, &e), &e);
 }
 
-struct lapses lapse_exactly(struct world *w, size_t n)
+struct delivery_timeouts lapse_exactly(struct world *w, size_t n)
 {
-    struct lapses all = { arena_array(&w->arena, struct lapse, n + 1), 0 };
+    struct delivery_timeouts all = { arena_array(&w->arena, struct lapse, n + 1), 0 };
     int64_t end = rabbit_now_ms() + ENOUGH_MS;
     while (all.n < n && rabbit_now_ms() < end) {
-        struct lapses some = { 0 };
+        struct delivery_timeouts some = { 0 };
         struct error e = { 0 };
-        if (queue_lapsed(w->queue, NOW, &w->arena, &some, &e) || some.n == 0)
+        if (queue_timed_out(w->queue, NOW, &w->arena, &some, &e) || some.n == 0)
             nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
         for (size_t i = 0; i < some.n; i++) {
             assert_true(all.n < n);
@@ -132,9 +132,9 @@ struct lapses lapse_exactly(struct world *w, size_t n)
 
 void lapse_none(struct world *w)
 {
-    struct lapses none = { 0 };
+    struct delivery_timeouts none = { 0 };
     struct error e = { 0 };
-    assert_ok(queue_lapsed(w->queue, NOW, &w->arena, &none, &e), &e);
+    assert_ok(queue_timed_out(w->queue, NOW, &w->arena, &none, &e), &e);
     assert_int_equal(none.n, 0);
 }
 
@@ -166,7 +166,7 @@ void publish_text(struct world *w, const char *queue, const char *text)
     struct error e = { 0 };
     assert_ok(rabbit_ready_to_publish(&hub->push, &e), &e);
     rabbit_publish_begin(&hub->push);
-    struct rabbit_letter letter = { .key = str_from(queue), .body = str_from(text), .mandatory = true };
+    struct rabbit_envelope letter = { .key = str_from(queue), .body = str_from(text), .mandatory = true };
     assert_ok(rabbit_publish(&hub->push, &letter, &e), &e);
     assert_ok(rabbit_publish_end(&hub->push, &e), &e);
 }

@@ -33,7 +33,7 @@ struct tasks take_now(struct world *w, int worker, struct take t); /* one call *
 struct tasks take_exactly(struct world *w, int worker, size_t n);  /* until n have come */
 void take_none(struct world *w, int worker);
 void ack(struct world *w, int worker, const struct task *t);
-struct lapses lapse_exactly(struct world *w, size_t n); /* and they are settled */
+struct delivery_timeouts lapse_exactly(struct world *w, size_t n); /* and they are settled */
 void lapse_none(struct world *w);
 uint64_t epoch_of(struct queue *q);
 

@@ -55,11 +55,11 @@ static void restarted_without_its_data_it_is_as_if_wiped(void **state)
 /* What waited when the server came back is given to nobody, and lapses when workers had time to renew what they run. */
 static struct lapse doubtful_lapse(struct world *w)
 {
-    struct lapses l = { 0 };
+    struct delivery_timeouts l = { 0 };
     struct error e = { 0 };
     for (int64_t end = steady_ms() + ENOUGH_MS; l.n == 0 && steady_ms() < end;) {
         assert_int_equal(take_some(w, 1, 5, 100).tasks.n, 0);
-        assert_ok(queue_lapsed(w->control, 0, &w->arena, &l, &e), &e);
+        assert_ok(queue_timed_out(w->control, 0, &w->arena, &l, &e), &e);
     }
     assert_true(l.n > 0);
     return l.v[0];
@@ -386,11 +386,11 @@ static void a_user_and_a_password_are_told(void **state)
     struct events *ev = redis_events(url);
     struct take one = take_of(w, 0, 1, 10);
     struct taken got = { 0 };
-    struct lapses gone = { 0 };
+    struct delivery_timeouts gone = { 0 };
     struct event_list none = { 0 };
     assert_ok(queue_push(right, &t, 1, 0, &pushed, &e), &e);
     assert_ok(queue_take(right, &one, &w->arena, &got, &e), &e);
-    assert_ok(queue_lapsed(right, 0, &w->arena, &gone, &e), &e);
+    assert_ok(queue_timed_out(right, 0, &w->arena, &gone, &e), &e);
     assert_ok(queue_look(right, &s, &e), &e);
     assert_ok(events_poll(ev, 1, 10, &w->arena, &none, &e), &e);
     queue_free(right);

@@ -141,10 +141,10 @@ static inline bool is_known(struct world *w, const struct task *t)
 /* The next lapse. */
 static inline struct lapse lapse_at_last(struct world *w)
 {
-    struct lapses l = { 0 };
+    struct delivery_timeouts l = { 0 };
     struct error e = { 0 };
     for (int64_t end = steady_ms() + ENOUGH_MS; l.n == 0 && steady_ms() < end; nap_ms(10))
-        assert_ok(queue_lapsed(w->control, 0, &w->arena, &l, &e), &e);
+        assert_ok(queue_timed_out(w->control, 0, &w->arena, &l, &e), &e);
     assert_int_equal(l.n, 1);
     return l.v[0];
 }

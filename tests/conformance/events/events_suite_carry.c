@@ -154,7 +154,7 @@ static void an_unknown_ack_is_fine(void **state)
     publish_fences(w, 1, 1);
     struct event_list got = poll_exactly(w, 0, 1);
     struct event unknown = { .sequence = got.v[0].sequence + 1000 };
-    struct events_mark m = mark(w);
+    struct events_barrier m = mark(w);
     ack(w, 0, &unknown);
     assert_false(passed(w, &m));
     ack(w, 0, &got.v[0]);
@@ -204,12 +204,12 @@ static void an_arena_too_small_gets_what_fits(void **state)
 static void a_mark_is_passed_when_all_before_it_is_acknowledged(void **state)
 {
     struct world *w = *state;
-    struct events_mark empty = mark(w);
+    struct events_barrier empty = mark(w);
     wait_passed(w, &empty);
     publish_fences(w, 1, 2);
     struct event other = event_of(w, uuid_next(&w->ids, NOW), 3);
     publish(w, &other, 1);
-    struct events_mark three = mark(w);
+    struct events_barrier three = mark(w);
     assert_false(passed(w, &three));
     struct event_list got = poll_exactly(w, 0, 3);
     assert_false(passed(w, &three));
@@ -219,7 +219,7 @@ static void a_mark_is_passed_when_all_before_it_is_acknowledged(void **state)
     assert_false(passed(w, &three));
     ack(w, 0, &got.v[1]);
     wait_passed(w, &three);
-    struct events_mark four = mark(w);
+    struct events_barrier four = mark(w);
     assert_false(passed(w, &four));
     got = poll_exactly(w, 0, 1);
     ack(w, 0, &got.v[0]);

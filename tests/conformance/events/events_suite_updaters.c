@@ -95,7 +95,7 @@ static void what_a_dead_updater_had_comes_to_the_others(void **state)
     publish_fences(w, 1, 5);
     struct event_list got = poll_exactly(w, 0, 4);
     ack(w, 0, &got.v[0]);
-    struct events_mark m = mark(w);
+    struct events_barrier m = mark(w);
     updater_dies(w, 0);
     open_updater(w, 1);
     struct event_list rest = poll_exactly(w, 1, 4);

@@ -217,15 +217,15 @@ void reset(struct world *w, int updater)
     assert_ok(events_reset(w->updaters[updater], &e), &e);
 }
 
-struct events_mark mark(struct world *w)
+struct events_barrier mark(struct world *w)
 {
-    struct events_mark m;
+    struct events_barrier m;
     struct error e = { 0 };
-    assert_ok(events_mark(w->publisher, &m, &e), &e);
+    assert_ok(events_barrier(w->publisher, &m, &e), &e);
     return m;
 }
 
-bool passed(struct world *w, const struct events_mark *m)
+bool passed(struct world *w, const struct events_barrier *m)
 {
     bool is = false;
     struct error e = { 0 };
@@ -233,7 +233,7 @@ bool passed(struct world *w, const struct events_mark *m)
     return is;
 }
 
-void wait_passed(struct world *w, const struct events_mark *m)
+void wait_passed(struct world *w, const struct events_barrier *m)
 {
     int64_t end = monotonic_ms() + ENOUGH_MS;
     while (!passed(w, m)) {

@@ -61,7 +61,7 @@ void poll_none(struct world *w, int updater);
 
 void ack(struct world *w, int updater, const struct event *event);
 void reset(struct world *w, int updater);
-struct events_mark mark(struct world *w);
-bool passed(struct world *w, const struct events_mark *m);
-void wait_passed(struct world *w, const struct events_mark *m);
+struct events_barrier mark(struct world *w);
+bool passed(struct world *w, const struct events_barrier *m);
+void wait_passed(struct world *w, const struct events_barrier *m);
 void assert_fences(const struct event_list *l, int64_t from, int64_t to); /* from … to, in this order */

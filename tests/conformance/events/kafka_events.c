@@ -62,7 +62,7 @@ static void a_broker_that_restarts_loses_nothing(void **state)
         assert_true(monotonic_ms() - start_ms < 60000);
     }
     ack(w, 0, &got.v[1]);
-    struct events_mark m = mark(w);
+    struct events_barrier m = mark(w);
     wait_passed(w, &m);
 }
 
@@ -147,7 +147,7 @@ static void an_ack_after_the_partition_has_gone_changes_nothing(void **state)
     struct world *w = *state;
     publish_fences(w, 1, 2);
     struct event_list got = poll_exactly(w, 0, 2);
-    struct events_mark m = mark(w);
+    struct events_barrier m = mark(w);
     updater_dies(w, 0);
     open_updater(w, 0);
     open_updater(w, 1);
@@ -173,7 +173,7 @@ static void acks_out_of_order_count_once_the_first_has_come(void **state)
     struct world *w = *state;
     publish_fences(w, 1, 5);
     struct event_list got = poll_exactly(w, 0, 5);
-    struct events_mark m = mark(w);
+    struct events_barrier m = mark(w);
     for (size_t i = 5; i-- > 1;)
         ack(w, 0, &got.v[i]);
     assert_false(passed(w, &m));
@@ -224,7 +224,7 @@ static void what_can_not_be_read_is_passed_over_for_good(void **state)
     produce(w, key, "{\"v\":2,\"event\":\"LATER\"}");
     produce(w, key, "");
     publish_fences(w, 2, 2);
-    struct events_mark m = mark(w);
+    struct events_barrier m = mark(w);
     struct event_list got = poll_exactly(w, 0, 2);
     assert_fences(&got, 1, 2);
     ack_all(w, 0, &got);

@@ -109,11 +109,11 @@ static void what_a_killed_updater_had_comes_to_the_others(void **state)
     assert_int_equal(pipe(done), 0);
     pid_t child = fork();
     if (child == 0) {
-        struct events *doomed = redis_events(s->url);
+        struct events *cancel_reason = redis_events(s->url);
         struct event_list got = { 0 };
         struct error e;
         size_t n = 0;
-        while (n < 50 && events_poll(doomed, 100, 1000, &s->arena, &got, &e) == ERR_OK)
+        while (n < 50 && events_poll(cancel_reason, 100, 1000, &s->arena, &got, &e) == ERR_OK)
             n += got.n;
         (void)!write(done[1], "x", 1);
         pause();
@@ -167,11 +167,11 @@ static void what_cannot_be_read_is_passed_over_for_good(void **state)
     }
     publish(s, 11, 20);
     assert_int_equal(poll_all(s, s->updater, 20, true), 0);
-    struct events_mark m;
+    struct events_barrier m;
     struct error e = { 0 };
     bool passed = false;
     struct event_list got = { 0 };
-    assert_ok(events_mark(s->publisher, &m, &e), &e);
+    assert_ok(events_barrier(s->publisher, &m, &e), &e);
     for (int64_t end = steady_ms() + ENOUGH_MS; !passed && steady_ms() < end;) {
         assert_ok(events_poll(s->updater, 100, 10, &s->arena, &got, &e), &e);
         assert_int_equal(got.n, 0);

@@ -13,7 +13,7 @@ struct model {
     struct world *w;
     struct prng r;
     struct piece *v;
-    size_t count, pushed, done, lapses;
+    size_t count, pushed, done, delivery_timeouts;
     size_t last[CLASS_HIGH + 1]; /* delivered of each class: nothing comes out of its order */
 };
 
@@ -69,11 +69,11 @@ static void take_some(struct model *m)
 
 static void lapse_some(struct model *m)
 {
-    struct lapses gone = lapse_now(m->w);
+    struct delivery_timeouts gone = lapse_now(m->w);
     for (size_t i = 0; i < gone.n; i++) {
         struct piece *p = piece_of(m, &gone.v[i].task);
         assert_true(p->is == TAKEN || p->is == GONE);
-        m->lapses += p->is == TAKEN;
+        m->delivery_timeouts += p->is == TAKEN;
         p->is = GONE;
     }
 }
@@ -99,7 +99,7 @@ static void treat(struct model *m, struct piece *p)
         }
         break;
     case GONE:
-        ack_lapse(m->w, &p->task);
+        ack_timed_out(m->w, &p->task);
         finish(m, p);
         break;
     case DONE: ack(m->w, p->worker, &p->task); break;
@@ -134,7 +134,7 @@ static void random_steps_lose_and_repeat_nothing(void **state)
         pass(w, 1);
         arena_reset(&w->arena);
     }
-    assert_true(!adapter_under_test->timeouts || m.lapses > 10);
+    assert_true(!adapter_under_test->timeouts || m.delivery_timeouts > 10);
     take_none(w, 0);
     assert_int_equal(lapse_now(w).n, 0);
     assert_true(!adapter_under_test->counts || queue_depth(w->queue) == 0);

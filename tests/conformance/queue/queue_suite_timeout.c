@@ -16,7 +16,7 @@ static void what_a_dead_worker_had_lapses(void **state)
     take_exactly(w, 1, 1);
     ack(w, 1, &v[2]);
     worker_dies(w, 0);
-    struct lapses gone = lapse_exactly(w, 2);
+    struct delivery_timeouts gone = lapse_exactly(w, 2);
     for (int i = 0; i < 2; i++) {
         const struct lapse *l = lapse_of(&gone, &v[i]);
         assert_non_null(l);
@@ -40,7 +40,7 @@ static void a_silent_delivery_lapses_at_its_timeout(void **state)
         assert_int_equal(lapse_now(w).n, 0);
         pass(w, 1);
     }
-    struct lapses gone = lapse_exactly(w, 1);
+    struct delivery_timeouts gone = lapse_exactly(w, 1);
     assert_same_delivery(&gone.v[0].task, &t);
 }
 
@@ -54,7 +54,7 @@ static void a_lapse_is_never_delivered_again(void **state)
     take_none(w, 1);
     lapse_exactly(w, 1);
     take_none(w, 1);
-    ack_lapse(w, &t);
+    ack_timed_out(w, &t);
     take_none(w, 1);
     assert_int_equal(lapse_now(w).n, 0);
 }
@@ -83,12 +83,12 @@ static void a_lapse_comes_again_until_it_is_acknowledged(void **state)
     take_exactly(w, 0, 2);
     worker_dies(w, 0);
     lapse_exactly(w, 2);
-    ack_lapse(w, &v[0]);
+    ack_timed_out(w, &v[0]);
     assert_true(is_known(w, &v[1]));
-    pass(w, LAPSED_AGAIN_MS + 1);
-    struct lapses again = lapse_exactly(w, 1);
+    pass(w, TIMED_OUT_AGAIN_MS + 1);
+    struct delivery_timeouts again = lapse_exactly(w, 1);
     assert_same_delivery(&again.v[0].task, &v[1]);
-    ack_lapse(w, &v[1]);
+    ack_timed_out(w, &v[1]);
     assert_false(is_known(w, &v[1]) && adapter_under_test->knows);
 }
 
@@ -113,7 +113,7 @@ static void a_renewed_delivery_lapses_later(void **state)
     pass(w, visibility() / 2);
     renew(w, 0, &v[0]);
     pass(w, visibility() / 2);
-    struct lapses gone = lapse_exactly(w, 1);
+    struct delivery_timeouts gone = lapse_exactly(w, 1);
     assert_same_delivery(&gone.v[0].task, &v[1]);
     pass(w, visibility() / 2);
     gone = lapse_exactly(w, 1);
@@ -132,7 +132,7 @@ static void a_lapse_not_yet_reported_can_be_renewed_or_acknowledged(void **state
     ack(w, 0, &v[1]);
     assert_int_equal(lapse_now(w).n, 0);
     pass(w, visibility() + 1);
-    struct lapses gone = lapse_exactly(w, 1);
+    struct delivery_timeouts gone = lapse_exactly(w, 1);
     assert_same_delivery(&gone.v[0].task, &v[0]);
 }
 
@@ -145,7 +145,7 @@ static void what_is_renewed_is_known_again(void **state)
     assert_true(is_known(w, &t));
     take_none(w, 1);
     worker_dies(w, 0);
-    struct lapses gone = lapse_exactly(w, 1);
+    struct delivery_timeouts gone = lapse_exactly(w, 1);
     assert_same_delivery(&gone.v[0].task, &t);
     assert_true(gone.v[0].fired);
 }
@@ -157,7 +157,7 @@ static void an_arena_too_small_gets_what_lapses_fit(void **state)
     push(w, v, 2);
     take_exactly(w, 0, 2);
     worker_dies(w, 0);
-    struct lapses gone = { 0 };
+    struct delivery_timeouts gone = { 0 };
     struct error e = { 0 };
     cleanup_with(arena_release) struct arena none;
     cleanup_with(arena_release) struct arena small;
@@ -165,12 +165,12 @@ static void an_arena_too_small_gets_what_lapses_fit(void **state)
     arena_init(&small, 34000);
     enum err rc = ERR_OK;
     for (int i = 0; i < 200 && rc != ERR_LIMIT; i++) {
-        rc = queue_lapsed(w->queue, w->now_ms, &none, &gone, &e);
+        rc = queue_timed_out(w->queue, w->now_ms, &none, &gone, &e);
         assert_true(rc == ERR_LIMIT || gone.n == 0);
         pass(w, rc ? 0 : 10);
     }
     assert_int_equal(rc, ERR_LIMIT);
-    assert_ok(queue_lapsed(w->queue, w->now_ms, &small, &gone, &e), &e);
+    assert_ok(queue_timed_out(w->queue, w->now_ms, &small, &gone, &e), &e);
     assert_int_equal(gone.n, 1);
     lapse_exactly(w, 1);
 }

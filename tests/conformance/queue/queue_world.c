@@ -248,7 +248,7 @@ void ack(struct world *w, int worker, const struct task *t)
     assert_ok(queue_ack(w->workers[worker].handle, &d, 1, &e), &e);
 }
 
-void ack_lapse(struct world *w, const struct task *t)
+void ack_timed_out(struct world *w, const struct task *t)
 {
     struct delivery_id d = id_of(t);
     struct error e = { 0 };
@@ -271,20 +271,20 @@ void worker_dies(struct world *w, int worker)
 
 /* ---- lapses ---- */
 
-struct lapses lapse_now(struct world *w)
+struct delivery_timeouts lapse_now(struct world *w)
 {
-    struct lapses ret = { 0 };
+    struct delivery_timeouts ret = { 0 };
     struct error e = { 0 };
-    assert_ok(queue_lapsed(w->queue, w->now_ms, &w->arena, &ret, &e), &e);
+    assert_ok(queue_timed_out(w->queue, w->now_ms, &w->arena, &ret, &e), &e);
     return ret;
 }
 
-struct lapses lapse_exactly(struct world *w, size_t n)
+struct delivery_timeouts lapse_exactly(struct world *w, size_t n)
 {
-    struct lapses all = { arena_array(&w->arena, struct lapse, n + 1), 0 };
+    struct delivery_timeouts all = { arena_array(&w->arena, struct lapse, n + 1), 0 };
     int64_t end = monotonic_ms() + ENOUGH_MS;
     while (all.n < n) {
-        struct lapses some = lapse_now(w);
+        struct delivery_timeouts some = lapse_now(w);
         assert_true(all.n + some.n <= n);
         if (some.n)
             memcpy(all.v + all.n, some.v, some.n * sizeof *some.v);
@@ -298,7 +298,7 @@ struct lapses lapse_exactly(struct world *w, size_t n)
     return all;
 }
 
-const struct lapse *lapse_of(const struct lapses *l, const struct task *t)
+const struct lapse *lapse_of(const struct delivery_timeouts *l, const struct task *t)
 {
     for (size_t i = 0; i < l->n; i++)
         if (uuid_eq(l->v[i].task.id, t->id) && l->v[i].task.fence == t->fence)

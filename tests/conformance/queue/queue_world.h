@@ -79,13 +79,13 @@ struct tasks take_exactly_with(struct world *w, int worker, struct take t, size_
 void take_none(struct world *w, int worker);
 void take_none_with(struct world *w, int worker, struct take t);
 
-void ack(struct world *w, int worker, const struct task *t);                /* by a worker's handle */
-void ack_lapse(struct world *w, const struct task *t);                      /* by who settles */
-void renew(struct world *w, int worker, const struct task *t);              /* for as long as at first */
-void worker_dies(struct world *w, int worker);                              /* and its deliveries are over */
-struct lapses lapse_now(struct world *w);                                   /* one call */
-struct lapses lapse_exactly(struct world *w, size_t n);                     /* n come, in any order, and no more */
-const struct lapse *lapse_of(const struct lapses *l, const struct task *t); /* NULL: not among them */
+void ack(struct world *w, int worker, const struct task *t);       /* by a worker's handle */
+void ack_timed_out(struct world *w, const struct task *t);         /* by who settles */
+void renew(struct world *w, int worker, const struct task *t);     /* for as long as at first */
+void worker_dies(struct world *w, int worker);                     /* and its deliveries are over */
+struct delivery_timeouts lapse_now(struct world *w);               /* one call */
+struct delivery_timeouts lapse_exactly(struct world *w, size_t n); /* n come, in any order, and no more */
+const struct lapse *lapse_of(const struct delivery_timeouts *l, const struct task *t); /* NULL: not among them */
 
 /* NULL, or the first field that differs, of those that a queue carries. */
 const char *delivery_difference(const struct task *a, const struct task *b);

@@ -17,7 +17,7 @@ static void a_beat_goes_on_while_a_claim_of_its_node_is_underway(void **state)
     beat(w, me);
     PGconn *other = postgres_session(url);
     postgres_say(other, "BEGIN; SELECT FROM nodes FOR KEY SHARE");
-    struct op_beat op = beat(w, me);
+    struct op_heartbeat op = beat(w, me);
     assert_int_equal(op.ret.v[0].beats, 2);
     postgres_say(other, "COMMIT");
     PQfinish(other);
@@ -57,7 +57,7 @@ static void a_beat_that_meets_a_burial_finds_itself_dead(void **state)
     beat(w, node);
     PGconn *other = postgres_session(url);
     postgres_say(other, "BEGIN; SELECT FROM nodes FOR UPDATE; UPDATE nodes SET dead = true, dead_ms = 1");
-    struct op_beat op = { .op.kind = OP_BEAT, .node.id = node, .now_ms = NOW };
+    struct op_heartbeat op = { .op.kind = OP_HEARTBEAT, .node.id = node, .now_ms = NOW };
     struct call call;
     start(&call, w->store, &op.op);
     postgres_wait_for(url, POSTGRES_BLOCKED);
@@ -121,7 +121,7 @@ static void a_beat_and_a_reader_tell_the_servers_time(void **state)
     struct error e = { 0 };
     int64_t read_us = 0;
     int64_t before_ms = clock_wall_ms(clock_system());
-    struct op_beat op = beat(w, fresh_id(w));
+    struct op_heartbeat op = beat(w, fresh_id(w));
     assert_ok(reader_clock(w->reader, &read_us, &e), &e);
     int64_t after_ms = clock_wall_ms(clock_system()); /* on the same machine it is the same clock */
     assert_true(op.ret_store_us / 1000 >= before_ms && op.ret_store_us <= read_us && read_us / 1000 <= after_ms);
@@ -129,10 +129,10 @@ static void a_beat_and_a_reader_tell_the_servers_time(void **state)
 
 /* ---- shares ---- */
 
-static struct op_share share_of(struct uuid node, struct share *share)
+static struct op_limit_take share_of(struct uuid node, struct share *share)
 {
     share->key = S("queue/1/mail");
-    return (struct op_share){ .op.kind = OP_SHARE, .node = node, .v = share, .n = 1, .now_ms = NOW };
+    return (struct op_limit_take){ .op.kind = OP_LIMIT_TAKE, .node = node, .v = share, .n = 1, .now_ms = NOW };
 }
 
 static void who_is_buried_while_it_asks_gets_nothing(void **state)
@@ -143,7 +143,7 @@ static void who_is_buried_while_it_asks_gets_nothing(void **state)
     PGconn *other = postgres_session(url);
     postgres_say(other, "BEGIN; SELECT FROM nodes FOR UPDATE; UPDATE nodes SET dead = true");
     struct share share = { .rate = 1, .burst = 5, .want_tokens = 5, .concurrency = 5, .want_places = 5 };
-    struct op_share op = share_of(node, &share);
+    struct op_limit_take op = share_of(node, &share);
     struct call call;
     start(&call, w->store, &op.op);
     postgres_wait_for(url, POSTGRES_BLOCKED);
@@ -161,7 +161,7 @@ static void a_limit_that_is_forgotten_meanwhile_is_made_anew(void **state)
     struct uuid node = fresh_id(w);
     beat(w, node);
     struct share share = { .rate = 1, .burst = 5, .want_tokens = 4 };
-    struct op_share op = share_of(node, &share);
+    struct op_limit_take op = share_of(node, &share);
     assert_ok(world_apply(w, &op.op), &op.op.error);
     PGconn *other = postgres_session(url);
     postgres_say(other, "BEGIN; DELETE FROM shares");
@@ -198,7 +198,7 @@ static void *take_and_give(void *context)
         struct share share = { .rate = 0.0001, .burst = TOKENS, .want_tokens = 1 + (int64_t)prng_below(&t->random, 4) };
         share.concurrency = PLACES;
         share.want_places = (int64_t)prng_below(&t->random, PLACES + 1);
-        struct op_share op = share_of(t->node, &share);
+        struct op_limit_take op = share_of(t->node, &share);
         struct op *base = &op.op;
         struct error e;
         int64_t keeps = min_of(held, share.want_places);
@@ -240,14 +240,14 @@ static void a_wish_made_anew_is_not_taken_for_the_one_that_was_over(void **state
     struct world *w = *state;
     struct uuid node = fresh_id(w);
     struct task t = some_task(w), running = claim_one(w, &t, node);
-    struct op_wish wish = { .id = t.id, .fence = running.fence };
-    assert_ok(wish_with(w, &wish), &wish.op.error);
+    struct op_recall recall_request = { .id = t.id, .fence = running.fence };
+    assert_ok(recall_with(w, &recall_request), &recall_request.op.error);
     struct settlement v = settlement_of(&running, TASK_SCHEDULED);
     v.verdict.due_ms = NOW;
     assert_true(settle_with(w, &v));
     PGconn *other = postgres_session(url); /* it is claimed again, and wished back again */
     postgres_say(other, "BEGIN; UPDATE tasks SET state = 3, fence = fence + 1; UPDATE wishes SET fence = fence + 1");
-    struct op_wishes op = { .op.kind = OP_WISHES, .node = node, .max = 10 };
+    struct op_recall_list op = { .op.kind = OP_RECALL_LIST, .node = node, .max = 10 };
     struct call call;
     start(&call, w->store, &op.op);
     postgres_wait_for(url, POSTGRES_BLOCKED);

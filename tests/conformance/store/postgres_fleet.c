@@ -32,8 +32,8 @@ static void who_keeps_a_lease_and_who_ends_it_agree(void **state)
         struct task t = some_worker_task(w), leased = lease_one(w, &t);
         struct settlement v = settlement_of(&leased, TASK_COMPLETED);
         struct op_settle settle = { .op.kind = OP_SETTLE, .v = &v, .n = 1, .now_ms = NOW };
-        struct lease_keep k = { .id = t.id, .fence = leased.fence, .until_ms = NOW + 90000 };
-        struct op_keep keep_op = { .op.kind = OP_KEEP, .tenant = TENANT, .v = &k, .n = 1, .now_ms = NOW };
+        struct lease_renewal k = { .id = t.id, .fence = leased.fence, .until_ms = NOW + 90000 };
+        struct op_lease_renew keep_op = { .op.kind = OP_LEASE_RENEW, .tenant = TENANT, .v = &k, .n = 1, .now_ms = NOW };
         struct call a, b;
         start(&a, w->store, i % 2 ? &settle.op : &keep_op.op);
         start(&b, other, i % 2 ? &keep_op.op : &settle.op);
@@ -68,7 +68,7 @@ static void keeping_does_not_wait_for_who_only_reads_the_task(void **state)
 
 static bool dead_hand(struct world *w, struct uuid node, struct uuid claim)
 {
-    struct op_hand op = { .op.kind = OP_HAND, .node = node, .claims = &claim, .n = 1 };
+    struct op_handoff op = { .op.kind = OP_HANDOFF, .node = node, .claims = &claim, .n = 1 };
     enum err rc = world_apply(w, &op.op);
     assert_true(rc == ERR_OK || (rc == ERR_CONFLICT && strcmp(op.op.error.field, "node") == 0));
     return rc != ERR_OK;
@@ -85,8 +85,8 @@ static void what_is_handed_while_its_node_is_buried_is_one_or_the_other(void **s
         struct uuid node = fresh_id(w);
         beat(w, node);
         struct task t = some_task(w), claimed = claim_one(w, &t, node);
-        struct op_hand op = { .op.kind = OP_HAND, .node = node, .claims = &claimed.claim, .n = 1 };
-        struct op_bury bury_op = { .op.kind = OP_BURY, .node = node, .beats = 1, .now_ms = NOW };
+        struct op_handoff op = { .op.kind = OP_HANDOFF, .node = node, .claims = &claimed.claim, .n = 1 };
+        struct op_node_dead bury_op = { .op.kind = OP_NODE_DEAD, .node = node, .beats = 1, .now_ms = NOW };
         struct call a, b;
         start(&a, other, &op.op);
         start(&b, w->store, &bury_op.op);
@@ -122,7 +122,7 @@ static void who_hands_and_who_settles_go_on_together(void **state)
         struct task x = claim_one(w, &v[0], node), y = claim_one(w, &v[1], node);
         struct uuid claims[] = { y.claim, x.claim };
         struct settlement done[] = { settlement_of(&x, TASK_COMPLETED), settlement_of(&y, TASK_COMPLETED) };
-        struct op_hand op = { .op.kind = OP_HAND, .node = node, .claims = claims, .n = 2 };
+        struct op_handoff op = { .op.kind = OP_HANDOFF, .node = node, .claims = claims, .n = 2 };
         struct op_settle settle = { .op.kind = OP_SETTLE, .v = done, .n = 2, .now_ms = NOW };
         struct call a, b;
         start(&a, other, &op.op);
@@ -256,7 +256,7 @@ struct ear {
     bool ready;
 };
 
-static void hear(struct store_watch *watch, const struct store_news *news)
+static void hear(struct store_watch *watch, const struct store_notice *news)
 {
     struct ear *ear = container_of(watch, struct ear, watch);
     pthread_mutex_lock(&ear->lock);

@@ -33,7 +33,7 @@ static enum err keep(int64_t now_ms, int64_t before_ms, const char *archive_dir,
     struct keep k = { .now_ms = now_ms, .before_ms = before_ms, .archive_dir = archive_dir };
     enum err rc = pg_conn_init(&c, url, false, clock_system(), e);
     rc = rc ? rc : pg_conn_ready(&c, e);
-    rc = rc ? rc : pg_keep_months(&c, &k, e);
+    rc = rc ? rc : pg_maintain_partitions(&c, &k, e);
     pg_conn_release(&c);
     return rc;
 }
@@ -207,7 +207,7 @@ static void somebody_who_reads_for_long_is_not_in_the_way_of_others(void **state
 
 static enum err forget(struct store *s, struct error *ret)
 {
-    struct op_forget op = { .op.kind = OP_FORGET, .now_ms = NOW, .executions_before_ms = 1, .max = 10 };
+    struct op_purge op = { .op.kind = OP_PURGE, .now_ms = NOW, .executions_before_ms = 1, .max = 10 };
     struct op *ops[] = { &op.op };
     struct error e = { 0 };
     arena_init(&op.op.arena, 1 << 20);

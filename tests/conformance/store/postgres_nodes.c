@@ -60,9 +60,9 @@ static void a_node_that_is_being_buried_claims_nothing(void **state)
     struct world *w = *state;
     struct task t = some_task(w);
     insert(w, &t, 1);
-    struct op_beat beat = { .op.kind = OP_BEAT,
-                            .node = { .id = { { 7 } }, .name = S("a"), .version = S("1") },
-                            .now_ms = NOW };
+    struct op_heartbeat beat = { .op.kind = OP_HEARTBEAT,
+                                 .node = { .id = { { 7 } }, .name = S("a"), .version = S("1") },
+                                 .now_ms = NOW };
     assert_ok(world_apply(w, &beat.op), &beat.op.error);
     PGconn *other = postgres_session(url);
     postgres_say(other, "BEGIN; SELECT FROM nodes FOR UPDATE; UPDATE nodes SET dead = true");
@@ -195,7 +195,7 @@ struct ear {
     int64_t due_ms; /* the earliest that was told */
 };
 
-static void count_news(struct store_watch *watch, const struct store_news *news)
+static void count_news(struct store_watch *watch, const struct store_notice *news)
 {
     struct ear *ear = container_of(watch, struct ear, watch);
     pthread_mutex_lock(&ear->lock);
@@ -262,8 +262,8 @@ static void who_wished_for_a_task_hears_when_it_is_given_back(void **state)
     store_watch(node, &ear.watch);
     wait_for_news(&ear, 1); /* that it listens */
     w->store = node;
-    struct op_wish wish = { .op.kind = OP_WISH, .id = t.id, .fence = t.fence, .now_ms = NOW };
-    assert_ok(world_apply(w, &wish.op), &wish.op.error);
+    struct op_recall recall_request = { .op.kind = OP_RECALL, .id = t.id, .fence = t.fence, .now_ms = NOW };
+    assert_ok(world_apply(w, &recall_request.op), &recall_request.op.error);
     w->store = holder;
     struct settlement v = settlement_of(&plain, TASK_SCHEDULED); /* nobody's wish */
     v.verdict.due_ms = NOW;

@@ -11,7 +11,7 @@ struct ear {
     struct store_watch watch;
     pthread_mutex_t lock; /* over what follows */
     pthread_cond_t heard;
-    struct store_news news;
+    struct store_notice news;
     int count;
 };
 
@@ -23,18 +23,18 @@ struct world {
 
 static struct world the_world;
 
-static void hear(struct store_watch *w, const struct store_news *n)
+static void hear(struct store_watch *w, const struct store_notice *n)
 {
     struct ear *ear = container_of(w, struct ear, watch);
     pthread_mutex_lock(&ear->lock);
-    struct store_news *all = &ear->news;
+    struct store_notice *all = &ear->news;
     if (n->due)
         all->due_ms = all->due ? min_of(all->due_ms, n->due_ms) : n->due_ms;
     all->due |= n->due;
     all->lanes |= n->lanes;
     all->catalog |= n->catalog;
     all->heard = max_of(all->heard, n->heard);
-    all->wished |= n->wished;
+    all->recall_requested |= n->recall_requested;
     all->nodes |= n->nodes;
     all->all |= n->all;
     ear->count++;
@@ -42,28 +42,28 @@ static void hear(struct store_watch *w, const struct store_news *n)
     pthread_mutex_unlock(&ear->lock);
 }
 
-static bool heard_all(const struct store_news *n)
+static bool heard_all(const struct store_notice *n)
 {
     return n->all;
 }
 
-static bool heard_due(const struct store_news *n)
+static bool heard_due(const struct store_notice *n)
 {
     return n->due;
 }
 
-static bool heard_catalog(const struct store_news *n)
+static bool heard_catalog(const struct store_notice *n)
 {
     return n->catalog;
 }
 
-static bool heard_nodes(const struct store_news *n)
+static bool heard_nodes(const struct store_notice *n)
 {
     return n->nodes;
 }
 
 /* Until it has been heard; what was heard so far is forgotten. False: not within so long. */
-static bool wait_for(struct ear *ear, bool (*what)(const struct store_news *), int64_t ms, struct store_news *ret)
+static bool wait_for(struct ear *ear, bool (*what)(const struct store_notice *), int64_t ms, struct store_notice *ret)
 {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
@@ -80,12 +80,12 @@ static bool wait_for(struct ear *ear, bool (*what)(const struct store_news *), i
     bool heard = what(&ear->news);
     if (ret)
         *ret = ear->news;
-    ear->news = (struct store_news){ 0 };
+    ear->news = (struct store_notice){ 0 };
     pthread_mutex_unlock(&ear->lock);
     return heard;
 }
 
-static void must_hear(struct ear *ear, bool (*what)(const struct store_news *), struct store_news *ret)
+static void must_hear(struct ear *ear, bool (*what)(const struct store_notice *), struct store_notice *ret)
 {
     assert_true(wait_for(ear, what, PATIENCE_S * 1000LL, ret));
 }
@@ -175,7 +175,7 @@ static int teardown(void **state)
 static void what_becomes_due_soon_is_heard_at_once(void **state)
 {
     struct world *w = *state;
-    struct store_news n;
+    struct store_notice n;
     int64_t due_ms = now_ms() + 100;
     make_task(w->here, due_ms);
     must_hear(&w->ear, heard_due, &n);
@@ -187,7 +187,7 @@ static void what_becomes_due_soon_is_heard_at_once(void **state)
 static void what_is_due_later_is_nobodys_news(void **state)
 {
     struct world *w = *state;
-    struct store_news n;
+    struct store_notice n;
     make_task(w->here, now_ms() + 60000);
     change_catalog(w->here); /* behind it, so that we know when to stop waiting */
     must_hear(&w->ear, heard_catalog, &n);
@@ -199,9 +199,9 @@ static void a_changed_catalog_and_a_node_that_comes_are_heard(void **state)
     struct world *w = *state;
     change_catalog(w->here);
     must_hear(&w->ear, heard_catalog, NULL);
-    struct op_beat beat = { .op.kind = OP_BEAT,
-                            .node = { .id.b = { 1 }, .name = S("n"), .version = S("1"), .doc = S("{}") },
-                            .now_ms = now_ms() };
+    struct op_heartbeat beat = { .op.kind = OP_HEARTBEAT,
+                                 .node = { .id.b = { 1 }, .name = S("n"), .version = S("1"), .doc = S("{}") },
+                                 .now_ms = now_ms() };
     apply(w->here, &beat.op);
     must_hear(&w->ear, heard_nodes, NULL);
 }
@@ -211,7 +211,7 @@ static void who_does_it_does_not_hear_it(void **state)
     struct world *w = *state;
     change_catalog(w->there);
     make_task(w->here, now_ms());
-    struct store_news n;
+    struct store_notice n;
     must_hear(&w->ear, heard_due, &n);
     assert_false(n.catalog);
 }
@@ -266,14 +266,14 @@ static void nobody_is_told_after_it_stopped_listening(void **state)
 /* ---- who heeds it ---- */
 
 struct waiter {
-    struct store_echo echo;
+    struct store_barrier barrier;
     struct ear *ear; /* whose lock and condition it uses */
     int times;
 };
 
-static void over(struct store_echo *echo)
+static void over(struct store_barrier *barrier)
 {
-    struct waiter *w = container_of(echo, struct waiter, echo);
+    struct waiter *w = container_of(barrier, struct waiter, barrier);
     pthread_mutex_lock(&w->ear->lock);
     w->times++;
     pthread_cond_broadcast(&w->ear->heard);
@@ -303,10 +303,10 @@ static void must_be_over(struct waiter *w)
 
 static void beat(struct store *s, uint8_t id, bool leave)
 {
-    struct op_beat op = { .op.kind = OP_BEAT,
-                          .node = { .id.b = { id }, .name = S("n"), .version = S("1"), .doc = S("{}") },
-                          .now_ms = now_ms(),
-                          .leave = leave };
+    struct op_heartbeat op = { .op.kind = OP_HEARTBEAT,
+                               .node = { .id.b = { id }, .name = S("n"), .version = S("1"), .doc = S("{}") },
+                               .now_ms = now_ms(),
+                               .leave = leave };
     apply(s, &op.op);
 }
 
@@ -335,15 +335,15 @@ static void who_changes_the_catalog_learns_that_the_other_heeds_it(void **state)
     struct world *w = *state;
     static struct ear ear; /* a test that fails leaves it listening */
     know_each_other(w, &ear);
-    struct waiter waiter = { .echo.done = over, .ear = &ear };
-    struct store_news n;
+    struct waiter waiter = { .barrier.done = over, .ear = &ear };
+    struct store_notice n;
     change_catalog(w->here);
-    store_await(w->here, &waiter.echo);
+    store_barrier_wait(w->here, &waiter.barrier);
     must_hear(&w->ear, heard_catalog, &n);
     assert_true(n.heard > 0);
-    store_heeded(w->there, n.heard - 1); /* of something before that */
+    store_catalog_applied(w->there, n.heard - 1); /* of something before that */
     assert_int_equal(times_of(&waiter), 0);
-    store_heeded(w->there, n.heard);
+    store_catalog_applied(w->there, n.heard);
     must_be_over(&waiter);
     forget_each_other(w, &ear);
 }
@@ -353,18 +353,18 @@ static void a_key_that_is_taken_away_is_heeded_too(void **state)
     struct world *w = *state;
     static struct ear ear; /* a test that fails leaves it listening */
     know_each_other(w, &ear);
-    struct waiter waiter = { .echo.done = over, .ear = &ear };
-    struct store_news n;
+    struct waiter waiter = { .barrier.done = over, .ear = &ear };
+    struct store_notice n;
     struct api_key key = { .id = S("k123456789"), .tenant = TENANT, .name = S("k"), .scopes = S("admin") };
     struct op_key_put put = { .op.kind = OP_KEY_PUT, .key = &key };
     apply(w->here, &put.op);
     must_hear(&w->ear, heard_catalog, NULL);
     put = (struct op_key_put){ .op.kind = OP_KEY_PUT, .key = &key, .remove = true };
     apply(w->here, &put.op);
-    store_await(w->here, &waiter.echo);
+    store_barrier_wait(w->here, &waiter.barrier);
     must_hear(&w->ear, heard_catalog, &n);
     assert_int_equal(times_of(&waiter), 0);
-    store_heeded(w->there, n.heard);
+    store_catalog_applied(w->there, n.heard);
     must_be_over(&waiter);
     forget_each_other(w, &ear);
 }
@@ -374,16 +374,16 @@ static void nobody_waits_for_a_node_that_left(void **state)
     struct world *w = *state;
     static struct ear ear; /* a test that fails leaves it listening */
     know_each_other(w, &ear);
-    struct waiter waiter = { .echo.done = over, .ear = &ear }, late = waiter;
+    struct waiter waiter = { .barrier.done = over, .ear = &ear }, late = waiter;
     change_catalog(w->here);
-    store_await(w->here, &waiter.echo);
-    store_await(w->here, &late.echo);
-    assert_true(store_forget_echo(w->here, &late.echo));
+    store_barrier_wait(w->here, &waiter.barrier);
+    store_barrier_wait(w->here, &late.barrier);
+    assert_true(store_barrier_cancel(w->here, &late.barrier));
     beat(w->there, 2, true);
     assert_int_equal(times_of(&waiter), 0);
     beat(w->here, 1, false);
     must_be_over(&waiter);
-    assert_false(store_forget_echo(w->here, &waiter.echo));
+    assert_false(store_barrier_cancel(w->here, &waiter.barrier));
     assert_int_equal(times_of(&late), 0);
     forget_each_other(w, &ear);
 }
@@ -391,11 +391,11 @@ static void nobody_waits_for_a_node_that_left(void **state)
 static void who_does_not_listen_waits_for_nobody(void **state)
 {
     struct world *w = *state;
-    struct waiter waiter = { .echo.done = over, .ear = &w->ear };
+    struct waiter waiter = { .barrier.done = over, .ear = &w->ear };
     beat(w->there, 2, false);
     beat(w->here, 1, false);
     change_catalog(w->here);
-    store_await(w->here, &waiter.echo);
+    store_barrier_wait(w->here, &waiter.barrier);
     assert_int_equal(times_of(&waiter), 1);
 }
 

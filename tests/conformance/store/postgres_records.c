@@ -278,7 +278,7 @@ static void leases_that_expired_long_ago_are_forgotten(void **state)
     struct op_lease held = old;
     held.name = S("job:2");
     held.ttl_ms = 60000;
-    struct op_forget op = { .op.kind = OP_FORGET, .now_ms = NOW + NODE_KEPT_MS + 10, .max = 10 };
+    struct op_purge op = { .op.kind = OP_PURGE, .now_ms = NOW + NODE_KEPT_MS + 10, .max = 10 };
     assert_int_equal(world_apply(w, &old.op), ERR_OK);
     assert_int_equal(world_apply(w, &held.op), ERR_OK);
     assert_int_equal(world_apply(w, &op.op), ERR_OK);

@@ -4,13 +4,13 @@
 
 static inline enum err hand_all(struct world *w, struct uuid node, const struct uuid *claims, size_t n)
 {
-    struct op_hand op = { .op.kind = OP_HAND, .node = node, .claims = claims, .n = n };
+    struct op_handoff op = { .op.kind = OP_HANDOFF, .node = node, .claims = claims, .n = n };
     return world_apply(w, &op.op);
 }
 
 static inline void hand_in(struct world *w, struct uuid node, struct uuid claim, uint64_t epoch)
 {
-    struct op_hand op = { .op.kind = OP_HAND, .node = node, .claims = &claim, .epochs = &epoch, .n = 1 };
+    struct op_handoff op = { .op.kind = OP_HANDOFF, .node = node, .claims = &claim, .epochs = &epoch, .n = 1 };
     assert_ok(world_apply(w, &op.op), &op.op.error);
 }
 
@@ -19,9 +19,10 @@ static inline void hand(struct world *w, struct uuid node, struct uuid claim)
     assert_int_equal(hand_all(w, node, &claim, 1), ERR_OK);
 }
 
-static inline struct op_handed handed_behind(struct world *w, int64_t before_ms, struct handed_place after, size_t max)
+static inline struct op_handed_off handed_behind(struct world *w, int64_t before_ms, struct handed_place after,
+                                                 size_t max)
 {
-    struct op_handed op = { .op.kind = OP_HANDED, .before_ms = before_ms, .after = after, .max = max };
+    struct op_handed_off op = { .op.kind = OP_HANDED_OFF, .before_ms = before_ms, .after = after, .max = max };
     assert_ok(world_apply(w, &op.op), &op.op.error);
     return op;
 }
@@ -74,21 +75,21 @@ static inline struct task lease_one(struct world *w, const struct task *t)
     return op.ret.v[0];
 }
 
-static inline struct lease_keep keep_as(struct world *w, int32_t tenant, struct lease_keep k)
+static inline struct lease_renewal keep_as(struct world *w, int32_t tenant, struct lease_renewal k)
 {
-    struct op_keep op = { .op.kind = OP_KEEP, .tenant = tenant, .v = &k, .n = 1, .now_ms = NOW };
+    struct op_lease_renew op = { .op.kind = OP_LEASE_RENEW, .tenant = tenant, .v = &k, .n = 1, .now_ms = NOW };
     assert_ok(world_apply(w, &op.op), &op.op.error);
     return k;
 }
 
-static inline struct lease_keep keep(struct world *w, const struct task *t, int64_t until_ms)
+static inline struct lease_renewal keep(struct world *w, const struct task *t, int64_t until_ms)
 {
-    return keep_as(w, TENANT, (struct lease_keep){ .id = t->id, .fence = t->fence, .until_ms = until_ms });
+    return keep_as(w, TENANT, (struct lease_renewal){ .id = t->id, .fence = t->fence, .until_ms = until_ms });
 }
 
-static inline struct op_leases_over over_at(struct world *w, int64_t now_ms, size_t max)
+static inline struct op_leases_expired over_at(struct world *w, int64_t now_ms, size_t max)
 {
-    struct op_leases_over op = { .op.kind = OP_LEASES_OVER, .now_ms = now_ms, .max = max };
+    struct op_leases_expired op = { .op.kind = OP_LEASES_EXPIRED, .now_ms = now_ms, .max = max };
     assert_ok(world_apply(w, &op.op), &op.op.error);
     return op;
 }

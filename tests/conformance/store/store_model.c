@@ -35,7 +35,7 @@ static union any_op twin_of(struct model *m, const union any_op *op)
         size_t size = op->claim.lane_count * sizeof *op->claim.lanes;
         twin.claim.lanes = memcpy(arena_alloc(&m->arena, size), op->claim.lanes, size);
     }
-    if (op->op.kind == OP_SHARE) {
+    if (op->op.kind == OP_LIMIT_TAKE) {
         size_t size = op->share.n * sizeof *op->share.v;
         twin.share.v = memcpy(arena_alloc(&m->arena, size), op->share.v, size);
     }
@@ -53,20 +53,20 @@ static void count_claim(struct tally *t, const struct op_claim *op)
         state == TASK_BLOCKED ? t->blocked++ : state == TASK_SKIPPED ? t->skipped++ : t->cancelled++;
     }
     t->replaced += op->ret_replaced_count;
-    t->woken += op->ret_woke != 0;
+    t->woken += op->ret_unblocked_lanes != 0;
 }
 
 static void count_nodes(struct tally *t, const union any_op *op)
 {
-    if (op->op.kind == OP_BURY)
+    if (op->op.kind == OP_NODE_DEAD)
         t->buried += op->bury.ret_buried;
-    if (op->op.kind == OP_BEAT)
+    if (op->op.kind == OP_HEARTBEAT)
         t->nodes_dead += op->beat.ret_dead;
-    if (op->op.kind == OP_WISHES)
-        t->wishes += op->wishes.ret_count;
-    if (op->op.kind == OP_HELD)
+    if (op->op.kind == OP_RECALL_LIST)
+        t->recall_requests += op->recall_requests.ret_count;
+    if (op->op.kind == OP_ORPHANS)
         t->held += op->held.ret.n;
-    for (size_t i = 0; op->op.kind == OP_SHARE && i < op->share.n; i++) {
+    for (size_t i = 0; op->op.kind == OP_LIMIT_TAKE && i < op->share.n; i++) {
         t->tokens += (size_t)op->share.v[i].ret_tokens;
         t->places += (size_t)op->share.v[i].ret_places;
     }
@@ -85,14 +85,14 @@ static void count_result(struct tally *t, const union any_op *op)
     if (op->op.kind == OP_CLAIM)
         count_claim(t, &op->claim);
     if (op->op.kind == OP_SETTLE)
-        t->woken += op->settle.ret_woke != 0;
+        t->woken += op->settle.ret_unblocked_lanes != 0;
     for (size_t i = 0; op->op.kind == OP_SETTLE && i < op->settle.n; i++)
         op->settle.v[i].stale ? t->stale++ : t->settled++;
     if (op->op.kind == OP_PUT)
-        t->withdrawn += op->put.ret_withdrawn, t->woken += op->put.ret_woke != 0;
-    if (op->op.kind == OP_MISSED)
+        t->withdrawn += op->put.ret_withdrawn, t->woken += op->put.ret_unblocked_lanes != 0;
+    if (op->op.kind == OP_CATCH_UP)
         t->missed += op->missed.ret_withdrawn;
-    if (op->op.kind == OP_FORGET)
+    if (op->op.kind == OP_PURGE)
         t->forgotten += op->forget.ret_forgotten;
     if (op->op.kind == OP_LEASE)
         t->leases_lost += !op->lease.ret_held;
@@ -109,7 +109,7 @@ static void print_tally(const struct tally *t)
         "# slots: %zu blocked, %zu skipped, %zu cancelled, %zu replaced, %zu woke; %zu suspects claimed, %zu deduped\n",
         t->blocked, t->skipped, t->cancelled, t->replaced, t->woken, t->suspects, t->deduped);
     printf("# nodes: %zu buried, %zu beats of dead ones, %zu tokens, %zu places, %zu wishes, %zu held\n", t->buried,
-           t->nodes_dead, t->tokens, t->places, t->wishes, t->held);
+           t->nodes_dead, t->tokens, t->places, t->recall_requests, t->held);
     printf("# fleet: %zu handed, %zu running, %zu retaken, %zu leased, %zu kept, %zu to end, %zu over\n", t->handed,
            t->running, t->retaken, t->leased, t->kept, t->ended, t->leases_over);
 }
@@ -148,7 +148,7 @@ static bool step_agrees(struct model *m, struct store *a, struct store *b, char 
     for (size_t i = 0; i < n; i++) {
         same = same && same_results(&x[i], &y[i], why);
         count_result(&m->tally, &x[i]);
-        if (x[i].op.kind == OP_BEAT && x[i].op.rc == ERR_OK)
+        if (x[i].op.kind == OP_HEARTBEAT && x[i].op.rc == ERR_OK)
             model_saw_nodes(m, &x[i].beat);
         arena_release(&x[i].op.arena);
         arena_release(&y[i].op.arena);
@@ -215,11 +215,12 @@ static void random_sequences_of_operations_give_equal_answers(void **state)
     assert_true(sum.deduped > 80 && sum.done[OP_CATALOG] > 120 && sum.refused[OP_CATALOG] > 50);
     assert_true(sum.refused[OP_SETTLE] > 0 && sum.refused[OP_INSERT] > 120 && sum.refused[OP_SPAWN] > 120 &&
                 sum.refused[OP_PUT] > 120);
-    assert_true(sum.buried > 20 && sum.nodes_dead > 20 && sum.tokens > 300 && sum.places > 300 && sum.wishes > 40 &&
-                sum.held > 100 && sum.refused[OP_CLAIM] > 60 && sum.refused[OP_WISH] > 20);
+    assert_true(sum.buried > 20 && sum.nodes_dead > 20 && sum.tokens > 300 && sum.places > 300 &&
+                sum.recall_requests > 40 && sum.held > 100 && sum.refused[OP_CLAIM] > 60 &&
+                sum.refused[OP_RECALL] > 20);
     assert_true(sum.handed > 100 && sum.running > 300 && sum.retaken > 200 && sum.refused[OP_RETAKE] > 20 &&
                 sum.leased > 200 && sum.kept > 100 && sum.ended > 5 && sum.leases_over > 60 &&
-                sum.refused[OP_HAND] > 20);
+                sum.refused[OP_HANDOFF] > 20);
 }
 
 /* ---- planted bugs ---- */
@@ -263,7 +264,7 @@ static bool begins_each_page_at_the_beginning(struct op *op, struct prng *random
 static bool takes_nothing_back(struct op *op, struct prng *random)
 {
     (void)random;
-    return op->kind == OP_MISSED;
+    return op->kind == OP_CATCH_UP;
 }
 
 static bool withdraws_nothing(struct op *op, struct prng *random)
@@ -290,8 +291,8 @@ static bool loses_one_insert_in_a_hundred(struct op *op, struct prng *random)
 static bool forgets_too_much(struct op *op, struct prng *random)
 {
     (void)random;
-    if (op->kind == OP_FORGET)
-        container_of(op, struct op_forget, op)->tasks_before_ms += 5;
+    if (op->kind == OP_PURGE)
+        container_of(op, struct op_purge, op)->tasks_before_ms += 5;
     return false;
 }
 
@@ -349,16 +350,16 @@ static bool takes_dedupe_keys_from_nobody(struct op *op, struct prng *random)
 static bool forgets_executions_too_soon(struct op *op, struct prng *random)
 {
     (void)random;
-    if (op->kind == OP_FORGET && container_of(op, struct op_forget, op)->executions_before_ms)
-        container_of(op, struct op_forget, op)->executions_before_ms += 5;
+    if (op->kind == OP_PURGE && container_of(op, struct op_purge, op)->executions_before_ms)
+        container_of(op, struct op_purge, op)->executions_before_ms += 5;
     return false;
 }
 
 static bool keeps_dead_letters_too_long(struct op *op, struct prng *random)
 {
     (void)random;
-    if (op->kind == OP_FORGET)
-        container_of(op, struct op_forget, op)->dlq_before_ms = 0;
+    if (op->kind == OP_PURGE)
+        container_of(op, struct op_purge, op)->dlq_before_ms = 0;
     return false;
 }
 
@@ -374,21 +375,21 @@ static bool changes_the_catalog_whatever_its_version(struct op *op, struct prng 
 static bool buries_whoever_it_is_told_to(struct op *op, struct prng *random)
 {
     (void)random;
-    if (op->kind == OP_BURY)
-        container_of(op, struct op_bury, op)->beats++;
+    if (op->kind == OP_NODE_DEAD)
+        container_of(op, struct op_node_dead, op)->beats++;
     return false;
 }
 
 static bool hears_every_tenth_beat_in_vain(struct op *op, struct prng *random)
 {
-    return op->kind == OP_BEAT && prng_below(random, 10) == 0;
+    return op->kind == OP_HEARTBEAT && prng_below(random, 10) == 0;
 }
 
 static bool gives_a_place_too_many(struct op *op, struct prng *random)
 {
     (void)random;
-    struct op_share *share = container_of(op, struct op_share, op);
-    for (size_t i = 0; op->kind == OP_SHARE && i < share->n; i++)
+    struct op_limit_take *share = container_of(op, struct op_limit_take, op);
+    for (size_t i = 0; op->kind == OP_LIMIT_TAKE && i < share->n; i++)
         share->v[i].concurrency += share->v[i].concurrency > 0;
     return false;
 }
@@ -396,8 +397,8 @@ static bool gives_a_place_too_many(struct op *op, struct prng *random)
 static bool fills_buckets_too_fast(struct op *op, struct prng *random)
 {
     (void)random;
-    struct op_share *share = container_of(op, struct op_share, op);
-    for (size_t i = 0; op->kind == OP_SHARE && i < share->n; i++)
+    struct op_limit_take *share = container_of(op, struct op_limit_take, op);
+    for (size_t i = 0; op->kind == OP_LIMIT_TAKE && i < share->n; i++)
         share->v[i].rate *= 1.01;
     return false;
 }
@@ -405,8 +406,8 @@ static bool fills_buckets_too_fast(struct op *op, struct prng *random)
 static bool forgets_to_abort(struct op *op, struct prng *random)
 {
     (void)random;
-    if (op->kind == OP_WISH)
-        container_of(op, struct op_wish, op)->abort = false;
+    if (op->kind == OP_RECALL)
+        container_of(op, struct op_recall, op)->abort = false;
     return false;
 }
 

@@ -10,28 +10,28 @@ union any_op {
     struct op_insert insert;
     struct op_claim claim;
     struct op_claimed claimed;
-    struct op_held held;
+    struct op_orphans held;
     struct op_settle settle;
     struct op_recurring recurring;
     struct op_spawn spawn;
-    struct op_missed missed;
+    struct op_catch_up missed;
     struct op_put put;
     struct op_key_put key_put;
     struct op_catalog catalog;
     struct op_lease lease;
-    struct op_forget forget;
-    struct op_beat beat;
-    struct op_bury bury;
-    struct op_share share;
-    struct op_wish wish;
-    struct op_wishes wishes;
-    struct op_hand hand;
-    struct op_handed handed;
+    struct op_purge forget;
+    struct op_heartbeat beat;
+    struct op_node_dead bury;
+    struct op_limit_take share;
+    struct op_recall recall_request;
+    struct op_recall_list recall_requests;
+    struct op_handoff hand;
+    struct op_handed_off handed;
     struct op_running running;
     struct op_retake retake;
-    struct op_keep keep;
-    struct op_leases_over leases_over;
-    struct op_worker worker;
+    struct op_lease_renew keep;
+    struct op_leases_expired leases_over;
+    struct op_worker_report worker;
 };
 
 enum { INSERT_MAX = 4, POOL_MAX = 250, NODES = 3, WHY_MAX = 256 };
@@ -51,7 +51,7 @@ struct tally {
     X(nodes_dead)                                                                                                      \
     X(tokens)                                                                                                          \
     X(places)                                                                                                          \
-    X(wishes)                                                                                                          \
+    X(recall_requests)                                                                                                 \
     X(held)                                                                                                            \
     X(handed)                                                                                                          \
     X(running)                                                                                                         \
@@ -115,12 +115,12 @@ const struct partitions *model_own(struct model *m); /* NULL: all, half of the t
 void model_make_beat(struct model *m, union any_op *ret);
 void model_make_bury(struct model *m, union any_op *ret);
 void model_make_share(struct model *m, union any_op *ret);
-void model_make_wish(struct model *m, union any_op *ret);
-void model_make_wishes(struct model *m, union any_op *ret);
-void model_saw_nodes(struct model *m, const struct op_beat *op); /* what it was told of them */
-bool same_beats(const struct op_beat *a, const struct op_beat *b, char why[WHY_MAX]);
-bool same_shares(const struct op_share *a, const struct op_share *b, char why[WHY_MAX]);
-bool same_wishes(const struct op_wishes *a, const struct op_wishes *b, char why[WHY_MAX]);
+void model_make_recall(struct model *m, union any_op *ret);
+void model_make_recall_list(struct model *m, union any_op *ret);
+void model_saw_nodes(struct model *m, const struct op_heartbeat *op); /* what it was told of them */
+bool same_beats(const struct op_heartbeat *a, const struct op_heartbeat *b, char why[WHY_MAX]);
+bool same_shares(const struct op_limit_take *a, const struct op_limit_take *b, char why[WHY_MAX]);
+bool same_recall_requests(const struct op_recall_list *a, const struct op_recall_list *b, char why[WHY_MAX]);
 
 /* store_model_fleet.c */
 const struct lease_terms *model_terms(struct model *m); /* NULL: no lease, mostly */
@@ -134,8 +134,8 @@ void model_make_worker(struct model *m, union any_op *ret);
 void model_twin_fleet(struct model *m, union any_op *twin); /* gives it places of its own for results */
 void model_count_fleet(struct tally *t, const union any_op *op);
 bool same_running(const struct op_running *a, const struct op_running *b, char why[WHY_MAX]);
-bool same_epochs(const struct op_handed *a, const struct op_handed *b, char why[WHY_MAX]);
-bool same_keeps(const struct op_keep *a, const struct op_keep *b, char why[WHY_MAX]);
+bool same_epochs(const struct op_handed_off *a, const struct op_handed_off *b, char why[WHY_MAX]);
+bool same_keeps(const struct op_lease_renew *a, const struct op_lease_renew *b, char why[WHY_MAX]);
 bool same_fleet(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX]);
 
 /* Spoils an operation on its way in; true: it does not even arrive. */

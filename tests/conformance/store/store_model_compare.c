@@ -77,7 +77,8 @@ static bool same_replaced(const struct op_claim *a, const struct op_claim *b, ch
 static bool same_claims(const struct op_claim *a, const struct op_claim *b, char why[WHY_MAX])
 {
     return same_tasks("claim", &a->ret, &b->ret, why) && same_set("gated", &a->ret_gated, &b->ret_gated, why) &&
-           same_replaced(a, b, why) && same_lanes(a, b, why) && number_same("claim woke", a->ret_woke, b->ret_woke);
+           same_replaced(a, b, why) && same_lanes(a, b, why) &&
+           number_same("claim woke", a->ret_unblocked_lanes, b->ret_unblocked_lanes);
 }
 
 static bool same_answers(const union any_op *a, const union any_op *b, char why[WHY_MAX])
@@ -85,43 +86,44 @@ static bool same_answers(const union any_op *a, const union any_op *b, char why[
     switch (a->op.kind) {
     case OP_CLAIM: return same_claims(&a->claim, &b->claim, why);
     case OP_CLAIMED: return same_set("claimed", &a->claimed.ret, &b->claimed.ret, why);
-    case OP_HELD: /* which ones come when there are more is not said */
+    case OP_ORPHANS: /* which ones come when there are more is not said */
         return a->held.ret.n == a->held.max ? number_same("held", a->held.ret.n, b->held.ret.n)
                                             : same_set("held", &a->held.ret, &b->held.ret, why);
     case OP_SETTLE:
         return same_settlements(&a->settle, &b->settle, why) &&
-               number_same("settle woke", a->settle.ret_woke, b->settle.ret_woke);
+               number_same("settle woke", a->settle.ret_unblocked_lanes, b->settle.ret_unblocked_lanes);
     case OP_RECURRING:
         return same_tasks("recurring", &a->recurring.ret, &b->recurring.ret, why) &&
                number_same("recurring's next", a->recurring.ret_next_ms, b->recurring.ret_next_ms);
-    case OP_MISSED:
+    case OP_CATCH_UP:
         return number_same("missed", a->missed.ret_withdrawn, b->missed.ret_withdrawn) &&
                (uuid_eq(a->missed.ret_after, b->missed.ret_after) || differ("missed: where to go on"));
     case OP_PUT:
         return number_same("put's withdrawn", a->put.ret_withdrawn, b->put.ret_withdrawn) &&
-               number_same("put woke", a->put.ret_woke, b->put.ret_woke) &&
+               number_same("put woke", a->put.ret_unblocked_lanes, b->put.ret_unblocked_lanes) &&
                (a->put.task->kind != TASK_RECURRING ||
                 number_same("put's cursor", a->put.ret_cursor_ms, b->put.ret_cursor_ms));
     case OP_LEASE: return number_same("lease", a->lease.ret_held, b->lease.ret_held);
-    case OP_FORGET: return number_same("forgotten", a->forget.ret_forgotten, b->forget.ret_forgotten);
+    case OP_PURGE: return number_same("forgotten", a->forget.ret_forgotten, b->forget.ret_forgotten);
     case OP_INSERT:
     case OP_SPAWN:
-    case OP_HAND:
-    case OP_WORKER:
+    case OP_HANDOFF:
+    case OP_WORKER_REPORT:
     case OP_KEY_PUT: return true;
     case OP_CATALOG: return same_catalog_changes(&a->catalog, &b->catalog, why);
-    case OP_BEAT: return same_beats(&a->beat, &b->beat, why);
-    case OP_BURY: return number_same("buried", a->bury.ret_buried, b->bury.ret_buried);
-    case OP_SHARE: return same_shares(&a->share, &b->share, why);
-    case OP_WISH: return uuid_eq(a->wish.ret_owner, b->wish.ret_owner) || differ("a wish: the owner");
-    case OP_WISHES: return same_wishes(&a->wishes, &b->wishes, why);
-    case OP_HANDED:
+    case OP_HEARTBEAT: return same_beats(&a->beat, &b->beat, why);
+    case OP_NODE_DEAD: return number_same("buried", a->bury.ret_buried, b->bury.ret_buried);
+    case OP_LIMIT_TAKE: return same_shares(&a->share, &b->share, why);
+    case OP_RECALL:
+        return uuid_eq(a->recall_request.ret_owner, b->recall_request.ret_owner) || differ("a wish: the owner");
+    case OP_RECALL_LIST: return same_recall_requests(&a->recall_requests, &b->recall_requests, why);
+    case OP_HANDED_OFF:
         return same_tasks("handed", &a->handed.ret, &b->handed.ret, why) && same_epochs(&a->handed, &b->handed, why) &&
                number_same("more handed", a->handed.ret_more, b->handed.ret_more);
     case OP_RUNNING: return same_running(&a->running, &b->running, why);
     case OP_RETAKE: return same_set("retaken", &a->retake.ret, &b->retake.ret, why);
-    case OP_KEEP: return same_keeps(&a->keep, &b->keep, why);
-    case OP_LEASES_OVER:
+    case OP_LEASE_RENEW: return same_keeps(&a->keep, &b->keep, why);
+    case OP_LEASES_EXPIRED:
         return same_tasks("leases over", &a->leases_over.ret, &b->leases_over.ret, why) &&
                number_same("next lease over", a->leases_over.ret_next_ms, b->leases_over.ret_next_ms);
     }
@@ -136,7 +138,7 @@ bool same_results(const union any_op *a, const union any_op *b, char why[WHY_MAX
     if (a->op.rc == ERR_OK)
         return same_answers(a, b, why);
     bool promised = a->op.kind == OP_INSERT || a->op.kind == OP_PUT || a->op.kind == OP_CATALOG ||
-                    a->op.kind == OP_SETTLE || a->op.kind == OP_WISH;
+                    a->op.kind == OP_SETTLE || a->op.kind == OP_RECALL;
     if (promised && strcmp(a->op.error.field, b->op.error.field) != 0)
         return differ("operation %d: field '%s' and '%s'", a->op.kind, a->op.error.field, b->op.error.field);
     return true;

@@ -48,15 +48,15 @@ void model_make_hand(struct model *m, union any_op *op)
             epochs[i] = claims[i].b[15] % 4; /* a claim was pushed in one */
     }
     op->hand =
-        (struct op_hand){ .op.kind = OP_HAND, .node = model_node(m), .claims = claims, .epochs = epochs, .n = n };
+        (struct op_handoff){ .op.kind = OP_HANDOFF, .node = model_node(m), .claims = claims, .epochs = epochs, .n = n };
 }
 
 void model_make_handed(struct model *m, union any_op *op)
 {
-    op->handed = (struct op_handed){ .op.kind = OP_HANDED,
-                                     .before_ms = m->now_ms + prng_between(&m->random, -100, 20),
-                                     .max = chance(m, 50) ? 1 + below(m, 6) : 1000,
-                                     .max_bytes = chance(m, 50) ? 1 + below(m, 100) : 0 };
+    op->handed = (struct op_handed_off){ .op.kind = OP_HANDED_OFF,
+                                         .before_ms = m->now_ms + prng_between(&m->random, -100, 20),
+                                         .max = chance(m, 50) ? 1 + below(m, 6) : 1000,
+                                         .max_bytes = chance(m, 50) ? 1 + below(m, 100) : 0 };
     if (chance(m, 50))
         op->handed.after = (struct handed_place){ some_running(m).claim, some_running(m).id };
 }
@@ -96,28 +96,28 @@ void model_make_retake(struct model *m, union any_op *op)
 void model_make_keep(struct model *m, union any_op *op)
 {
     size_t n = 0, max = 1 + below(m, 4);
-    struct lease_keep *v = arena_array(&m->arena, struct lease_keep, max);
+    struct lease_renewal *v = arena_array(&m->arena, struct lease_renewal, max);
     for (size_t i = 0; i < max; i++) {
         struct task t = some_leased(m);
         bool twice = false;
         for (size_t j = 0; j < n; j++)
             twice = twice || uuid_eq(v[j].id, t.id);
         if (!twice)
-            v[n++] = (struct lease_keep){ .id = t.id,
-                                          .fence = t.fence,
-                                          .until_ms = m->now_ms + (int64_t)below(m, 60),
-                                          .progress = one_of(m, texts, array_count(texts)) };
+            v[n++] = (struct lease_renewal){ .id = t.id,
+                                             .fence = t.fence,
+                                             .until_ms = m->now_ms + (int64_t)below(m, 60),
+                                             .progress = one_of(m, texts, array_count(texts)) };
     }
-    op->keep = (struct op_keep){
-        .op.kind = OP_KEEP, .tenant = chance(m, 70) ? TENANT : OTHER_TENANT, .v = v, .n = n, .now_ms = m->now_ms
+    op->keep = (struct op_lease_renew){
+        .op.kind = OP_LEASE_RENEW, .tenant = chance(m, 70) ? TENANT : OTHER_TENANT, .v = v, .n = n, .now_ms = m->now_ms
     };
 }
 
 void model_make_leases_over(struct model *m, union any_op *op)
 {
-    op->leases_over = (struct op_leases_over){ .op.kind = OP_LEASES_OVER,
-                                               .now_ms = m->now_ms,
-                                               .max = chance(m, 50) ? 1 + below(m, 3) : 1000 };
+    op->leases_over = (struct op_leases_expired){ .op.kind = OP_LEASES_EXPIRED,
+                                                  .now_ms = m->now_ms,
+                                                  .max = chance(m, 50) ? 1 + below(m, 3) : 1000 };
 }
 
 void model_make_worker(struct model *m, union any_op *op)
@@ -132,13 +132,14 @@ void model_make_worker(struct model *m, union any_op *op)
                                     .slots = (int64_t)below(m, 100),
                                     .running = (int64_t)below(m, 100),
                                     .left_ms = chance(m, 10) };
-    op->worker =
-        (struct op_worker){ .op.kind = OP_WORKER, .v = v, .n = n, .now_ms = m->now_ms - (int64_t)below(m, 10) };
+    op->worker = (struct op_worker_report){
+        .op.kind = OP_WORKER_REPORT, .v = v, .n = n, .now_ms = m->now_ms - (int64_t)below(m, 10)
+    };
 }
 
 void model_twin_fleet(struct model *m, union any_op *twin)
 {
-    if (twin->op.kind == OP_KEEP) {
+    if (twin->op.kind == OP_LEASE_RENEW) {
         size_t size = twin->keep.n * sizeof *twin->keep.v;
         twin->keep.v = memcpy(arena_alloc(&m->arena, size), twin->keep.v, size);
     }
@@ -148,15 +149,15 @@ void model_twin_fleet(struct model *m, union any_op *twin)
 
 void model_count_fleet(struct tally *t, const union any_op *op)
 {
-    if (op->op.kind == OP_HANDED)
+    if (op->op.kind == OP_HANDED_OFF)
         t->handed += op->handed.ret.n;
     if (op->op.kind == OP_RETAKE && op->op.rc == ERR_OK)
         t->retaken += op->retake.ret.n;
-    if (op->op.kind == OP_LEASES_OVER)
+    if (op->op.kind == OP_LEASES_EXPIRED)
         t->leases_over += op->leases_over.ret.n;
     for (size_t i = 0; op->op.kind == OP_RUNNING && i < op->running.n; i++)
         t->running += op->running.ret[i];
-    for (size_t i = 0; op->op.kind == OP_KEEP && i < op->keep.n; i++) {
+    for (size_t i = 0; op->op.kind == OP_LEASE_RENEW && i < op->keep.n; i++) {
         t->kept += op->keep.v[i].ret_kept;
         t->ended += op->keep.v[i].ret_ended;
     }
@@ -174,7 +175,7 @@ bool same_running(const struct op_running *a, const struct op_running *b, char w
     return true;
 }
 
-bool same_epochs(const struct op_handed *a, const struct op_handed *b, char why[WHY_MAX])
+bool same_epochs(const struct op_handed_off *a, const struct op_handed_off *b, char why[WHY_MAX])
 {
     for (size_t i = 0; i < a->ret.n; i++)
         if (a->ret_epochs[i] != b->ret_epochs[i])
@@ -183,7 +184,7 @@ bool same_epochs(const struct op_handed *a, const struct op_handed *b, char why[
     return true;
 }
 
-bool same_keeps(const struct op_keep *a, const struct op_keep *b, char why[WHY_MAX])
+bool same_keeps(const struct op_lease_renew *a, const struct op_lease_renew *b, char why[WHY_MAX])
 {
     for (size_t i = 0; i < a->n; i++)
         if (a->v[i].ret_kept != b->v[i].ret_kept || a->v[i].ret_ended != b->v[i].ret_ended)
@@ -236,7 +237,7 @@ bool same_fleet(struct model *m, struct reader *a, struct reader *b, char why[WH
 bool hands_nothing(struct op *op, struct prng *random)
 {
     (void)random;
-    return op->kind == OP_HAND;
+    return op->kind == OP_HANDOFF;
 }
 
 bool retakes_under_any_fence(struct op *op, struct prng *random)
@@ -265,8 +266,8 @@ bool retakes_what_is_large(struct op *op, struct prng *random)
 bool hands_in_no_epoch(struct op *op, struct prng *random)
 {
     (void)random;
-    if (op->kind == OP_HAND)
-        container_of(op, struct op_hand, op)->epochs = NULL;
+    if (op->kind == OP_HANDOFF)
+        container_of(op, struct op_handoff, op)->epochs = NULL;
     return false;
 }
 
@@ -288,8 +289,8 @@ bool leases_a_millisecond_too_long(struct op *op, struct prng *random)
 bool keeps_leases_of_any_fence(struct op *op, struct prng *random)
 {
     (void)random;
-    struct op_keep *keep = container_of(op, struct op_keep, op);
-    for (size_t i = 0; op->kind == OP_KEEP && i < keep->n; i++)
+    struct op_lease_renew *keep = container_of(op, struct op_lease_renew, op);
+    for (size_t i = 0; op->kind == OP_LEASE_RENEW && i < keep->n; i++)
         keep->v[i].fence += keep->v[i].fence > 1;
     return false;
 }
@@ -305,7 +306,7 @@ bool leases_what_nodes_claim(struct op *op, struct prng *random)
 bool hears_half_of_the_workers(struct op *op, struct prng *random)
 {
     (void)random;
-    if (op->kind == OP_WORKER)
-        container_of(op, struct op_worker, op)->n /= 2;
+    if (op->kind == OP_WORKER_REPORT)
+        container_of(op, struct op_worker_report, op)->n /= 2;
     return false;
 }

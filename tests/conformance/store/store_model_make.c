@@ -259,9 +259,9 @@ static void make_claimed(struct model *m, union any_op *op)
 
 static void make_held(struct model *m, union any_op *op)
 {
-    op->held = (struct op_held){ .op.kind = OP_HELD,
-                                 .not_node = model_node(m),
-                                 .max = chance(m, 50) ? 1 + below(m, 10) : 1000 };
+    op->held = (struct op_orphans){ .op.kind = OP_ORPHANS,
+                                    .not_node = model_node(m),
+                                    .max = chance(m, 50) ? 1 + below(m, 10) : 1000 };
 }
 
 static struct execution make_execution(struct model *m, const struct task *t)
@@ -444,9 +444,9 @@ static void make_put(struct model *m, union any_op *op)
 static void make_missed(struct model *m, union any_op *op)
 {
     struct task t;
-    op->missed = (struct op_missed){ .op.kind = OP_MISSED,
-                                     .before_ms = near(m, -15, 20),
-                                     .max = chance(m, 50) ? 1 + below(m, 3) : 1000 };
+    op->missed = (struct op_catch_up){ .op.kind = OP_CATCH_UP,
+                                       .before_ms = near(m, -15, 20),
+                                       .max = chance(m, 50) ? 1 + below(m, 3) : 1000 };
     if (chance(m, 30) && look_for_recurring(m, &t))
         op->missed.after = t.id;
 }
@@ -467,12 +467,14 @@ void model_make(struct model *m, union any_op *ret)
         void (*make)(struct model *, union any_op *);
         size_t weight;
     } rows[] = {
-        { make_insert, 26 },       { make_claim, 20 },        { make_claimed, 5 },       { make_held, 5 },
-        { make_settle, 20 },       { make_recurring, 5 },     { make_spawn, 20 },        { make_put, 20 },
-        { make_missed, 7 },        { make_lease, 8 },         { model_make_key_put, 3 }, { model_make_catalog, 10 },
-        { model_make_forget, 5 },  { model_make_beat, 12 },   { model_make_bury, 4 },    { model_make_share, 10 },
-        { model_make_wish, 14 },   { model_make_wishes, 8 },  { model_make_hand, 12 },   { model_make_handed, 5 },
-        { model_make_running, 5 }, { model_make_retake, 10 }, { model_make_keep, 12 },   { model_make_leases_over, 6 },
+        { make_insert, 26 },       { make_claim, 20 },        { make_claimed, 5 },
+        { make_held, 5 },          { make_settle, 20 },       { make_recurring, 5 },
+        { make_spawn, 20 },        { make_put, 20 },          { make_missed, 7 },
+        { make_lease, 8 },         { model_make_key_put, 3 }, { model_make_catalog, 10 },
+        { model_make_forget, 5 },  { model_make_beat, 12 },   { model_make_bury, 4 },
+        { model_make_share, 10 },  { model_make_recall, 14 }, { model_make_recall_list, 8 },
+        { model_make_hand, 12 },   { model_make_handed, 5 },  { model_make_running, 5 },
+        { model_make_retake, 10 }, { model_make_keep, 12 },   { model_make_leases_over, 6 },
         { model_make_worker, 4 },
     };
     size_t sum = 0, i = 0;

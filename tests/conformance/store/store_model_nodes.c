@@ -29,22 +29,23 @@ const struct partitions *model_own(struct model *m)
 void model_make_beat(struct model *m, union any_op *op)
 {
     struct uuid node = model_node(m);
-    op->beat = (struct op_beat){ .op.kind = OP_BEAT,
-                                 .node = { .id = node,
-                                           .name = one_of(m, texts, array_count(texts)),
-                                           .version = one_of(m, texts, array_count(texts)),
-                                           .doc = one_of(m, texts, array_count(texts)) },
-                                 .now_ms = m->now_ms,
-                                 .alone = chance(m, 5),
-                                 .leave = chance(m, 10) };
+    op->beat = (struct op_heartbeat){ .op.kind = OP_HEARTBEAT,
+                                      .node = { .id = node,
+                                                .name = one_of(m, texts, array_count(texts)),
+                                                .version = one_of(m, texts, array_count(texts)),
+                                                .doc = one_of(m, texts, array_count(texts)) },
+                                      .now_ms = m->now_ms,
+                                      .alone = chance(m, 5),
+                                      .leave = chance(m, 10) };
 }
 
 void model_make_bury(struct model *m, union any_op *op)
 {
     size_t i = below(m, NODES);
     int64_t beats = m->beats[i] + (chance(m, 15) ? 1 : 0);
-    op->bury =
-        (struct op_bury){ .op.kind = OP_BURY, .node = m->nodes[i], .beats = max_of(beats, 1), .now_ms = m->now_ms };
+    op->bury = (struct op_node_dead){
+        .op.kind = OP_NODE_DEAD, .node = m->nodes[i], .beats = max_of(beats, 1), .now_ms = m->now_ms
+    };
 }
 
 static struct share some_share(struct model *m, const char *key)
@@ -67,33 +68,34 @@ void model_make_share(struct model *m, union any_op *op)
     struct share *v = arena_array(&m->arena, struct share, n);
     for (size_t i = 0; i < n; i++)
         v[i] = some_share(m, share_keys[i]);
-    op->share = (struct op_share){ .op.kind = OP_SHARE,
-                                   .node = model_node(m),
-                                   .v = v,
-                                   .n = n,
-                                   .now_ms = m->now_ms - (chance(m, 10) ? (int64_t)below(m, 2000) : 0) };
+    op->share = (struct op_limit_take){ .op.kind = OP_LIMIT_TAKE,
+                                        .node = model_node(m),
+                                        .v = v,
+                                        .n = n,
+                                        .now_ms = m->now_ms - (chance(m, 10) ? (int64_t)below(m, 2000) : 0) };
 }
 
-void model_make_wish(struct model *m, union any_op *op)
+void model_make_recall(struct model *m, union any_op *op)
 {
     struct task t = { .id = uuid_next(&m->ids, m->now_ms) };
     for (int i = 0; i < 30 && model_look(m, &t) && t.state != TASK_RUNNING; i++)
         ;
-    op->wish = (struct op_wish){ .op.kind = OP_WISH,
-                                 .id = t.id,
-                                 .fence = max_of(t.fence + (chance(m, 10) ? 1 : 0), 1),
-                                 .abort = chance(m, 30),
-                                 .by_scheduled_ms = chance(m, 30) ? m->now_ms : 0,
-                                 .now_ms = m->now_ms };
+    op->recall_request = (struct op_recall){ .op.kind = OP_RECALL,
+                                             .id = t.id,
+                                             .fence = max_of(t.fence + (chance(m, 10) ? 1 : 0), 1),
+                                             .abort = chance(m, 30),
+                                             .by_scheduled_ms = chance(m, 30) ? m->now_ms : 0,
+                                             .now_ms = m->now_ms };
 }
 
-void model_make_wishes(struct model *m, union any_op *op)
+void model_make_recall_list(struct model *m, union any_op *op)
 {
-    op->wishes =
-        (struct op_wishes){ .op.kind = OP_WISHES, .node = model_node(m), .max = chance(m, 20) ? 1 + below(m, 2) : 100 };
+    op->recall_requests = (struct op_recall_list){ .op.kind = OP_RECALL_LIST,
+                                                   .node = model_node(m),
+                                                   .max = chance(m, 20) ? 1 + below(m, 2) : 100 };
 }
 
-void model_saw_nodes(struct model *m, const struct op_beat *op)
+void model_saw_nodes(struct model *m, const struct op_heartbeat *op)
 {
     for (size_t i = 0; i < NODES; i++) {
         for (size_t j = 0; j < op->ret.n; j++)
@@ -115,21 +117,22 @@ static bool same_node(const struct node_row *a, const struct node_row *b)
            str_eq(a->doc, b->doc);
 }
 
-bool same_beats(const struct op_beat *a, const struct op_beat *b, char why[WHY_MAX])
+bool same_beats(const struct op_heartbeat *a, const struct op_heartbeat *b, char why[WHY_MAX])
 {
     if (a->ret.n != b->ret.n)
         return differ("%zu and %zu nodes", a->ret.n, b->ret.n);
     for (size_t i = 0; i < a->ret.n; i++)
         if (!same_node(&a->ret.v[i], &b->ret.v[i]))
             return differ("node %zu differs", i);
-    if (a->ret_dead != b->ret_dead || a->ret_wished != b->ret_wished || a->ret_held_by_dead != b->ret_held_by_dead)
+    if (a->ret_dead != b->ret_dead || a->ret_recall_requested != b->ret_recall_requested ||
+        a->ret_held_by_dead != b->ret_held_by_dead)
         return differ("a beat: dead %d and %d, wished %d and %d, held by dead %d and %d", a->ret_dead, b->ret_dead,
-                      a->ret_wished, b->ret_wished, a->ret_held_by_dead, b->ret_held_by_dead);
+                      a->ret_recall_requested, b->ret_recall_requested, a->ret_held_by_dead, b->ret_held_by_dead);
     return a->ret_worker_slots == b->ret_worker_slots ||
            differ("a beat: %lld and %lld slots", (long long)a->ret_worker_slots, (long long)b->ret_worker_slots);
 }
 
-bool same_shares(const struct op_share *a, const struct op_share *b, char why[WHY_MAX])
+bool same_shares(const struct op_limit_take *a, const struct op_limit_take *b, char why[WHY_MAX])
 {
     for (size_t i = 0; i < a->n; i++) {
         const struct share *x = &a->v[i], *y = &b->v[i];
@@ -143,10 +146,10 @@ bool same_shares(const struct op_share *a, const struct op_share *b, char why[WH
 
 static int by_task(const void *a, const void *b)
 {
-    return uuid_cmp(((const struct wish *)a)->id, ((const struct wish *)b)->id);
+    return uuid_cmp(((const struct recall_request *)a)->id, ((const struct recall_request *)b)->id);
 }
 
-bool same_wishes(const struct op_wishes *a, const struct op_wishes *b, char why[WHY_MAX])
+bool same_recall_requests(const struct op_recall_list *a, const struct op_recall_list *b, char why[WHY_MAX])
 {
     if (a->ret_count != b->ret_count)
         return differ("%zu and %zu wishes", a->ret_count, b->ret_count);

@@ -74,15 +74,15 @@ void model_make_forget(struct model *m, union any_op *op)
 {
     int64_t ago = 100;
 #define LIMIT (chance(m, 85) ? m->now_ms - (int64_t)below(m, (size_t)ago) : 0)
-    op->forget = (struct op_forget){ .op.kind = OP_FORGET,
-                                     .now_ms = m->now_ms + (chance(m, 6) ? 2 * NODE_KEPT_MS : 0),
-                                     .idempotency_before_ms = LIMIT,
-                                     .tasks_before_ms = LIMIT,
-                                     .dlq_before_ms = LIMIT,
-                                     .executions_before_ms = LIMIT,
-                                     .jobs_before_ms = LIMIT,
-                                     .workers_before_ms = LIMIT,
-                                     .max = 1000 };
+    op->forget = (struct op_purge){ .op.kind = OP_PURGE,
+                                    .now_ms = m->now_ms + (chance(m, 6) ? 2 * NODE_KEPT_MS : 0),
+                                    .idempotency_before_ms = LIMIT,
+                                    .tasks_before_ms = LIMIT,
+                                    .dlq_before_ms = LIMIT,
+                                    .executions_before_ms = LIMIT,
+                                    .jobs_before_ms = LIMIT,
+                                    .workers_before_ms = LIMIT,
+                                    .max = 1000 };
 #undef LIMIT
 }
 

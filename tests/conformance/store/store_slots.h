@@ -55,7 +55,7 @@ static inline bool settle_wakes(struct world *w, struct settlement *v)
     struct op_settle op = { .op.kind = OP_SETTLE, .v = v, .n = 1, .now_ms = NOW + 10 };
     assert_ok(world_apply(w, &op.op), &op.op.error);
     assert_false(v->stale);
-    return op.ret_woke;
+    return op.ret_unblocked_lanes;
 }
 
 static inline bool end_wakes(struct world *w, const struct task *t, enum task_state next)
@@ -69,7 +69,7 @@ static inline bool put_wakes(struct world *w, const struct task *before, const s
 {
     struct op_put op = put_of(before, after);
     assert_ok(world_apply(w, &op.op), &op.op.error);
-    return op.ret_woke;
+    return op.ret_unblocked_lanes;
 }
 
 static inline struct slot_holders holders_of(struct world *w, struct str key)

@@ -1,16 +1,18 @@
-/* OP_MISSED. */
+/* OP_CATCH_UP. */
 #include "store_slots.h"
 
-static struct op_missed take_back(struct world *w, struct uuid after, size_t max)
+static struct op_catch_up take_back(struct world *w, struct uuid after, size_t max)
 {
-    struct op_missed op = { .op.kind = OP_MISSED, .before_ms = NOW, .after = after, .max = max, .ret_withdrawn = 99 };
+    struct op_catch_up op = {
+        .op.kind = OP_CATCH_UP, .before_ms = NOW, .after = after, .max = max, .ret_withdrawn = 99
+    };
     assert_ok(world_apply(w, &op.op), &op.op.error);
     return op;
 }
 
 static size_t take_back_all(struct world *w)
 {
-    struct op_missed op = take_back(w, (struct uuid){ 0 }, 1000);
+    struct op_catch_up op = take_back(w, (struct uuid){ 0 }, 1000);
     assert_true(uuid_is_nil(op.ret_after));
     return op.ret_withdrawn;
 }
@@ -118,7 +120,7 @@ static void a_task_that_runs_all_it_missed_keeps_what_its_window_holds(void **st
     insert(w, &t, 1);
     insert(w, o, SPAWNED);
     assert_int_equal(take_back_all(w), 0);
-    struct op_missed later = { .op.kind = OP_MISSED, .before_ms = NOW + 1, .max = 10 };
+    struct op_catch_up later = { .op.kind = OP_CATCH_UP, .before_ms = NOW + 1, .max = 10 };
     assert_ok(world_apply(w, &later.op), &later.op.error);
     assert_int_equal(later.ret_withdrawn, SPAWNED);
     assert_int_equal(get(w, t.id).cursor_ms, NOW - 2000);
@@ -127,7 +129,7 @@ static void a_task_that_runs_all_it_missed_keeps_what_its_window_holds(void **st
 static void a_task_with_very_many_to_run_keeps_them(void **state)
 {
     struct world *w = *state;
-    static struct task o[MISSED_ALL_MAX + 1];
+    static struct task o[CATCH_UP_ALL_MAX + 1];
     struct task t = some_recurring(w);
     t.schedule.catch_up = CATCH_UP_ALL;
     for (size_t i = 0; i < array_count(o); i++)
@@ -135,14 +137,14 @@ static void a_task_with_very_many_to_run_keeps_them(void **state)
     insert(w, &t, 1);
     insert(w, o, array_count(o));
     assert_int_equal(take_back_all(w), 0);
-    struct op_forget forget = { .op.kind = OP_FORGET, .tasks_before_ms = NOW, .max = 10 };
+    struct op_purge forget = { .op.kind = OP_PURGE, .tasks_before_ms = NOW, .max = 10 };
     o[0].state = TASK_CANCELLED;
     o[0].completed_ms = 1;
     struct op_put put = put_of(&o[1], &o[0]);
     put.version = 1;
     assert_ok(world_apply(w, &put.op), &put.op.error);
     assert_ok(world_apply(w, &forget.op), &forget.op.error);
-    assert_int_equal(take_back_all(w), MISSED_ALL_MAX); /* one less, and they are looked at */
+    assert_int_equal(take_back_all(w), CATCH_UP_ALL_MAX); /* one less, and they are looked at */
 }
 
 /* Each row: what makes the third of four stay, and with it all before it, whether missed or not. */
@@ -246,14 +248,14 @@ static void what_was_missed_is_looked_for_a_few_tasks_at_a_time(void **state)
         insert(w, &t[i], 1);
         insert(w, o[i], SPAWNED);
     }
-    struct op_missed first = take_back(w, (struct uuid){ 0 }, 2);
+    struct op_catch_up first = take_back(w, (struct uuid){ 0 }, 2);
     assert_int_equal(first.ret_withdrawn, 2 * SPAWNED);
     assert_true(uuid_eq(first.ret_after, t[1].id));
     assert_true(is_there(w, TENANT, o[2][0].id));
-    struct op_missed second = take_back(w, first.ret_after, 2);
+    struct op_catch_up second = take_back(w, first.ret_after, 2);
     assert_int_equal(second.ret_withdrawn, SPAWNED);
     assert_true(uuid_is_nil(second.ret_after));
-    struct op_missed none = take_back(w, (struct uuid){ 0 }, 1);
+    struct op_catch_up none = take_back(w, (struct uuid){ 0 }, 1);
     assert_true(none.ret_withdrawn == 0 && uuid_is_nil(none.ret_after));
 }
 

@@ -1,4 +1,4 @@
-/* OP_CLAIM, OP_CLAIMED and OP_HELD. */
+/* OP_CLAIM, OP_CLAIMED and OP_ORPHANS. */
 #include "store_world.h"
 
 static struct lane_quota plenty = { { TENANT, { "default", 7 }, CLASS_NORMAL }, 1000 };
@@ -307,7 +307,7 @@ static void an_unknown_claim_holds_nothing(void **state)
 
 static struct tasks held_by_others(struct world *w, struct uuid node, size_t max)
 {
-    struct op_held op = { .op.kind = OP_HELD, .not_node = node, .max = max };
+    struct op_orphans op = { .op.kind = OP_ORPHANS, .not_node = node, .max = max };
     assert_ok(world_apply(w, &op.op), &op.op.error);
     return op.ret;
 }

@@ -170,7 +170,7 @@ static void the_key_of_a_forgotten_task_is_free(void **state)
     first.completed_ms = NOW;
     insert(w, &first, 1);
     assert_true(is_held_by(w, "k", NOW, first.id)); /* that it is over does not matter */
-    struct op_forget forget = { .op.kind = OP_FORGET, .tasks_before_ms = NOW + 1, .max = 10 };
+    struct op_purge forget = { .op.kind = OP_PURGE, .tasks_before_ms = NOW + 1, .max = 10 };
     assert_int_equal(world_apply(w, &forget.op), ERR_OK);
     assert_true(is_free(w, "k", NOW + 1));
     insert(w, &second, 1);

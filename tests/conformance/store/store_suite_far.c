@@ -21,9 +21,9 @@ static struct op_claim claim_at(struct world *w, int64_t now_ms)
     return op;
 }
 
-static void upkeep_at(struct world *w, int64_t now_ms)
+static void retention_at(struct world *w, int64_t now_ms)
 {
-    struct op_forget op = { .op.kind = OP_FORGET, .now_ms = now_ms, .max = 2, .ret_more = true };
+    struct op_purge op = { .op.kind = OP_PURGE, .now_ms = now_ms, .max = 2, .ret_more = true };
     for (int i = 0; i < 100 && op.ret_more; i++)
         assert_int_equal(world_apply(w, &op.op), ERR_OK);
     assert_false(op.ret_more);
@@ -62,7 +62,7 @@ static void upkeep_changes_nothing_of_what_is_due_in_days(void **state)
         v[i] = due_at(w, NOW + 10 * DAY_MS - (int64_t)i);
     insert(w, v, array_count(v));
     for (int day = 0; day < 10; day++)
-        upkeep_at(w, NOW + day * DAY_MS);
+        retention_at(w, NOW + day * DAY_MS);
     assert_int_equal(get(w, v[3].id).version, v[3].version);
     struct op_claim op = claim_at(w, NOW + 10 * DAY_MS - 10);
     assert_int_equal(op.ret.n, 10);

@@ -79,13 +79,13 @@ static void run_all(struct life *l)
 static void forget(struct life *l)
 {
     for (bool more = true; more;) {
-        struct op_forget op = { .op.kind = OP_FORGET,
-                                .now_ms = l->now_ms,
-                                .idempotency_before_ms = l->now_ms - KEEP_RECORDS * STEP_MS,
-                                .tasks_before_ms = l->now_ms - KEEP_TASKS * STEP_MS,
-                                .dlq_before_ms = l->now_ms - KEEP_DEAD * STEP_MS,
-                                .executions_before_ms = l->now_ms - KEEP_EXECUTIONS * STEP_MS,
-                                .max = BATCH };
+        struct op_purge op = { .op.kind = OP_PURGE,
+                               .now_ms = l->now_ms,
+                               .idempotency_before_ms = l->now_ms - KEEP_RECORDS * STEP_MS,
+                               .tasks_before_ms = l->now_ms - KEEP_TASKS * STEP_MS,
+                               .dlq_before_ms = l->now_ms - KEEP_DEAD * STEP_MS,
+                               .executions_before_ms = l->now_ms - KEEP_EXECUTIONS * STEP_MS,
+                               .max = BATCH };
         apply(l, &op.op);
         more = op.ret_more;
         assert_true(op.ret_forgotten <= BATCH);

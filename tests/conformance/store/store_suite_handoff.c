@@ -1,4 +1,4 @@
-/* OP_HAND, OP_HANDED and OP_RUNNING: what a queue has, whatever becomes of who put it there. */
+/* OP_HANDOFF, OP_HANDED_OFF and OP_RUNNING: what a queue has, whatever becomes of who put it there. */
 #include <stdlib.h>
 
 #include "store_fleet.h"
@@ -16,7 +16,7 @@ static struct uuid some_node(struct world *w)
     return node;
 }
 
-/* ---- OP_HAND ---- */
+/* ---- OP_HANDOFF ---- */
 
 static void what_was_handed_is_not_left_behind(void **state)
 {
@@ -76,7 +76,7 @@ static void a_node_that_is_dead_hands_nothing(void **state)
     struct uuid node = some_node(w), other = some_node(w);
     struct task t = claimed_by(w, node);
     assert_true(bury(w, node, 1));
-    struct op_hand op = { .op.kind = OP_HAND, .node = node, .claims = &t.claim, .n = 1 };
+    struct op_handoff op = { .op.kind = OP_HANDOFF, .node = node, .claims = &t.claim, .n = 1 };
     assert_int_equal(world_apply(w, &op.op), ERR_CONFLICT);
     assert_string_equal(op.op.error.field, "node");
     assert_int_equal(handed(w).n, 0);
@@ -89,14 +89,14 @@ static void what_was_handed_is_wished_back_of_who_claimed_it(void **state)
     struct uuid node = some_node(w);
     struct task t = claimed_by(w, node);
     hand(w, node, t.claim);
-    struct op_wish wish = { .id = t.id, .fence = t.fence, .abort = true };
-    assert_ok(wish_with(w, &wish), &wish.op.error);
-    assert_true(uuid_eq(wish.ret_owner, node));
-    assert_true(beat(w, node).ret_wished);
-    assert_int_equal(wishes_of(w, node, 10).ret_count, 1);
+    struct op_recall recall_request = { .id = t.id, .fence = t.fence, .abort = true };
+    assert_ok(recall_with(w, &recall_request), &recall_request.op.error);
+    assert_true(uuid_eq(recall_request.ret_owner, node));
+    assert_true(beat(w, node).ret_recall_requested);
+    assert_int_equal(recall_requests_of(w, node, 10).ret_count, 1);
 }
 
-/* ---- OP_HANDED ---- */
+/* ---- OP_HANDED_OFF ---- */
 
 static const struct handed_place from_the_first = { 0 };
 
@@ -107,14 +107,14 @@ static void what_was_handed_comes_with_the_epoch_it_was_first_handed_with(void *
     struct task v[] = { claimed_by(w, node), claimed_by(w, node), claimed_by(w, node), claimed_by(w, other) };
     struct uuid claims[] = { v[3].claim, v[1].claim, v[0].claim };
     uint64_t epochs[] = { 9, 1700000000000001, INT64_MAX };
-    struct op_hand op = { .op.kind = OP_HAND, .node = node, .claims = claims, .epochs = epochs, .n = 3 };
+    struct op_handoff op = { .op.kind = OP_HANDOFF, .node = node, .claims = claims, .epochs = epochs, .n = 3 };
     assert_ok(world_apply(w, &op.op), &op.op.error);
     hand_in(w, node, v[1].claim, 7); /* the answer was lost, and it is handed once more */
     hand(w, node, v[2].claim);
-    struct op_handed all = handed_behind(w, INT64_MAX, from_the_first, 100);
+    struct op_handed_off all = handed_behind(w, INT64_MAX, from_the_first, 100);
     assert_tasks(&all.ret, &v[0].id, &v[1].id, &v[2].id);
     assert_true(all.ret_epochs[0] == INT64_MAX && all.ret_epochs[1] == 1700000000000001 && all.ret_epochs[2] == 0);
-    struct op_handed page = handed_behind(w, INT64_MAX, (struct handed_place){ v[0].claim, v[0].id }, 1);
+    struct op_handed_off page = handed_behind(w, INT64_MAX, (struct handed_place){ v[0].claim, v[0].id }, 1);
     assert_true(page.ret.n == 1 && page.ret_more && page.ret_epochs[0] == 1700000000000001);
     struct settlement s = settlement_of(&v[0], TASK_COMPLETED);
     assert_true(settle_with(w, &s));
@@ -137,18 +137,18 @@ static void what_was_handed_comes_claim_by_claim_in_pages(void **state)
         hand(w, node, op.claim);
         claims[i] = op.claim;
     }
-    struct op_handed first = handed_behind(w, INT64_MAX, from_the_first, 3);
+    struct op_handed_off first = handed_behind(w, INT64_MAX, from_the_first, 3);
     assert_tasks(&first.ret, &v[2].id, &v[3].id, &v[0].id);
     assert_true(first.ret_more);
     struct task now = get(w, v[2].id);
     now.payload = now.extra = now.target_config = S(""); /* what settling it does not need */
     assert_same_task(&now, &first.ret.v[0]);
-    struct op_handed second = handed_behind(w, INT64_MAX, (struct handed_place){ claims[1], v[0].id }, 3);
+    struct op_handed_off second = handed_behind(w, INT64_MAX, (struct handed_place){ claims[1], v[0].id }, 3);
     assert_tasks(&second.ret, &v[1].id);
     assert_false(second.ret_more);
-    struct op_handed exact = handed_behind(w, INT64_MAX, (struct handed_place){ claims[0], v[3].id }, 2);
+    struct op_handed_off exact = handed_behind(w, INT64_MAX, (struct handed_place){ claims[0], v[3].id }, 2);
     assert_true(exact.ret.n == 2 && !exact.ret_more);
-    struct op_handed within = handed_behind(w, INT64_MAX, (struct handed_place){ claims[0], v[2].id }, 2);
+    struct op_handed_off within = handed_behind(w, INT64_MAX, (struct handed_place){ claims[0], v[2].id }, 2);
     assert_tasks(&within.ret, &v[3].id, &v[0].id);
     assert_true(within.ret_more);
     assert_int_equal(handed_behind(w, INT64_MAX, (struct handed_place){ claims[1], v[1].id }, 3).ret.n, 0);
@@ -202,7 +202,7 @@ static void an_answer_that_does_not_fit_leaves_no_trace(void **state)
     struct uuid node = some_node(w);
     struct task t = claimed_by(w, node);
     hand(w, node, t.claim);
-    struct op_handed op = { .op.kind = OP_HANDED, .before_ms = INT64_MAX, .max = 10 };
+    struct op_handed_off op = { .op.kind = OP_HANDED_OFF, .before_ms = INT64_MAX, .max = 10 };
     arena_init(&op.op.arena, 64);
     assert_int_equal(world_apply(w, &op.op), ERR_LIMIT);
     assert_int_equal(handed(w).n, 1);
@@ -231,8 +231,8 @@ static void large_ones_come_by(struct world *w, const struct task v[LARGE_COUNT]
 {
     struct handed_place after = { 0 };
     for (size_t from = 0; from < LARGE_COUNT; from += by) {
-        struct op_handed op = {
-            .op.kind = OP_HANDED, .before_ms = INT64_MAX, .after = after, .max = 100, .max_bytes = max_bytes
+        struct op_handed_off op = {
+            .op.kind = OP_HANDED_OFF, .before_ms = INT64_MAX, .after = after, .max = 100, .max_bytes = max_bytes
         };
         arena_init(&op.op.arena, by * LARGE + (1 << 20));
         assert_ok(world_apply(w, &op.op), &op.op.error);
@@ -293,19 +293,19 @@ static void what_is_settled_in_the_same_batch_runs_no_more(void **state)
     assert_true(before && !after);
 }
 
-/* ---- what runs without its node counts (OP_SHARE) ---- */
+/* ---- what runs without its node counts (OP_LIMIT_TAKE) ---- */
 
 static int64_t places(struct world *w, struct uuid node, struct str key, int64_t want)
 {
     struct share share = { .key = key, .concurrency = 3, .want_places = want };
-    struct op_share op = { .op.kind = OP_SHARE, .node = node, .v = &share, .n = 1, .now_ms = NOW };
+    struct op_limit_take op = { .op.kind = OP_LIMIT_TAKE, .node = node, .v = &share, .n = 1, .now_ms = NOW };
     assert_ok(world_apply(w, &op.op), &op.op.error);
     return share.ret_places;
 }
 
 static void gone(struct world *w, struct uuid node, bool left)
 {
-    struct op_beat op = { .node.id = node, .leave = true };
+    struct op_heartbeat op = { .node.id = node, .leave = true };
     if (left)
         assert_ok(beat_with(w, &op), &op.op.error);
     else
@@ -395,12 +395,12 @@ static void a_limit_is_forgotten_once_nothing_handed_is_left_of_who_died(void **
     assert_int_equal(places(w, dies, S("q:1:default"), 3), 3);
     hand(w, dies, t.claim);
     assert_true(bury(w, dies, 1));
-    struct op_forget op = { .op.kind = OP_FORGET, .now_ms = NOW + 2 * NODE_KEPT_MS, .max = 100 };
+    struct op_purge op = { .op.kind = OP_PURGE, .now_ms = NOW + 2 * NODE_KEPT_MS, .max = 100 };
     assert_ok(world_apply(w, &op.op), &op.op.error);
     assert_int_equal(op.ret_forgotten, 0);
     struct settlement v = settlement_of(&t, TASK_COMPLETED);
     assert_true(settle_with(w, &v));
-    op = (struct op_forget){ .op.kind = OP_FORGET, .now_ms = NOW + 2 * NODE_KEPT_MS, .max = 100 };
+    op = (struct op_purge){ .op.kind = OP_PURGE, .now_ms = NOW + 2 * NODE_KEPT_MS, .max = 100 };
     assert_ok(world_apply(w, &op.op), &op.op.error);
     assert_int_equal(op.ret_forgotten, 2); /* the limit and the node */
 }

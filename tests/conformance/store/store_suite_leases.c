@@ -1,4 +1,4 @@
-/* Tasks that somebody outside takes: OP_CLAIM with a lease, OP_KEEP, OP_LEASES_OVER, and how they are read. */
+/* Tasks that somebody outside takes: OP_CLAIM with a lease, OP_LEASE_RENEW, OP_LEASES_EXPIRED, and how they are read. */
 #include "store_fleet.h"
 
 /* ---- claiming by a lease ---- */
@@ -74,7 +74,7 @@ static void a_lease_waits_for_slots_as_any_claim_does(void **state)
     struct settlement done = settlement_of(&op.ret.v[0], TASK_COMPLETED);
     struct op_settle settle = { .op.kind = OP_SETTLE, .v = &done, .n = 1, .now_ms = NOW };
     assert_ok(world_apply(w, &settle.op), &settle.op.error);
-    assert_true(settle.ret_woke & lane_bit(some_lane()));
+    assert_true(settle.ret_unblocked_lanes & lane_bit(some_lane()));
     struct tasks next = lease_some(w, 2);
     assert_tasks(&next, &v[1].id);
 }
@@ -171,15 +171,15 @@ static void tasks_that_wait_for_workers_are_among_a_queues_due(void **state)
     assert_int_equal(n, 2);
 }
 
-/* ---- OP_KEEP ---- */
+/* ---- OP_LEASE_RENEW ---- */
 
 static void who_leased_a_task_goes_on_with_it(void **state)
 {
     struct world *w = *state;
     struct task t = some_worker_task(w), leased = lease_one(w, &t);
-    struct lease_keep k =
+    struct lease_renewal k =
         keep_as(w, TENANT,
-                (struct lease_keep){
+                (struct lease_renewal){
                     .id = t.id, .fence = leased.fence, .until_ms = NOW + 90000, .progress = S("{\"percent\":40}") });
     assert_true(k.ret_kept && !k.ret_ended);
     struct lease_row row;
@@ -200,19 +200,21 @@ static void what_is_over_or_anothers_is_not_kept(void **state)
     struct task leased = lease_one(w, &v[0]), done = lease_one(w, &v[1]), held = claim_one(w, &v[2], fresh_id(w));
     struct settlement s = settlement_of(&done, TASK_COMPLETED);
     assert_true(settle_with(w, &s));
-    struct lease_keep ks[] = {
+    struct lease_renewal ks[] = {
         { .id = leased.id, .fence = leased.fence + 1, .until_ms = NOW + 1 },
         { .id = done.id, .fence = done.fence, .until_ms = NOW + 1 },
         { .id = held.id, .fence = held.fence, .until_ms = NOW + 1 },
         { .id = fresh_id(w), .fence = 1, .until_ms = NOW + 1 },
     };
-    struct op_keep op = { .op.kind = OP_KEEP, .tenant = TENANT, .v = ks, .n = array_count(ks), .now_ms = NOW };
+    struct op_lease_renew op = {
+        .op.kind = OP_LEASE_RENEW, .tenant = TENANT, .v = ks, .n = array_count(ks), .now_ms = NOW
+    };
     for (size_t i = 0; i < op.n; i++)
         ks[i].ret_kept = ks[i].ret_ended = true;
     assert_ok(world_apply(w, &op.op), &op.op.error);
     for (size_t i = 0; i < op.n; i++)
         assert_false(ks[i].ret_kept || ks[i].ret_ended);
-    assert_false(keep_as(w, OTHER_TENANT, (struct lease_keep){ .id = leased.id, .fence = leased.fence }).ret_kept);
+    assert_false(keep_as(w, OTHER_TENANT, (struct lease_renewal){ .id = leased.id, .fence = leased.fence }).ret_kept);
     struct lease_row row;
     assert_true(is_leased(w, TENANT, leased.id, &row));
     assert_int_equal(row.until_ms, NOW + 60000);
@@ -223,9 +225,9 @@ static void several_are_kept_at_once_each_for_its_own_time(void **state)
     struct world *w = *state;
     struct task v[] = { some_worker_task(w), some_worker_task(w) };
     struct task a = lease_one(w, &v[0]), b = lease_one(w, &v[1]);
-    struct lease_keep ks[] = { { .id = b.id, .fence = b.fence, .until_ms = NOW + 2, .progress = S("2") },
-                               { .id = a.id, .fence = a.fence, .until_ms = NOW + 1, .progress = S("1") } };
-    struct op_keep op = { .op.kind = OP_KEEP, .tenant = TENANT, .v = ks, .n = 2, .now_ms = NOW };
+    struct lease_renewal ks[] = { { .id = b.id, .fence = b.fence, .until_ms = NOW + 2, .progress = S("2") },
+                                  { .id = a.id, .fence = a.fence, .until_ms = NOW + 1, .progress = S("1") } };
+    struct op_lease_renew op = { .op.kind = OP_LEASE_RENEW, .tenant = TENANT, .v = ks, .n = 2, .now_ms = NOW };
     assert_ok(world_apply(w, &op.op), &op.op.error);
     assert_true(ks[0].ret_kept && ks[1].ret_kept);
     struct lease_row x, y;
@@ -247,15 +249,15 @@ static void a_worker_is_told_each_time_that_its_user_wants_it_ended(void **state
     op.node = node;
     assert_ok(world_apply(w, &op.op), &op.op.error);
     struct task leased = op.ret.v[0];
-    struct op_wish give_back = { .id = t.id, .fence = leased.fence };
-    assert_ok(wish_with(w, &give_back), &give_back.op.error);
+    struct op_recall give_back = { .id = t.id, .fence = leased.fence };
+    assert_ok(recall_with(w, &give_back), &give_back.op.error);
     assert_false(keep(w, &leased, NOW + 1).ret_ended);
-    struct op_wish wish = { .id = t.id, .fence = leased.fence, .abort = true };
-    assert_ok(wish_with(w, &wish), &wish.op.error);
-    assert_true(uuid_eq(wish.ret_owner, node));
+    struct op_recall recall_request = { .id = t.id, .fence = leased.fence, .abort = true };
+    assert_ok(recall_with(w, &recall_request), &recall_request.op.error);
+    assert_true(uuid_eq(recall_request.ret_owner, node));
     assert_true(keep(w, &leased, NOW + 1).ret_ended && keep(w, &leased, NOW + 1).ret_ended);
-    assert_false(beat(w, node).ret_wished); /* the node has nothing to give back */
-    assert_int_equal(wishes_of(w, node, 5).ret_count, 0);
+    assert_false(beat(w, node).ret_recall_requested); /* the node has nothing to give back */
+    assert_int_equal(recall_requests_of(w, node, 5).ret_count, 0);
     assert_true(keep(w, &leased, NOW + 1).ret_ended);
     struct settlement v = settlement_of(&leased, TASK_SCHEDULED);
     v.verdict.due_ms = NOW;
@@ -264,7 +266,7 @@ static void a_worker_is_told_each_time_that_its_user_wants_it_ended(void **state
     assert_false(keep(w, &again.v[0], NOW + 1).ret_ended);
 }
 
-/* ---- OP_LEASES_OVER ---- */
+/* ---- OP_LEASES_EXPIRED ---- */
 
 static void leases_are_over_from_their_time_on_the_longest_over_first(void **state)
 {
@@ -272,17 +274,17 @@ static void leases_are_over_from_their_time_on_the_longest_over_first(void **sta
     struct task v[] = { some_worker_task(w), some_worker_task(w), some_worker_task(w) };
     struct task a = lease_one(w, &v[0]), b = lease_one(w, &v[1]), c = lease_one(w, &v[2]);
     assert_true(keep(w, &a, NOW + 30).ret_kept && keep(w, &b, NOW + 10).ret_kept && keep(w, &c, NOW + 20).ret_kept);
-    struct op_leases_over none = over_at(w, NOW + 9, 10);
+    struct op_leases_expired none = over_at(w, NOW + 9, 10);
     assert_int_equal(none.ret.n, 0);
     assert_int_equal(none.ret_next_ms, NOW + 10);
-    struct op_leases_over one = over_at(w, NOW + 10, 10);
+    struct op_leases_expired one = over_at(w, NOW + 10, 10);
     assert_tasks(&one.ret, &b.id);
     assert_same_task(&b, &one.ret.v[0]);
     assert_int_equal(one.ret_next_ms, NOW + 20);
-    struct op_leases_over some = over_at(w, NOW + 100, 2);
+    struct op_leases_expired some = over_at(w, NOW + 100, 2);
     assert_tasks(&some.ret, &b.id, &c.id);
     assert_int_equal(some.ret_next_ms, NOW + 30);
-    struct op_leases_over all = over_at(w, NOW + 100, 3);
+    struct op_leases_expired all = over_at(w, NOW + 100, 3);
     assert_tasks(&all.ret, &b.id, &c.id, &a.id);
     assert_true(all.ret_next_ms == INT64_MAX);
 }
@@ -308,7 +310,7 @@ static void leases_of_tasks_that_left_their_claim_are_no_more(void **state)
     assert_true(settle_with(w, &s));
     struct lease_row row;
     assert_false(is_leased(w, TENANT, done.id, &row) || is_leased(w, TENANT, again.id, &row));
-    struct op_leases_over op = over_at(w, NOW + 100000, 10);
+    struct op_leases_expired op = over_at(w, NOW + 100000, 10);
     assert_int_equal(op.ret.n, 0);
     assert_true(op.ret_next_ms == INT64_MAX);
     assert_int_equal(lease_some(w, 5).n, 1);
@@ -334,7 +336,7 @@ static void an_over_answer_that_does_not_fit_leaves_no_trace(void **state)
     struct world *w = *state;
     struct task t = some_worker_task(w);
     lease_one(w, &t);
-    struct op_leases_over op = { .op.kind = OP_LEASES_OVER, .now_ms = NOW + 60000, .max = 5 };
+    struct op_leases_expired op = { .op.kind = OP_LEASES_EXPIRED, .now_ms = NOW + 60000, .max = 5 };
     arena_init(&op.op.arena, 64);
     assert_int_equal(world_apply(w, &op.op), ERR_LIMIT);
     assert_int_equal(over_at(w, NOW + 60000, 5).ret.n, 1);

@@ -1,4 +1,4 @@
-/* OP_SHARE: buckets and places that all nodes have together. */
+/* OP_LIMIT_TAKE: buckets and places that all nodes have together. */
 #include "store_nodes.h"
 
 enum { HOUR_MS = 60 * 60 * 1000 };
@@ -6,7 +6,7 @@ enum { HOUR_MS = 60 * 60 * 1000 };
 static struct share ask_at(struct world *w, struct uuid node, struct share share, int64_t now_ms)
 {
     share.key = share.key.n ? share.key : S("queue/1/mail");
-    struct op_share op = { .op.kind = OP_SHARE, .node = node, .v = &share, .n = 1, .now_ms = now_ms };
+    struct op_limit_take op = { .op.kind = OP_LIMIT_TAKE, .node = node, .v = &share, .n = 1, .now_ms = now_ms };
     assert_ok(world_apply(w, &op.op), &op.op.error);
     return share;
 }
@@ -143,10 +143,10 @@ static void places_of_who_died_or_left_are_free(void **state)
     assert_int_equal(places(w, c, 6, 6), 1);
     assert_true(bury(w, a, 1));
     assert_int_equal(places(w, c, 6, 6), 4);
-    struct op_beat leave = { .node.id = b, .leave = true };
+    struct op_heartbeat leave = { .node.id = b, .leave = true };
     assert_ok(beat_with(w, &leave), &leave.op.error);
     assert_int_equal(places(w, c, 6, 6), 6);
-    struct op_beat alone = { .node.id = d, .alone = true };
+    struct op_heartbeat alone = { .node.id = d, .alone = true };
     assert_ok(beat_with(w, &alone), &alone.op.error);
     assert_int_equal(places(w, d, 6, 9), 6);
 }
@@ -191,12 +191,12 @@ static void each_key_has_a_limit_of_its_own(void **state)
         { .key = { long_key, sizeof long_key }, .concurrency = 2, .want_places = 2 },
         { .key = S("a"), .rate = 1, .burst = 1, .want_tokens = 2, .concurrency = 1, .want_places = 1 },
     };
-    struct op_share op = { .op.kind = OP_SHARE, .node = a, .v = v, .n = array_count(v), .now_ms = NOW };
+    struct op_limit_take op = { .op.kind = OP_LIMIT_TAKE, .node = a, .v = v, .n = array_count(v), .now_ms = NOW };
     assert_ok(world_apply(w, &op.op), &op.op.error);
     assert_true(v[0].ret_tokens == 2 && v[0].ret_places == 0);
     assert_true(v[1].ret_tokens == 0 && v[1].ret_places == 2);
     assert_true(v[2].ret_tokens == 1 && v[2].ret_places == 1 && v[2].ret_next_ms == NOW + 1000);
-    op.op.kind = OP_SHARE;
+    op.op.kind = OP_LIMIT_TAKE;
     op.node = b;
     assert_ok(world_apply(w, &op.op), &op.op.error);
     assert_true(v[0].ret_tokens == 1 && v[1].ret_places == 0 && v[2].ret_tokens == 0 && v[2].ret_places == 0);
@@ -208,16 +208,16 @@ static void shares_of_one_batch_see_each_other(void **state)
     struct uuid a = some_node(w), b = fresh_id(w);
     struct share mine = { .key = S("k"), .concurrency = 3, .want_places = 2 }, theirs = mine, again = mine;
     again.want_places = 0;
-    struct op_share first = { .op.kind = OP_SHARE, .node = a, .v = &mine, .n = 1, .now_ms = NOW };
-    struct op_beat join = { .op.kind = OP_BEAT, .node.id = b, .now_ms = NOW };
-    struct op_share second = { .op.kind = OP_SHARE, .node = b, .v = &theirs, .n = 1, .now_ms = NOW };
-    struct op_share third = { .op.kind = OP_SHARE, .node = a, .v = &again, .n = 1, .now_ms = NOW };
+    struct op_limit_take first = { .op.kind = OP_LIMIT_TAKE, .node = a, .v = &mine, .n = 1, .now_ms = NOW };
+    struct op_heartbeat join = { .op.kind = OP_HEARTBEAT, .node.id = b, .now_ms = NOW };
+    struct op_limit_take second = { .op.kind = OP_LIMIT_TAKE, .node = b, .v = &theirs, .n = 1, .now_ms = NOW };
+    struct op_limit_take third = { .op.kind = OP_LIMIT_TAKE, .node = a, .v = &again, .n = 1, .now_ms = NOW };
     world_apply_all(w, (struct op *[]){ &first.op, &join.op, &second.op, &third.op }, 4);
     assert_int_equal(mine.ret_places, 2);
     assert_int_equal(theirs.ret_places, 1);
     assert_int_equal(again.ret_places, 0);
     theirs.want_places = 3;
-    struct op_share then = { .op.kind = OP_SHARE, .node = b, .v = &theirs, .n = 1, .now_ms = NOW };
+    struct op_limit_take then = { .op.kind = OP_LIMIT_TAKE, .node = b, .v = &theirs, .n = 1, .now_ms = NOW };
     assert_ok(world_apply(w, &then.op), &then.op.error);
     assert_int_equal(theirs.ret_places, 3);
 }
@@ -226,7 +226,7 @@ static void shares_of_one_batch_see_each_other(void **state)
 
 static size_t forget_at(struct world *w, int64_t now_ms)
 {
-    struct op_forget op = { .op.kind = OP_FORGET, .now_ms = now_ms, .max = 100 };
+    struct op_purge op = { .op.kind = OP_PURGE, .now_ms = now_ms, .max = 100 };
     assert_ok(world_apply(w, &op.op), &op.op.error);
     return op.ret_forgotten;
 }

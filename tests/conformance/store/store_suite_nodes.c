@@ -1,4 +1,4 @@
-/* OP_BEAT, OP_BURY, OP_WISH and OP_WISHES, and what they mean for claims and OP_HELD. */
+/* OP_HEARTBEAT, OP_NODE_DEAD, OP_RECALL and OP_RECALL_LIST, and what they mean for claims and OP_ORPHANS. */
 #include "store_nodes.h"
 
 /* ---- beats ---- */
@@ -6,7 +6,7 @@
 static void the_first_beat_puts_a_node_in(void **state)
 {
     struct world *w = *state;
-    struct op_beat op = { .node = { .id = fresh_id(w), .name = S("a:1"), .version = S("1.2"), .doc = S("{}") } };
+    struct op_heartbeat op = { .node = { .id = fresh_id(w), .name = S("a:1"), .version = S("1.2"), .doc = S("{}") } };
     assert_ok(beat_with(w, &op), &op.op.error);
     assert_int_equal(op.ret.n, 1);
     const struct node_row *n = &op.ret.v[0];
@@ -16,7 +16,7 @@ static void the_first_beat_puts_a_node_in(void **state)
     assert_str(n->doc, "{}");
     assert_int_equal(n->beats, 1);
     assert_int_equal(n->joined_ms, NOW);
-    assert_false(n->dead || op.ret_dead || op.ret_wished || op.ret_held_by_dead);
+    assert_false(n->dead || op.ret_dead || op.ret_recall_requested || op.ret_held_by_dead);
     assert_int_equal(n->dead_ms, 0);
 }
 
@@ -26,7 +26,7 @@ static void each_beat_counts_and_says_how_it_is_now(void **state)
     struct uuid me = fresh_id(w), other = fresh_id(w);
     beat(w, me);
     beat(w, other);
-    struct op_beat op = { .node = { .id = me, .name = S("b:2"), .doc = S("[1]") }, .now_ms = NOW + 500 };
+    struct op_heartbeat op = { .node = { .id = me, .name = S("b:2"), .doc = S("[1]") }, .now_ms = NOW + 500 };
     assert_ok(beat_with(w, &op), &op.op.error);
     assert_nodes(&op, &me, &other);
     assert_int_equal(op.ret.v[0].beats, 2);
@@ -46,7 +46,7 @@ static void nodes_come_by_id_and_dead_ones_behind_them(void **state)
     beat_at(w, early, NOW + 1);
     beat(w, b);
     assert_true(bury(w, twin, 1) && bury(w, early, 1) && bury(w, late, 1));
-    struct op_beat op = beat(w, a);
+    struct op_heartbeat op = beat(w, a);
     assert_nodes(&op, &a, &b, &late, &twin, &early);
     assert_true(op.ret.v[2].dead && op.ret.v[2].dead_ms == NOW + 1000);
 }
@@ -58,11 +58,11 @@ static void of_many_dead_nodes_the_latest_are_told(void **state)
     struct uuid v[MANY];
     for (int i = 0; i < MANY; i++) {
         v[i] = fresh_id(w);
-        struct op_beat op = { .node.id = v[i], .now_ms = NOW + i, .alone = true };
+        struct op_heartbeat op = { .node.id = v[i], .now_ms = NOW + i, .alone = true };
         assert_ok(beat_with(w, &op), &op.op.error);
     }
     struct uuid me = fresh_id(w);
-    struct op_beat op = { .node.id = me, .alone = true, .now_ms = NOW + MANY };
+    struct op_heartbeat op = { .node.id = me, .alone = true, .now_ms = NOW + MANY };
     assert_ok(beat_with(w, &op), &op.op.error);
     assert_int_equal(op.ret.n, NODES_DEAD_SHOWN + 1);
     assert_true(uuid_eq(op.ret.v[0].id, me) && uuid_eq(op.ret.v[1].id, v[MANY - 1]) && uuid_eq(op.ret.v[100].id, v[2]));
@@ -74,19 +74,19 @@ static void a_node_that_leaves_is_gone(void **state)
     struct uuid me = fresh_id(w), other = fresh_id(w);
     beat(w, other);
     beat(w, me);
-    struct op_beat op = { .node.id = me, .leave = true };
+    struct op_heartbeat op = { .node.id = me, .leave = true };
     assert_ok(beat_with(w, &op), &op.op.error);
     assert_nodes(&op, &other);
-    struct op_beat again = beat(w, other);
+    struct op_heartbeat again = beat(w, other);
     assert_nodes(&again, &other);
-    struct op_beat back = beat(w, me);
+    struct op_heartbeat back = beat(w, me);
     assert_int_equal(back.ret.v[0].beats, 1);
 }
 
 static void who_was_never_there_leaves_without_a_trace(void **state)
 {
     struct world *w = *state;
-    struct op_beat op = { .node.id = fresh_id(w), .leave = true };
+    struct op_heartbeat op = { .node.id = fresh_id(w), .leave = true };
     assert_ok(beat_with(w, &op), &op.op.error);
     assert_int_equal(op.ret.n, 0);
     assert_false(op.ret_dead);
@@ -99,12 +99,12 @@ static void who_is_alone_buries_everybody_else(void **state)
     beat(w, dead);
     assert_true(bury(w, dead, 1)); /* at NOW + 1000 */
     beat(w, other);
-    struct op_beat op = { .node.id = me, .alone = true, .now_ms = NOW + 7000 };
+    struct op_heartbeat op = { .node.id = me, .alone = true, .now_ms = NOW + 7000 };
     assert_ok(beat_with(w, &op), &op.op.error);
     assert_nodes(&op, &me, &dead, &other);
     assert_int_equal(op.ret.v[1].dead_ms, NOW + 1000); /* who was dead stays so */
     assert_int_equal(op.ret.v[2].dead_ms, NOW + 7000);
-    struct op_beat late = { .node.id = other };
+    struct op_heartbeat late = { .node.id = other };
     assert_ok(beat_with(w, &late), &late.op.error);
     assert_true(late.ret_dead);
 }
@@ -116,14 +116,14 @@ static void a_dead_nodes_beat_says_so_and_changes_nothing(void **state)
     beat(w, dead);
     beat(w, other);
     assert_true(bury(w, dead, 1));
-    struct op_beat op = { .node = { .id = dead, .name = S("other") }, .alone = true };
+    struct op_heartbeat op = { .node = { .id = dead, .name = S("other") }, .alone = true };
     assert_ok(beat_with(w, &op), &op.op.error);
     assert_true(op.ret_dead);
     assert_nodes(&op, &other, &dead);
-    struct op_beat leave = { .node.id = dead, .leave = true };
+    struct op_heartbeat leave = { .node.id = dead, .leave = true };
     assert_ok(beat_with(w, &leave), &leave.op.error);
     assert_true(leave.ret_dead);
-    struct op_beat then = beat(w, other);
+    struct op_heartbeat then = beat(w, other);
     assert_nodes(&then, &other, &dead);
     assert_int_equal(then.ret.v[1].beats, 1);
     assert_str(then.ret.v[1].name, "node");
@@ -134,10 +134,10 @@ static void a_beat_whose_answer_has_no_room_leaves_no_trace(void **state)
     struct world *w = *state;
     struct uuid me = fresh_id(w), other = fresh_id(w);
     beat(w, other);
-    struct op_beat op = { .node.id = me, .alone = true };
+    struct op_heartbeat op = { .node.id = me, .alone = true };
     arena_init(&op.op.arena, 16);
     assert_int_equal(beat_with(w, &op), ERR_LIMIT);
-    struct op_beat then = beat(w, other);
+    struct op_heartbeat then = beat(w, other);
     assert_nodes(&then, &other);
 }
 
@@ -151,12 +151,12 @@ static void a_node_is_buried_only_while_its_beats_are_those_seen(void **state)
     beat(w, node);
     assert_false(bury(w, node, 1));
     assert_false(bury(w, fresh_id(w), 1));
-    struct op_beat op = beat(w, node);
+    struct op_heartbeat op = beat(w, node);
     assert_false(op.ret_dead);
     assert_false(bury(w, node, 2));
     assert_true(bury(w, node, 3));
     assert_false(bury(w, node, 3)); /* nobody dies twice */
-    struct op_beat then = beat(w, me);
+    struct op_heartbeat then = beat(w, me);
     assert_nodes(&then, &me, &node);
     assert_int_equal(then.ret.v[1].beats, 3);
     assert_int_equal(then.ret.v[1].dead_ms, NOW + 1000);
@@ -168,7 +168,7 @@ static void what_a_buried_node_held_is_found(void **state)
     struct uuid node = fresh_id(w), me = fresh_id(w);
     beat(w, node);
     struct task t = some_task(w), running = claim_one(w, &t, node);
-    struct op_beat op = beat(w, me);
+    struct op_heartbeat op = beat(w, me);
     assert_false(op.ret_held_by_dead);
     assert_int_equal(left_behind(w, me).n, 0); /* it lives */
     assert_true(bury(w, node, 1));
@@ -189,14 +189,14 @@ static void what_an_unknown_node_holds_is_found_but_not_by_itself(void **state)
     struct uuid node = fresh_id(w), me = fresh_id(w);
     struct task t = some_task(w);
     claim_one(w, &t, node);
-    struct op_beat op = beat(w, me);
+    struct op_heartbeat op = beat(w, me);
     assert_true(op.ret_held_by_dead);
     assert_int_equal(left_behind(w, me).n, 1);
     assert_int_equal(left_behind(w, node).n, 0);
     op = beat(w, node); /* now it is known, and what it holds is its own */
     assert_false(op.ret_held_by_dead);
     assert_int_equal(left_behind(w, me).n, 0);
-    struct op_beat leave = { .node.id = node, .leave = true };
+    struct op_heartbeat leave = { .node.id = node, .leave = true };
     assert_ok(beat_with(w, &leave), &leave.op.error);
     assert_int_equal(left_behind(w, me).n, 1);
 }
@@ -229,7 +229,7 @@ static void a_claim_behind_its_nodes_burial_fails(void **state)
     insert(w, &t, 1);
     beat(w, node);
     struct lane_quota lane = { some_lane(), 10 };
-    struct op_bury first = { .op.kind = OP_BURY, .node = node, .beats = 1, .now_ms = NOW };
+    struct op_node_dead first = { .op.kind = OP_NODE_DEAD, .node = node, .beats = 1, .now_ms = NOW };
     struct op_claim second = claim_of(w, &lane, 1);
     second.node = node;
     world_apply_all(w, (struct op *[]){ &first.op, &second.op }, 2);
@@ -256,17 +256,17 @@ static void a_wish_reaches_who_holds_the_task(void **state)
     struct world *w = *state;
     struct uuid node = fresh_id(w), other = fresh_id(w);
     struct task t = some_task(w), running = claim_one(w, &t, node);
-    assert_false(beat(w, node).ret_wished);
-    struct op_wish op = { .id = t.id, .fence = running.fence };
-    assert_ok(wish_with(w, &op), &op.op.error);
+    assert_false(beat(w, node).ret_recall_requested);
+    struct op_recall op = { .id = t.id, .fence = running.fence };
+    assert_ok(recall_with(w, &op), &op.op.error);
     assert_true(uuid_eq(op.ret_owner, node));
-    assert_true(beat(w, node).ret_wished);
-    assert_false(beat(w, other).ret_wished);
-    struct op_wishes mine = wishes_of(w, node, 10);
+    assert_true(beat(w, node).ret_recall_requested);
+    assert_false(beat(w, other).ret_recall_requested);
+    struct op_recall_list mine = recall_requests_of(w, node, 10);
     assert_int_equal(mine.ret_count, 1);
     assert_true(uuid_eq(mine.ret[0].id, t.id) && mine.ret[0].fence == running.fence && !mine.ret[0].abort);
-    assert_int_equal(wishes_of(w, other, 10).ret_count, 0);
-    assert_int_equal(wishes_of(w, node, 10).ret_count, 1); /* it stays until the task leaves its claim */
+    assert_int_equal(recall_requests_of(w, other, 10).ret_count, 0);
+    assert_int_equal(recall_requests_of(w, node, 10).ret_count, 1); /* it stays until the task leaves its claim */
 }
 
 static void only_what_runs_under_that_fence_is_wished_back(void **state)
@@ -279,15 +279,15 @@ static void only_what_runs_under_that_fence_is_wished_back(void **state)
     put.fence = 1;
     insert(w, (struct task[]){ waiting, put }, 2);
     struct task running = claim_one(w, &t, node);
-    struct op_wish v[] = { { .id = waiting.id, .fence = 1 },
-                           { .id = t.id, .fence = running.fence + 1 },
-                           { .id = put.id, .fence = 1 },
-                           { .id = fresh_id(w), .fence = 1 } };
+    struct op_recall v[] = { { .id = waiting.id, .fence = 1 },
+                             { .id = t.id, .fence = running.fence + 1 },
+                             { .id = put.id, .fence = 1 },
+                             { .id = fresh_id(w), .fence = 1 } };
     for (size_t i = 0; i < array_count(v); i++) {
-        assert_int_equal(wish_with(w, &v[i]), ERR_CONFLICT);
+        assert_int_equal(recall_with(w, &v[i]), ERR_CONFLICT);
         assert_string_equal(v[i].op.error.field, "fence");
     }
-    assert_false(beat(w, node).ret_wished);
+    assert_false(beat(w, node).ret_recall_requested);
 }
 
 static void a_wish_is_over_when_the_task_leaves_its_claim(void **state)
@@ -295,20 +295,20 @@ static void a_wish_is_over_when_the_task_leaves_its_claim(void **state)
     struct world *w = *state;
     struct uuid node = fresh_id(w);
     struct task t = some_task(w), running = claim_one(w, &t, node);
-    struct op_wish op = { .id = t.id, .fence = running.fence };
-    assert_ok(wish_with(w, &op), &op.op.error);
+    struct op_recall op = { .id = t.id, .fence = running.fence };
+    assert_ok(recall_with(w, &op), &op.op.error);
     struct settlement v = settlement_of(&running, TASK_SCHEDULED);
     v.verdict.due_ms = NOW;
     assert_true(settle_with(w, &v));
-    assert_false(beat(w, node).ret_wished);
+    assert_false(beat(w, node).ret_recall_requested);
     struct lane_quota lane = { some_lane(), 10 };
     struct op_claim again = claim_of(w, &lane, 1); /* and does not come back with the next claim */
     again.node = node;
     assert_ok(world_apply(w, &again.op), &again.op.error);
     assert_int_equal(again.ret.n, 1);
-    assert_false(beat(w, node).ret_wished);
-    assert_int_equal(wishes_of(w, node, 10).ret_count, 0);
-    assert_int_equal(wish_with(w, &op), ERR_CONFLICT); /* of the claim that was */
+    assert_false(beat(w, node).ret_recall_requested);
+    assert_int_equal(recall_requests_of(w, node, 10).ret_count, 0);
+    assert_int_equal(recall_with(w, &op), ERR_CONFLICT); /* of the claim that was */
 }
 
 static void a_wish_is_over_when_the_task_is_put_out_of_its_claim(void **state)
@@ -316,16 +316,16 @@ static void a_wish_is_over_when_the_task_is_put_out_of_its_claim(void **state)
     struct world *w = *state;
     struct uuid node = fresh_id(w);
     struct task t = some_task(w), running = claim_one(w, &t, node), next = running;
-    struct op_wish op = { .id = t.id, .fence = running.fence };
-    assert_ok(wish_with(w, &op), &op.op.error);
+    struct op_recall op = { .id = t.id, .fence = running.fence };
+    assert_ok(recall_with(w, &op), &op.op.error);
     next.state = TASK_CANCELLED;
     next.version++;
     next.claim = (struct uuid){ 0 };
     next.completed_ms = NOW;
     struct op_put put = put_of(&running, &next);
     assert_ok(world_apply(w, &put.op), &put.op.error);
-    assert_false(beat(w, node).ret_wished);
-    assert_int_equal(wishes_of(w, node, 10).ret_count, 0);
+    assert_false(beat(w, node).ret_recall_requested);
+    assert_int_equal(recall_requests_of(w, node, 10).ret_count, 0);
 }
 
 static void what_is_wished_twice_aborts_if_either_does_and_says_by_what_it_is_replaced(void **state)
@@ -338,11 +338,11 @@ static void what_is_wished_twice_aborts_if_either_does_and_says_by_what_it_is_re
         int64_t by_ms, says_ms;
     } made[] = { { false, 0, 0 }, { true, NOW, NOW }, { false, 0, NOW }, { true, NOW + 1, NOW + 1 } };
     for (size_t i = 0; i < array_count(made); i++) {
-        struct op_wish op = {
+        struct op_recall op = {
             .id = t.id, .fence = running.fence, .abort = made[i].abort, .by_scheduled_ms = made[i].by_ms
         };
-        assert_ok(wish_with(w, &op), &op.op.error);
-        struct op_wishes told = wishes_of(w, node, 10);
+        assert_ok(recall_with(w, &op), &op.op.error);
+        struct op_recall_list told = recall_requests_of(w, node, 10);
         assert_int_equal(told.ret_count, 1);
         assert_int_equal(told.ret[0].abort, i > 0);
         assert_int_equal(told.ret[0].by_scheduled_ms, made[i].says_ms);
@@ -354,8 +354,8 @@ static void a_wish_of_an_earlier_claim_does_not_abort_the_next(void **state)
     struct world *w = *state;
     struct uuid node = fresh_id(w), other = fresh_id(w);
     struct task t = some_task(w), running = claim_one(w, &t, node);
-    struct op_wish first = { .id = t.id, .fence = running.fence, .abort = true, .by_scheduled_ms = NOW };
-    assert_ok(wish_with(w, &first), &first.op.error);
+    struct op_recall first = { .id = t.id, .fence = running.fence, .abort = true, .by_scheduled_ms = NOW };
+    assert_ok(recall_with(w, &first), &first.op.error);
     struct settlement v = settlement_of(&running, TASK_SCHEDULED);
     v.verdict.due_ms = NOW;
     assert_true(settle_with(w, &v));
@@ -363,11 +363,11 @@ static void a_wish_of_an_earlier_claim_does_not_abort_the_next(void **state)
     struct op_claim again = claim_of(w, &lane, 1);
     again.node = other;
     assert_ok(world_apply(w, &again.op), &again.op.error);
-    struct op_wish second = { .id = t.id, .fence = again.ret.v[0].fence };
-    assert_ok(wish_with(w, &second), &second.op.error);
+    struct op_recall second = { .id = t.id, .fence = again.ret.v[0].fence };
+    assert_ok(recall_with(w, &second), &second.op.error);
     assert_true(uuid_eq(second.ret_owner, other));
-    assert_int_equal(wishes_of(w, node, 10).ret_count, 0);
-    struct op_wishes op = wishes_of(w, other, 10);
+    assert_int_equal(recall_requests_of(w, node, 10).ret_count, 0);
+    struct op_recall_list op = recall_requests_of(w, other, 10);
     assert_int_equal(op.ret_count, 1);
     assert_false(op.ret[0].abort);
     assert_int_equal(op.ret[0].by_scheduled_ms, 0);
@@ -379,20 +379,20 @@ static void at_most_max_wishes_are_told(void **state)
     struct uuid node = fresh_id(w);
     for (int i = 0; i < 3; i++) {
         struct task t = some_task(w), running = claim_one(w, &t, node);
-        struct op_wish op = { .id = t.id, .fence = running.fence };
-        assert_ok(wish_with(w, &op), &op.op.error);
+        struct op_recall op = { .id = t.id, .fence = running.fence };
+        assert_ok(recall_with(w, &op), &op.op.error);
     }
-    struct op_wishes two = wishes_of(w, node, 2);
+    struct op_recall_list two = recall_requests_of(w, node, 2);
     assert_int_equal(two.ret_count, 2);
     assert_false(uuid_eq(two.ret[0].id, two.ret[1].id));
-    assert_int_equal(wishes_of(w, node, 3).ret_count, 3);
+    assert_int_equal(recall_requests_of(w, node, 3).ret_count, 3);
 }
 
 /* ---- what is forgotten ---- */
 
 static size_t forget_at(struct world *w, int64_t now_ms)
 {
-    struct op_forget op = { .op.kind = OP_FORGET, .now_ms = now_ms, .max = 100 };
+    struct op_purge op = { .op.kind = OP_PURGE, .now_ms = now_ms, .max = 100 };
     assert_ok(world_apply(w, &op.op), &op.op.error);
     return op.ret_forgotten;
 }
@@ -406,7 +406,7 @@ static void a_dead_node_is_forgotten_an_hour_later(void **state)
     beat(w, me);
     assert_int_equal(forget_at(w, NOW + 1000 + NODE_KEPT_MS), 0);
     assert_int_equal(forget_at(w, NOW + 1001 + NODE_KEPT_MS), 1);
-    struct op_beat op = beat(w, me); /* who lives is not forgotten, however long ago it joined */
+    struct op_heartbeat op = beat(w, me); /* who lives is not forgotten, however long ago it joined */
     assert_nodes(&op, &me);
 }
 
@@ -429,8 +429,8 @@ static void wishes_that_are_over_are_forgotten(void **state)
     struct world *w = *state;
     struct uuid node = fresh_id(w);
     struct task t = some_task(w), running = claim_one(w, &t, node);
-    struct op_wish op = { .id = t.id, .fence = running.fence };
-    assert_ok(wish_with(w, &op), &op.op.error);
+    struct op_recall op = { .id = t.id, .fence = running.fence };
+    assert_ok(recall_with(w, &op), &op.op.error);
     assert_int_equal(forget_at(w, NOW), 0);
     struct settlement v = settlement_of(&running, TASK_COMPLETED);
     assert_true(settle_with(w, &v));

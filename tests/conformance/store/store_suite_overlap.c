@@ -210,7 +210,7 @@ static void a_run_that_waits_for_its_retry_gives_way_at_once(void **state)
     assert_true(str_eq(op.ret_gated.v[0].last_error, S("replaced by the run of 2026-02-10T08:00:00.000Z")));
     assert_int_equal(op.ret_gated.v[0].completed_ms, NOW);
     assert_int_equal(op.ret_gated.v[0].updated_ms, NOW);
-    assert_true(op.ret_woke == lane_bit(task_lane(&second)));
+    assert_true(op.ret_unblocked_lanes == lane_bit(task_lane(&second)));
     assert_scheduled(w, second.id);
     assert_int_equal(op.ret_next_due_ms, NOW);
     assert_taken(w, &second.id);
@@ -247,7 +247,7 @@ static void who_is_replaced_leaves_its_line(void **state)
     insert(w, &second, 1);
     struct op_claim op = claim_now(w);
     assert_tasks(&op.ret_gated, &first.id);
-    assert_true(op.ret_woke == (lane_bit(task_lane(&wide)) | lane_bit(task_lane(&second))));
+    assert_true(op.ret_unblocked_lanes == (lane_bit(task_lane(&wide)) | lane_bit(task_lane(&second))));
     assert_holders(w, KEY, &wide.id, &holder.id);
     assert_holders(w, slot_of(w, &parent), &second.id);
 }
@@ -340,7 +340,7 @@ static void what_is_withdrawn_lets_go(void **state)
     op.withdraw = true;
     assert_ok(world_apply(w, &op.op), &op.op.error);
     assert_int_equal(op.ret_withdrawn, 2);
-    assert_false(op.ret_woke);
+    assert_false(op.ret_unblocked_lanes);
     assert_free(w, slot_of(w, &parent));
     assert_false(is_there(w, TENANT, second.id));
     struct task again = run_of(w, &parent, NOW);
@@ -371,7 +371,7 @@ static void what_is_withdrawn_hands_over_to_who_stays(void **state)
     put.withdraw = true;
     assert_ok(world_apply(w, &put.op), &put.op.error);
     assert_int_equal(put.ret_withdrawn, 1);
-    assert_true(put.ret_woke);
+    assert_true(put.ret_unblocked_lanes);
     assert_holders(w, slot_of(w, &parent), &stuck.id);
 }
 

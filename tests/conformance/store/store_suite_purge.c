@@ -1,9 +1,9 @@
-/* OP_FORGET: what goes, what stays, and how much at a time. */
+/* OP_PURGE: what goes, what stays, and how much at a time. */
 #include "store_world.h"
 
-static enum err forget_with(struct world *w, struct op_forget *op, size_t *ret)
+static enum err forget_with(struct world *w, struct op_purge *op, size_t *ret)
 {
-    op->op.kind = OP_FORGET;
+    op->op.kind = OP_PURGE;
     op->max = op->max ? op->max : 100;
     enum err rc = world_apply(w, &op->op);
     *ret = op->ret_forgotten;
@@ -13,7 +13,7 @@ static enum err forget_with(struct world *w, struct op_forget *op, size_t *ret)
 /* How many go by these limits: forgets(w, .tasks_before_ms = NOW). */
 #define forgets(w, ...)                                                                                                \
     __extension__({                                                                                                    \
-        struct op_forget op_ = { __VA_ARGS__ };                                                                        \
+        struct op_purge op_ = { __VA_ARGS__ };                                                                         \
         size_t n_ = 0;                                                                                                 \
         assert_ok(forget_with((w), &op_, &n_), &op_.op.error);                                                         \
         n_;                                                                                                            \
@@ -151,7 +151,7 @@ static void what_ends_in_a_batch_is_forgotten_in_it(void **state)
     struct world *w = *state;
     struct task t = ended(w, TASK_COMPLETED, NOW), clash[] = { ended(w, TASK_COMPLETED, NOW), t };
     struct op_insert in = insert_of(&t, 1), refused = insert_of(clash, 2);
-    struct op_forget forget = { .op.kind = OP_FORGET, .tasks_before_ms = NOW + 1, .max = 10 };
+    struct op_purge forget = { .op.kind = OP_PURGE, .tasks_before_ms = NOW + 1, .max = 10 };
     clash[1].created_ms++;
     world_apply_all(w, (struct op *[]){ &in.op, &refused.op, &forget.op }, 3);
     assert_int_equal(refused.op.rc, ERR_CONFLICT);

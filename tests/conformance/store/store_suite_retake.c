@@ -151,8 +151,8 @@ static void what_is_wished_back_is_left_alone(void **state)
     struct world *w = *state;
     struct uuid node = some_node(w);
     struct task t = some_handed(w, node), other = some_handed(w, node);
-    struct op_wish wish = { .id = t.id, .fence = t.fence };
-    assert_ok(wish_with(w, &wish), &wish.op.error);
+    struct op_recall recall_request = { .id = t.id, .fence = t.fence };
+    assert_ok(recall_with(w, &recall_request), &recall_request.op.error);
     assert_false(is_retaken(w, node, &t));
     assert_true(is_retaken(w, node, &other));
 }
@@ -162,8 +162,8 @@ static void a_wish_that_is_over_keeps_nobody_from_it(void **state)
     struct world *w = *state;
     struct uuid node = some_node(w);
     struct task t = some_handed(w, node);
-    struct op_wish wish = { .id = t.id, .fence = t.fence };
-    assert_ok(wish_with(w, &wish), &wish.op.error);
+    struct op_recall recall_request = { .id = t.id, .fence = t.fence };
+    assert_ok(recall_with(w, &recall_request), &recall_request.op.error);
     struct settlement v = settlement_of(&t, TASK_SCHEDULED);
     v.verdict.due_ms = NOW;
     assert_true(settle_with(w, &v));

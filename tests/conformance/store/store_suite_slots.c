@@ -22,7 +22,7 @@ static void no_more_of_a_key_run_at_once_than_its_limit(void **state)
     assert_same_task(&op.ret_gated.v[0], &expected);
     assert_holders(w, KEY, &v[0].id, &v[1].id);
     assert_true(op.ret_next_due_ms == INT64_MAX);
-    assert_false(op.ret_woke);
+    assert_false(op.ret_unblocked_lanes);
 }
 
 static void each_tenant_has_keys_of_its_own(void **state)
@@ -213,10 +213,10 @@ static void a_stale_settle_lets_go_of_nothing(void **state)
     gate_alone(w, &next);
     struct settlement v = settlement_of(&holder, TASK_COMPLETED);
     v.fence = holder.fence + 1;
-    struct op_settle op = { .op.kind = OP_SETTLE, .v = &v, .n = 1, .now_ms = NOW, .ret_woke = true };
+    struct op_settle op = { .op.kind = OP_SETTLE, .v = &v, .n = 1, .now_ms = NOW, .ret_unblocked_lanes = true };
     assert_ok(world_apply(w, &op.op), &op.op.error);
     assert_true(v.stale);
-    assert_false(op.ret_woke);
+    assert_false(op.ret_unblocked_lanes);
     assert_holders(w, KEY, &holder.id);
     assert_waits(w, next.id, KEY);
 }

@@ -1,9 +1,9 @@
-/* OP_WORKER: the workers of a fleet, how they are read and forgotten. */
+/* OP_WORKER_REPORT: the workers of a fleet, how they are read and forgotten. */
 #include "store_nodes.h"
 
 static void report_all(struct world *w, const struct worker_row *v, size_t n, int64_t now_ms)
 {
-    struct op_worker op = { .op.kind = OP_WORKER, .v = v, .n = n, .now_ms = now_ms };
+    struct op_worker_report op = { .op.kind = OP_WORKER_REPORT, .v = v, .n = n, .now_ms = now_ms };
     assert_ok(world_apply(w, &op.op), &op.op.error);
 }
 
@@ -121,10 +121,10 @@ static void workers_not_seen_for_long_are_forgotten(void **state)
     struct uuid old = fresh_id(w), new = fresh_id(w);
     report(w, old, 1, NOW - 1);
     report(w, new, 1, NOW);
-    struct op_forget keep_all = { .op.kind = OP_FORGET, .now_ms = NOW, .max = 10 };
+    struct op_purge keep_all = { .op.kind = OP_PURGE, .now_ms = NOW, .max = 10 };
     assert_ok(world_apply(w, &keep_all.op), &keep_all.op.error);
     assert_int_equal(keep_all.ret_forgotten, 0);
-    struct op_forget op = { .op.kind = OP_FORGET, .now_ms = NOW, .workers_before_ms = NOW, .max = 10 };
+    struct op_purge op = { .op.kind = OP_PURGE, .now_ms = NOW, .workers_before_ms = NOW, .max = 10 };
     assert_ok(world_apply(w, &op.op), &op.op.error);
     assert_int_equal(op.ret_forgotten, 1);
     assert_true(uuid_eq(only_worker(w).id, new));

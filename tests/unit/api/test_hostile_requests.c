@@ -394,7 +394,7 @@ static void *ask_slowly(void *result)
 
 static void *stop_server(void *server)
 {
-    http_server_stop(server);
+    api_server_stop(server);
     return NULL;
 }
 
@@ -442,33 +442,33 @@ static void an_address_that_is_none_is_refused(void **state)
     };
     for (size_t i = 0; i < array_count(rows); i++) {
         struct error e = { 0 };
-        struct http_server *s = NULL;
-        struct http_setup setup = { .listen = rows[i][0], .store = h->store, .writer = &h->writer, .zones = h->zones };
+        struct api_server *s = NULL;
+        struct api_setup setup = { .listen = rows[i][0], .store = h->store, .writer = &h->writer, .zones = h->zones };
         setup.clock = clock_system();
         setup.metrics = h->metrics;
         setup.pepper = PEPPER;
-        assert_true(http_server_new(&setup, &s, &e) != ERR_OK);
+        assert_true(api_server_new(&setup, &s, &e) != ERR_OK);
         assert_says(&e, rows[i][1]);
         assert_null(s);
     }
     struct error e = { 0 };
-    struct http_server *s = NULL;
-    struct http_setup setup = { .listen = "127.0.0.1:0", .store = &h->sick->base, .writer = &h->writer };
+    struct api_server *s = NULL;
+    struct api_setup setup = { .listen = "127.0.0.1:0", .store = &h->sick->base, .writer = &h->writer };
     setup.clock = clock_system();
     setup.zones = h->zones;
     setup.metrics = h->metrics;
     setup.pepper = PEPPER;
     h->reads_before_broken = 0;
-    assert_int_equal(http_server_new(&setup, &s, &e), ERR_UNAVAILABLE);
+    assert_int_equal(api_server_new(&setup, &s, &e), ERR_UNAVAILABLE);
     h->reads_before_broken = INT_MAX;
-    setup = (struct http_setup){ .listen = "[::1]:0", .store = h->store, .writer = &h->writer, .zones = h->zones };
+    setup = (struct api_setup){ .listen = "[::1]:0", .store = h->store, .writer = &h->writer, .zones = h->zones };
     setup.limits.http_threads = 2;
     setup.clock = clock_system();
     setup.metrics = h->metrics;
     setup.pepper = PEPPER;
-    if (http_server_new(&setup, &s, &e) == ERR_OK) /* where there is IPv6 */
-        assert_true(http_server_port(s) > 0);
-    http_server_free(s);
+    if (api_server_new(&setup, &s, &e) == ERR_OK) /* where there is IPv6 */
+        assert_true(api_server_port(s) > 0);
+    api_server_free(s);
 }
 
 int main(void)

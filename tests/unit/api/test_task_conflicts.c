@@ -4,22 +4,22 @@
 #define KEYED "\"concurrency_key\":\"customer-42\""
 #define ONCE  "\"dedupe_key\":\"order-1\""
 
-static struct book *book_with(const char *name, const char *doc)
+static struct catalog_cache *catalog_cache_with(const char *name, const char *doc)
 {
     struct error e = { 0 };
-    struct book *b = book_new();
+    struct catalog_cache *b = catalog_cache_new();
     struct catalog_entry entry = {
         .kind = CATALOG_CALENDAR, .tenant = 7, .name = str_from(name), .version = 1, .doc = str_from(doc)
     };
-    assert_ok(book_put(b, &entry, &e), &e);
+    assert_ok(catalog_cache_put(b, &entry, &e), &e);
     return b;
 }
 
-static enum err try_with(void **state, struct book *b, const char *text, struct task *ret, struct error *e)
+static enum err try_with(void **state, struct catalog_cache *b, const char *text, struct task *ret, struct error *e)
 {
     struct task_context c = context();
     struct json_doc d;
-    c.book = b;
+    c.catalog = b;
     cleanup_with(free_charp) char *body = unquoted(text);
     assert_ok(json_parse(str_from(body), &d, e), e);
     enum err rc = task_from_json(&d, &c, *state, ret, e);
@@ -27,13 +27,13 @@ static enum err try_with(void **state, struct book *b, const char *text, struct 
     return rc;
 }
 
-static enum err try_patch_with(void **state, struct book *b, const struct task *t, const char *text, struct task *ret,
-                               struct error *e)
+static enum err try_patch_with(void **state, struct catalog_cache *b, const struct task *t, const char *text,
+                               struct task *ret, struct error *e)
 {
     struct task_context c = context();
     struct json_doc d;
     bool reschedules = false;
-    c.book = b;
+    c.catalog = b;
     c.now_ms++;
     cleanup_with(free_charp) char *body = unquoted(text);
     assert_ok(json_parse(str_from(body), &d, e), e);
@@ -42,11 +42,11 @@ static enum err try_patch_with(void **state, struct book *b, const struct task *
     return rc;
 }
 
-static const char *shown_with(struct book *b, const struct task *t, struct buf *out)
+static const char *shown_with(struct catalog_cache *b, const struct task *t, struct buf *out)
 {
     struct task_context c = context();
     struct jw w;
-    c.book = b;
+    c.catalog = b;
     buf_init(out, 1 << 16);
     jw_init(&w, out);
     task_to_json(&w, t, &c);
@@ -209,7 +209,7 @@ static void what_is_too_late_already_is_taken_all_the_same(void **state)
 
 static void a_calendar_decides_on_the_first_occurrence(void **state)
 {
-    struct book *b = book_with("de", WEEKEND);
+    struct catalog_cache *b = catalog_cache_with("de", WEEKEND);
     struct error e = { 0 };
     struct task t;
     assert_ok(try_with(state, b, "{" DAYS ",'start_time':'2026-02-10T08:00:01Z','calendar':'de'}", &t, &e), &e);
@@ -227,12 +227,13 @@ static void a_calendar_decides_on_the_first_occurrence(void **state)
     assert_str(p.schedule.calendar, "");
     assert_int_equal(p.schedule.calendar_policy, CALENDAR_SKIP);
     assert_int_equal(p.cursor_ms, at("2026-02-11T08:00:00Z"));
-    book_free(b);
+    catalog_cache_free(b);
 }
 
 static void a_calendar_named_again_is_read_again(void **state)
 {
-    struct book *b = book_with("de", WEEKEND), *later = book_with("de", "{\"excluded\":[\"2026-02-12\"]}");
+    struct catalog_cache *b = catalog_cache_with("de", WEEKEND),
+                         *later = catalog_cache_with("de", "{\"excluded\":[\"2026-02-12\"]}");
     struct error e = { 0 };
     struct task t, p;
     assert_ok(try_with(state, b, "{" DAYS ",'start_time':'2026-02-10T08:00:01Z','calendar':'de'}", &t, &e), &e);
@@ -240,24 +241,24 @@ static void a_calendar_named_again_is_read_again(void **state)
     assert_int_equal(p.cursor_ms, t.cursor_ms);
     assert_ok(try_patch_with(state, later, &t, "{'calendar':'de'}", &p, &e), &e);
     assert_int_equal(p.cursor_ms, at("2026-02-11T08:00:00Z"));
-    book_free(b);
-    book_free(later);
+    catalog_cache_free(b);
+    catalog_cache_free(later);
 }
 
 static void a_task_whose_calendar_is_gone_can_be_shown_and_edited(void **state)
 {
-    struct book *b = book_with("de", WEEKEND);
+    struct catalog_cache *b = catalog_cache_with("de", WEEKEND);
     struct error e = { 0 };
     struct task t, p;
     assert_ok(try_with(state, b, "{" DAYS ",'calendar':'de'}", &t, &e), &e);
-    book_remove(b, 7, CATALOG_CALENDAR, S("de"));
+    catalog_cache_remove(b, 7, CATALOG_CALENDAR, S("de"));
     cleanup_with(buf_release) struct buf out;
     assert_non_null(strstr(shown_with(b, &t, &out), "\"calendar\":\"de\""));
     assert_ok(try_patch_with(state, b, &t, "{'priority':1}", &p, &e), &e);
     assert_int_equal(try_patch_with(state, b, &t, "{'cron_expression':'0 9 * * *'}", &p, &e), ERR_INVALID);
     assert_string_equal(e.field, "calendar");
     assert_ok(try_patch_with(state, b, &t, "{'calendar':null}", &p, &e), &e);
-    book_free(b);
+    catalog_cache_free(b);
 }
 
 /* ---- refusals ---- */
@@ -303,7 +304,7 @@ static const struct {
 
 static void impossible_combinations_are_refused_by_field(void **state)
 {
-    struct book *b = book_with("de", WEEKEND);
+    struct catalog_cache *b = catalog_cache_with("de", WEEKEND);
     for (size_t i = 0; i < array_count(bad); i++) {
         struct task t = { .version = 99 };
         struct error e = { 0 };
@@ -316,7 +317,7 @@ static void impossible_combinations_are_refused_by_field(void **state)
     struct task t;
     assert_int_equal(try_with(state, NULL, "{" DAYS ",'calendar':'de'}", &t, &e), ERR_INVALID);
     assert_string_equal(e.field, "calendar");
-    book_free(b);
+    catalog_cache_free(b);
 }
 
 static void keys_at_their_limit_are_taken_and_one_byte_more_is_not(void **state)

@@ -8,8 +8,8 @@
 struct world {
     struct store *store;
     struct reader *reader;
-    struct book *book;
-    struct mends mends;
+    struct catalog_cache *catalog;
+    struct uncertain_writes uncertain_writes;
 };
 
 static int setup(void **state)
@@ -17,8 +17,8 @@ static int setup(void **state)
     struct world *w = xnew(*w);
     struct error e = { 0 };
     w->store = store_memory_new();
-    w->book = book_new();
-    mends_init(&w->mends);
+    w->catalog = catalog_cache_new();
+    uncertain_writes_init(&w->uncertain_writes);
     assert_ok(store_reader(w->store, &w->reader, &e), &e);
     *state = w;
     return 0;
@@ -27,9 +27,9 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct world *w = *state;
-    mends_release(&w->mends);
+    uncertain_writes_release(&w->uncertain_writes);
     reader_free(w->reader);
-    book_free(w->book);
+    catalog_cache_free(w->catalog);
     store_free(w->store);
     free(w);
     return 0;
@@ -50,19 +50,19 @@ static void write_entry(struct world *w, struct str name, struct str doc, bool r
 
 static int64_t weight(struct world *w, struct str name)
 {
-    return book_queue(w->book, 1, name, NULL).weight;
+    return catalog_cache_queue(w->catalog, 1, name, NULL).weight;
 }
 
 static void what_was_written_unseen_comes_into_the_book(void **state)
 {
     struct world *w = *state;
-    assert_false(mends_do(&w->mends, w->reader, w->book));
+    assert_false(uncertain_writes_do(&w->uncertain_writes, w->reader, w->catalog));
     write_entry(w, S("mail"), S("{\"weight\":7}"), false);
-    mends_add(&w->mends, 1, CATALOG_QUEUE, S("mail"));
+    uncertain_writes_add(&w->uncertain_writes, 1, CATALOG_QUEUE, S("mail"));
     assert_int_equal(weight(w, S("mail")), 100);
-    assert_true(mends_do(&w->mends, w->reader, w->book));
+    assert_true(uncertain_writes_do(&w->uncertain_writes, w->reader, w->catalog));
     assert_int_equal(weight(w, S("mail")), 7);
-    assert_false(mends_do(&w->mends, w->reader, w->book)); /* once */
+    assert_false(uncertain_writes_do(&w->uncertain_writes, w->reader, w->catalog)); /* once */
 }
 
 static void what_was_removed_unseen_goes_from_the_book(void **state)
@@ -70,10 +70,10 @@ static void what_was_removed_unseen_goes_from_the_book(void **state)
     struct world *w = *state;
     struct error e = { 0 };
     struct catalog_entry entry = { .tenant = 1, .kind = CATALOG_QUEUE, .name = S("mail"), .doc = S("{\"weight\":7}") };
-    assert_ok(book_put(w->book, &entry, &e), &e);
-    mends_add(&w->mends, 1, CATALOG_QUEUE, S("mail"));
-    mends_add(&w->mends, 1, CATALOG_QUEUE, S("other"));
-    assert_true(mends_do(&w->mends, w->reader, w->book));
+    assert_ok(catalog_cache_put(w->catalog, &entry, &e), &e);
+    uncertain_writes_add(&w->uncertain_writes, 1, CATALOG_QUEUE, S("mail"));
+    uncertain_writes_add(&w->uncertain_writes, 1, CATALOG_QUEUE, S("other"));
+    assert_true(uncertain_writes_do(&w->uncertain_writes, w->reader, w->catalog));
     assert_int_equal(weight(w, S("mail")), 100);
 }
 
@@ -81,14 +81,14 @@ static void what_did_not_happen_changes_nothing(void **state)
 {
     struct world *w = *state;
     write_entry(w, S("mail"), S("{\"weight\":7}"), false);
-    mends_add(&w->mends, 1, CATALOG_QUEUE, S("mail"));
-    assert_true(mends_do(&w->mends, w->reader, w->book));
-    mends_add(&w->mends, 1, CATALOG_QUEUE, S("mail")); /* say, a removal that was not committed */
-    assert_true(mends_do(&w->mends, w->reader, w->book));
+    uncertain_writes_add(&w->uncertain_writes, 1, CATALOG_QUEUE, S("mail"));
+    assert_true(uncertain_writes_do(&w->uncertain_writes, w->reader, w->catalog));
+    uncertain_writes_add(&w->uncertain_writes, 1, CATALOG_QUEUE, S("mail")); /* say, a removal that was not committed */
+    assert_true(uncertain_writes_do(&w->uncertain_writes, w->reader, w->catalog));
     assert_int_equal(weight(w, S("mail")), 7);
     write_entry(w, S("mail"), S(""), true);
-    mends_add(&w->mends, 1, CATALOG_QUEUE, S("mail"));
-    assert_true(mends_do(&w->mends, w->reader, w->book));
+    uncertain_writes_add(&w->uncertain_writes, 1, CATALOG_QUEUE, S("mail"));
+    assert_true(uncertain_writes_do(&w->uncertain_writes, w->reader, w->catalog));
     assert_int_equal(weight(w, S("mail")), 100);
 }
 
@@ -106,12 +106,12 @@ static void what_the_store_does_not_answer_is_asked_again(void **state)
     static const struct reader_ops gone = { .catalog_get = away };
     struct reader sick = { &gone };
     write_entry(w, S("mail"), S("{\"weight\":7}"), false);
-    mends_add(&w->mends, 1, CATALOG_QUEUE, S("mail"));
-    assert_false(mends_do(&w->mends, &sick, w->book));
+    uncertain_writes_add(&w->uncertain_writes, 1, CATALOG_QUEUE, S("mail"));
+    assert_false(uncertain_writes_do(&w->uncertain_writes, &sick, w->catalog));
     assert_int_equal(weight(w, S("mail")), 100);
-    assert_true(mends_do(&w->mends, w->reader, w->book));
+    assert_true(uncertain_writes_do(&w->uncertain_writes, w->reader, w->catalog));
     assert_int_equal(weight(w, S("mail")), 7);
-    mends_add(&w->mends, 1, CATALOG_QUEUE, S("left")); /* and is released with the rest */
+    uncertain_writes_add(&w->uncertain_writes, 1, CATALOG_QUEUE, S("left")); /* and is released with the rest */
 }
 
 #define row(f) cmocka_unit_test_setup_teardown(f, setup, teardown)

@@ -74,7 +74,7 @@ static void kill_ends_the_process_at_the_pass_asked_for(void **state)
 {
     (void)state;
     static const char *const names[] = {
-#define X(name, heeds_error) #name,
+#define X(name, follows_error) #name,
         FAILPOINT_MAP(X)
 #undef X
     };

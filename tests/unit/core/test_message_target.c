@@ -10,7 +10,7 @@ static enum err read_letter(const char *config, const char *payload, struct lett
 {
     arena_reset(&arena);
     struct task t = { .target = TARGET_MESSAGE, .target_config = str_from(config), .payload = str_from(payload) };
-    return letter_read(&t, &arena, ret, e);
+    return message_target_read(&t, &arena, ret, e);
 }
 
 static struct letter must_read(const char *config, const char *payload)
@@ -25,7 +25,7 @@ static void a_broker_by_name_gets_the_payload(void **state)
 {
     (void)state;
     struct letter l = must_read("{\"broker\": \"jobs\", \"destination\": \"orders\"}", "{\"a\": 1.50}");
-    assert_int_equal(l.kind, LETTER_NAMED);
+    assert_int_equal(l.kind, MESSAGE_TARGET_NAMED);
     assert_str(l.broker, "jobs");
     assert_str(l.destination, "orders");
     assert_int_equal(l.key.n, 0);
@@ -41,7 +41,7 @@ static void all_members_are_read(void **state)
         "{\"broker\": \"kafka://a:1,b\", \"destination\": \"t\", \"key\": \"k\", \"headers\": {\"X-A\": \"b\"}, "
         "\"body\": \"text\", \"timeout_ms\": 5}",
         "{}");
-    assert_int_equal(l.kind, LETTER_KAFKA);
+    assert_int_equal(l.kind, MESSAGE_TARGET_KAFKA);
     assert_str(l.key, "k");
     assert_int_equal(l.content.header_count, 1);
     assert_str(l.content.headers[0].name, "X-A");
@@ -73,7 +73,7 @@ static void hosts_come_without_ports_and_brackets(void **state)
         snprintf(config, sizeof config, "{\"broker\":\"%s\",\"destination\":\"d\"}", rows[i].broker);
         struct letter l = must_read(config, "{}");
         struct str rest = { 0 }, host;
-        while (letter_next_host(l.broker, &rest, &host))
+        while (message_target_next_host(l.broker, &rest, &host))
             snprintf(found + strlen(found), sizeof found - strlen(found), STR_FMT " ", STR_ARG(host));
         assert_string_equal(found, rows[i].hosts);
     }

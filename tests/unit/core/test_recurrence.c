@@ -279,7 +279,7 @@ static void rules_reach_from_1970_to_2200(void **state)
 /* ---- calendars ---- */
 
 /* Weekends off; 25 and 26 December 2026 (Friday, Saturday) off; Saturday 2 January 2027 worked. */
-static struct calendar office(void)
+static struct calendar broker_thread(void)
 {
     static int32_t excluded[2], included[1];
     excluded[0] = (int32_t)day_number((struct date){ 2026, 12, 26 });
@@ -297,7 +297,7 @@ static void excluded_days_are_skipped_or_moved(void **state)
 {
     (void)state;
     struct tz *z = zone("Europe/Berlin");
-    struct calendar c = office();
+    struct calendar c = broker_thread();
     struct recurrence daily = cron_rule("0 8 * * *", z), monthly = cron_rule("0 8 25,27 * *", z);
     daily.calendar = monthly.calendar = &c;
     assert_fires(&daily, "2026-12-24T00:00:00Z", "2026-12-24T07:00Z 2026-12-28T07:00Z");
@@ -328,7 +328,7 @@ static void skipped_days_are_answered_when_asked(void **state)
 {
     (void)state;
     struct tz *z = zone("Europe/Berlin");
-    struct calendar c = office();
+    struct calendar c = broker_thread();
     struct recurrence r = cron_rule("*/10 8 * * *", z);
     struct buf text;
     buf_init(&text, 1000);
@@ -378,7 +378,7 @@ static void intervals_meet_the_calendar_too(void **state)
 {
     (void)state;
     struct tz *z = zone("Europe/Berlin");
-    struct calendar c = office();
+    struct calendar c = broker_thread();
     struct recurrence r = interval_rule(DAY_MS, "2026-12-24T11:00:00Z", z);
     r.calendar = &c;
     assert_fires(&r, "2026-12-24T00:00:00Z", "2026-12-24T11:00Z 2026-12-28T11:00Z");

@@ -10,33 +10,33 @@
 enum { VISIBLE_MS = 4000 };
 
 static struct desk desk;
-static struct hand_courier hand;
+static struct manual_async_io hand;
 static struct lapse_watch *role;
 
 static int setup(void **state)
 {
     (void)state;
     desk_init(&desk);
-    hand_courier_init(&hand);
-    role = lapses_new(&(struct lapses_setup){ .writer = &desk.writer,
-                                              .courier = &hand.base,
-                                              .metrics = desk.metrics,
-                                              .seed = 1,
-                                              .settled = desk_settled,
-                                              .batch_settled = desk_batch_settled,
-                                              .woke = desk_woke,
-                                              .context = &desk });
+    manual_async_io_init(&hand);
+    role = delivery_timeout_new(&(struct delivery_timeout_setup){ .writer = &desk.writer,
+                                                                  .async_io = &hand.base,
+                                                                  .metrics = desk.metrics,
+                                                                  .seed = 1,
+                                                                  .settled = desk_settled,
+                                                                  .batch_settled = desk_batch_settled,
+                                                                  .unblocked = desk_woke,
+                                                                  .context = &desk });
     return 0;
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    lapses_stop(role);
+    delivery_timeout_stop(role);
     carry_all(&hand);
-    assert_true(lapses_is_idle(role));
-    lapses_free(role);
-    hand_courier_release(&hand);
+    assert_true(delivery_timeout_is_idle(role));
+    delivery_timeout_free(role);
+    manual_async_io_release(&hand);
     desk_release(&desk);
     return 0;
 }
@@ -71,7 +71,7 @@ static void lose(struct task *v, size_t n)
 static int64_t step_at(int64_t now_ms)
 {
     hand.now_ms = now_ms;
-    return lapses_step(role, now_ms, 0);
+    return delivery_timeout_step(role, now_ms, 0);
 }
 
 static bool knows(const struct task *t)
@@ -87,16 +87,16 @@ static bool knows(const struct task *t)
 static void events_pass_at(int64_t now_ms)
 {
     step_at(now_ms);
-    carry(&hand, ERRAND_MARK);
+    carry(&hand, IO_BARRIER);
     step_at(now_ms);
-    carry(&hand, ERRAND_PASSED);
+    carry(&hand, IO_BARRIER_PASSED);
     step_at(now_ms);
 }
 
 static const struct op_settle *found_at(int64_t now_ms)
 {
     step_at(now_ms);
-    carry(&hand, ERRAND_LAPSED);
+    carry(&hand, IO_TIMED_OUT);
     events_pass_at(now_ms);
     return (const struct op_settle *)asked(&desk, OP_SETTLE);
 }
@@ -124,11 +124,11 @@ static void where_nothing_lapses_it_asks_now_and_then(void **state)
     (void)state;
     assert_true(step_at(NOW) == INT64_MAX); /* one question is under way */
     step_at(NOW + 10);
-    carry(&hand, ERRAND_LAPSED);
-    assert_int_equal(step_at(NOW + 20), NOW + LAPSES_ASK_MS);
-    assert_null(find_errand(&hand, ERRAND_LAPSED));
-    step_at(NOW + LAPSES_ASK_MS);
-    carry(&hand, ERRAND_LAPSED);
+    carry(&hand, IO_TIMED_OUT);
+    assert_int_equal(step_at(NOW + 20), NOW + DELIVERY_TIMEOUT_ASK_MS);
+    assert_null(find_io_request(&hand, IO_TIMED_OUT));
+    step_at(NOW + DELIVERY_TIMEOUT_ASK_MS);
+    carry(&hand, IO_TIMED_OUT);
 }
 
 static void what_lapsed_is_acknowledged_after_the_commit_and_not_before(void **state)
@@ -144,12 +144,12 @@ static void what_lapsed_is_acknowledged_after_the_commit_and_not_before(void **s
         assert_int_equal(op->v[i].verdict.next, second ? TASK_FAILED : TASK_SCHEDULED);
         assert_int_equal(op->v[i].verdict.losses, 1);
     }
-    assert_null(find_errand(&hand, ERRAND_ACK));
+    assert_null(find_io_request(&hand, IO_ACK));
     answer(&desk, asked(&desk, OP_SETTLE), ERR_OK);
     assert_int_equal(desk.told_count, 2);
     assert_int_equal(desk.batches, 1);
     assert_true(knows(&t[0]));
-    carry(&hand, ERRAND_ACK);
+    carry(&hand, IO_ACK);
     assert_false(knows(&t[0]) || knows(&t[1]));
 }
 
@@ -160,9 +160,9 @@ static struct task ended_and_lapsed_at(int64_t at_ms)
     lose(&t, 1);
     publish(&t);
     step_at(at_ms);
-    carry(&hand, ERRAND_LAPSED);
+    carry(&hand, IO_TIMED_OUT);
     step_at(at_ms);
-    carry(&hand, ERRAND_MARK);
+    carry(&hand, IO_BARRIER);
     return t;
 }
 
@@ -174,20 +174,20 @@ static void nothing_is_settled_before_all_is_applied_that_was_published_before(v
     struct task t = ended_and_lapsed_at(at_ms);
     for (int i = 0; i < 100; i++) {
         int64_t next_ms = step_at(at_ms);
-        carry(&hand, ERRAND_PASSED);
+        carry(&hand, IO_BARRIER_PASSED);
         assert_true(next_ms == INT64_MAX); /* one question is under way */
         next_ms = step_at(at_ms);
         assert_true(next_ms > at_ms && next_ms <= at_ms + 1000);
         assert_true(asks_nothing(&desk));
-        assert_null(find_errand(&hand, ERRAND_LAPSED));
+        assert_null(find_io_request(&hand, IO_TIMED_OUT));
         at_ms = next_ms;
     }
     apply_all();
     step_at(at_ms);
-    carry(&hand, ERRAND_PASSED);
+    carry(&hand, IO_BARRIER_PASSED);
     step_at(at_ms);
     answer(&desk, asked(&desk, OP_SETTLE), ERR_OK);
-    carry(&hand, ERRAND_ACK);
+    carry(&hand, IO_ACK);
     assert_false(knows(&t));
 }
 
@@ -198,23 +198,23 @@ static void while_events_are_away_what_lapsed_waits(void **state)
     int64_t at_ms = NOW + VISIBLE_MS;
     lose(&t, 1);
     step_at(at_ms);
-    carry(&hand, ERRAND_LAPSED);
+    carry(&hand, IO_TIMED_OUT);
     step_at(at_ms);
     for (int i = 0; i < 100; i++) {
-        refuse(&hand, i < 50 ? ERRAND_MARK : ERRAND_PASSED, false);
+        refuse(&hand, i < 50 ? IO_BARRIER : IO_BARRIER_PASSED, false);
         at_ms = step_at(at_ms);
         step_at(at_ms);
         if (i == 49) {
-            carry(&hand, ERRAND_MARK);
+            carry(&hand, IO_BARRIER);
             step_at(at_ms);
         }
     }
     assert_true(at_ms > NOW + VISIBLE_MS + 1000 && at_ms < NOW + 60000);
     assert_true(asks_nothing(&desk));
-    carry(&hand, ERRAND_PASSED);
+    carry(&hand, IO_BARRIER_PASSED);
     step_at(at_ms);
     answer(&desk, asked(&desk, OP_SETTLE), ERR_OK);
-    carry(&hand, ERRAND_ACK);
+    carry(&hand, IO_ACK);
 }
 
 /* Events that were lost are never applied: another answer of the queue brings another mark, which they are not behind. */
@@ -223,17 +223,17 @@ static void a_mark_that_never_passes_is_given_up_for_another(void **state)
     (void)state;
     int64_t at_ms = NOW + VISIBLE_MS;
     struct task t = ended_and_lapsed_at(at_ms);
-    for (step_at(at_ms); find_errand(&hand, ERRAND_PASSED); step_at(at_ms)) {
-        carry(&hand, ERRAND_PASSED);
+    for (step_at(at_ms); find_io_request(&hand, IO_BARRIER_PASSED); step_at(at_ms)) {
+        carry(&hand, IO_BARRIER_PASSED);
         at_ms = step_at(at_ms);
-        assert_in_range(at_ms, NOW, NOW + VISIBLE_MS + MARK_PATIENCE_MS + LAPSED_AGAIN_MS);
+        assert_in_range(at_ms, NOW, NOW + VISIBLE_MS + EVENT_BARRIER_PATIENCE_MS + TIMED_OUT_AGAIN_MS);
     }
     assert_true(asks_nothing(&desk));
     apply_all();
-    const struct op_settle *op = found_at(at_ms + LAPSED_AGAIN_MS);
+    const struct op_settle *op = found_at(at_ms + TIMED_OUT_AGAIN_MS);
     assert_int_equal(op->n, 1);
     answer(&desk, asked(&desk, OP_SETTLE), ERR_OK);
-    carry(&hand, ERRAND_ACK);
+    carry(&hand, IO_ACK);
     assert_false(knows(&t));
 }
 
@@ -243,12 +243,12 @@ static void who_is_stopped_while_it_waits_leaves_what_lapsed_to_others(void **st
     struct task t = queued_task(1);
     lose(&t, 1);
     step_at(NOW + VISIBLE_MS);
-    carry(&hand, ERRAND_LAPSED);
+    carry(&hand, IO_TIMED_OUT);
     step_at(NOW + VISIBLE_MS);
-    lapses_stop(role);
-    assert_false(lapses_is_idle(role));
-    carry(&hand, ERRAND_MARK);
-    assert_true(lapses_is_idle(role));
+    delivery_timeout_stop(role);
+    assert_false(delivery_timeout_is_idle(role));
+    carry(&hand, IO_BARRIER);
+    assert_true(delivery_timeout_is_idle(role));
     assert_true(step_at(NOW + 60000) == INT64_MAX);
     assert_true(asks_nothing(&desk));
     assert_true(knows(&t));
@@ -261,9 +261,9 @@ static void the_next_question_follows_an_answer_at_once(void **state)
     lose(&t, 1);
     found_at(NOW + VISIBLE_MS);
     answer(&desk, asked(&desk, OP_SETTLE), ERR_OK);
-    carry(&hand, ERRAND_ACK);
+    carry(&hand, IO_ACK);
     step_at(NOW + VISIBLE_MS);
-    carry(&hand, ERRAND_LAPSED);
+    carry(&hand, IO_TIMED_OUT);
 }
 
 static void while_the_store_is_down_nothing_is_acknowledged_and_nothing_else_asked(void **state)
@@ -274,15 +274,15 @@ static void while_the_store_is_down_nothing_is_acknowledged_and_nothing_else_ask
     found_at(NOW + VISIBLE_MS);
     for (int64_t at_ms = NOW + VISIBLE_MS; at_ms < NOW + 60000;) {
         answer(&desk, asked(&desk, OP_SETTLE), ERR_UNAVAILABLE);
-        assert_null(find_errand(&hand, ERRAND_ACK));
+        assert_null(find_io_request(&hand, IO_ACK));
         int64_t next_ms = step_at(at_ms);
         assert_true(next_ms > at_ms && next_ms <= at_ms + 1000);
         step_at(at_ms = next_ms);
-        assert_null(find_errand(&hand, ERRAND_LAPSED));
+        assert_null(find_io_request(&hand, IO_TIMED_OUT));
     }
     answer(&desk, asked(&desk, OP_SETTLE), ERR_OK);
     assert_int_equal(desk.told_count, 1);
-    carry(&hand, ERRAND_ACK);
+    carry(&hand, IO_ACK);
     assert_false(knows(&t));
 }
 
@@ -293,13 +293,13 @@ static void an_ack_that_was_lost_brings_it_again_for_its_fence_to_refuse(void **
     lose(&t, 1);
     found_at(NOW + VISIBLE_MS);
     answer(&desk, asked(&desk, OP_SETTLE), ERR_OK);
-    refuse(&hand, ERRAND_ACK, false);
-    const struct op_settle *op = found_at(NOW + VISIBLE_MS + LAPSED_AGAIN_MS);
+    refuse(&hand, IO_ACK, false);
+    const struct op_settle *op = found_at(NOW + VISIBLE_MS + TIMED_OUT_AGAIN_MS);
     assert_int_equal(op->n, 1);
     op->v[0].stale = true;
     answer(&desk, asked(&desk, OP_SETTLE), ERR_OK);
     assert_int_equal(metric_count(desk.metrics, METRIC_TASKS_RECOVERED), 1);
-    carry(&hand, ERRAND_ACK);
+    carry(&hand, IO_ACK);
     assert_false(knows(&t));
 }
 
@@ -309,31 +309,31 @@ static void what_has_lost_its_contents_is_acknowledged_for_who_compares(void **s
     (void)state;
     struct task t[] = { queued_task(1), queued_task(2) };
     step_at(NOW);
-    struct errand_lapsed *ask = container_of(next_errand(&hand, ERRAND_LAPSED), struct errand_lapsed, errand);
+    struct io_timed_out *ask = container_of(next_io_request(&hand, IO_TIMED_OUT), struct io_timed_out, io_request);
     ask->ret.v = arena_alloc(&ask->arena, 2 * sizeof *ask->ret.v);
     ask->ret.v[0] = (struct lapse){ .task = { .id = t[0].id, .fence = 1 }, .fired = true };
     ask->ret.v[1] = (struct lapse){ .task = t[1] };
     ask->ret.n = 2;
-    ask->errand.done(&ask->errand);
+    ask->io_request.done(&ask->io_request);
     events_pass_at(NOW);
     struct op_settle *op = (struct op_settle *)asked(&desk, OP_SETTLE);
     assert_int_equal(op->n, 1);
     assert_true(uuid_eq(op->v[0].id, t[1].id));
     assert_int_equal(op->v[0].verdict.losses, 0); /* nobody had it */
     answer(&desk, &op->op, ERR_OK);
-    struct errand_ids *ack = container_of(find_errand(&hand, ERRAND_ACK), struct errand_ids, errand);
+    struct io_ids *ack = container_of(find_io_request(&hand, IO_ACK), struct io_ids, io_request);
     assert_int_equal(ack->n, 2);
-    carry(&hand, ERRAND_ACK);
+    carry(&hand, IO_ACK);
 }
 
 static void a_question_that_failed_is_asked_again_later(void **state)
 {
     (void)state;
     step_at(NOW);
-    refuse(&hand, ERRAND_LAPSED, false);
-    assert_int_equal(step_at(NOW), NOW + LAPSES_ASK_MS);
+    refuse(&hand, IO_TIMED_OUT, false);
+    assert_int_equal(step_at(NOW), NOW + DELIVERY_TIMEOUT_ASK_MS);
     step_at(NOW - 3600000); /* or when the clock was set back */
-    carry(&hand, ERRAND_LAPSED);
+    carry(&hand, IO_TIMED_OUT);
 }
 
 static void who_is_stopped_ends_what_it_has_begun(void **state)
@@ -342,12 +342,12 @@ static void who_is_stopped_ends_what_it_has_begun(void **state)
     struct task t = queued_task(1);
     lose(&t, 1);
     found_at(NOW + VISIBLE_MS);
-    lapses_stop(role);
-    assert_false(lapses_is_idle(role));
+    delivery_timeout_stop(role);
+    assert_false(delivery_timeout_is_idle(role));
     answer(&desk, asked(&desk, OP_SETTLE), ERR_OK);
-    carry(&hand, ERRAND_ACK);
+    carry(&hand, IO_ACK);
     assert_true(step_at(NOW + 60000) == INT64_MAX);
-    assert_null(find_errand(&hand, ERRAND_LAPSED));
+    assert_null(find_io_request(&hand, IO_TIMED_OUT));
 }
 
 int main(void)

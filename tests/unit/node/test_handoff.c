@@ -9,7 +9,7 @@
 struct desk {
     struct writer writer;
     struct op *op; /* the one in flight */
-    struct handover *handover;
+    struct handoff *handoff;
     struct uuid node;
     int refused;
 };
@@ -34,17 +34,17 @@ static int setup(void **state)
     struct desk *d = the_desk = xnew(*d);
     d->writer.ops = &ops;
     d->node.b[0] = 5;
-    d->handover = handover_new(
-        &(struct handover_setup){ .writer = &d->writer, .node = &d->node, .refused = refused, .context = d });
+    d->handoff = handoff_new(
+        &(struct handoff_setup){ .writer = &d->writer, .node = &d->node, .refused = refused, .context = d });
     *state = d;
     return 0;
 }
 
-static const struct op_hand *asked(const struct desk *d)
+static const struct op_handoff *asked(const struct desk *d)
 {
     assert_non_null(d->op);
-    assert_int_equal(d->op->kind, OP_HAND);
-    return (const struct op_hand *)d->op;
+    assert_int_equal(d->op->kind, OP_HANDOFF);
+    return (const struct op_handoff *)d->op;
 }
 
 static void answer(struct desk *d, enum err rc)
@@ -59,7 +59,7 @@ static void answer(struct desk *d, enum err rc)
 static int teardown(void **state)
 {
     struct desk *d = *state;
-    handover_free(d->handover);
+    handoff_free(d->handoff);
     free(d);
     return 0;
 }
@@ -72,62 +72,62 @@ static struct uuid claim(int n)
 static void many_claims_are_one_operation(void **state)
 {
     struct desk *d = *state;
-    handover_claim(d->handover, claim(1), 11);
-    handover_claim(d->handover, claim(2), 12);
-    assert_false(handover_is_idle(d->handover));
-    handover_step(d->handover, NOW);
+    handoff_claim(d->handoff, claim(1), 11);
+    handoff_claim(d->handoff, claim(2), 12);
+    assert_false(handoff_is_idle(d->handoff));
+    handoff_step(d->handoff, NOW);
     assert_int_equal(asked(d)->n, 2);
     assert_true(asked(d)->epochs[0] == 11 && asked(d)->epochs[1] == 12); /* of the queue that has them */
     assert_true(uuid_eq(asked(d)->node, d->node));
-    handover_claim(d->handover, claim(3), 13);
-    handover_step(d->handover, NOW);
+    handoff_claim(d->handoff, claim(3), 13);
+    handoff_step(d->handoff, NOW);
     answer(d, ERR_OK);
-    handover_step(d->handover, NOW);
+    handoff_step(d->handoff, NOW);
     assert_int_equal(asked(d)->n, 1);
     assert_true(uuid_eq(asked(d)->claims[0], claim(3)) && asked(d)->epochs[0] == 13);
     answer(d, ERR_OK);
-    assert_true(handover_is_idle(d->handover));
-    assert_true(handover_step(d->handover, NOW) == INT64_MAX);
+    assert_true(handoff_is_idle(d->handoff));
+    assert_true(handoff_step(d->handoff, NOW) == INT64_MAX);
 }
 
 static void one_that_failed_is_asked_again(void **state)
 {
     struct desk *d = *state;
-    handover_claim(d->handover, claim(1), 11);
-    handover_step(d->handover, NOW);
+    handoff_claim(d->handoff, claim(1), 11);
+    handoff_step(d->handoff, NOW);
     answer(d, ERR_UNAVAILABLE);
-    int64_t at_ms = handover_step(d->handover, NOW);
+    int64_t at_ms = handoff_step(d->handoff, NOW);
     assert_null(d->op);
     assert_true(at_ms > NOW && at_ms < NOW + 1000);
-    handover_step(d->handover, at_ms);
+    handoff_step(d->handoff, at_ms);
     assert_int_equal(asked(d)->n, 1);
     answer(d, ERR_OK);
-    assert_true(handover_is_idle(d->handover));
+    assert_true(handoff_is_idle(d->handoff));
 }
 
 static void who_is_dead_is_told_and_hands_nothing_over(void **state)
 {
     struct desk *d = *state;
-    handover_claim(d->handover, claim(1), 11);
-    handover_step(d->handover, NOW);
+    handoff_claim(d->handoff, claim(1), 11);
+    handoff_step(d->handoff, NOW);
     answer(d, ERR_CONFLICT);
     assert_int_equal(d->refused, 1);
-    handover_forget(d->handover);
-    handover_step(d->handover, NOW + 5000);
+    handoff_forget(d->handoff);
+    handoff_step(d->handoff, NOW + 5000);
     assert_null(d->op);
-    assert_true(handover_is_idle(d->handover));
+    assert_true(handoff_is_idle(d->handoff));
 }
 
 static void what_was_asked_for_before_it_was_forgotten_is_not_counted_among_the_next(void **state)
 {
     struct desk *d = *state;
-    handover_claim(d->handover, claim(1), 11);
-    handover_claim(d->handover, claim(2), 12);
-    handover_step(d->handover, NOW);
-    handover_forget(d->handover);
-    handover_claim(d->handover, claim(3), 13);
+    handoff_claim(d->handoff, claim(1), 11);
+    handoff_claim(d->handoff, claim(2), 12);
+    handoff_step(d->handoff, NOW);
+    handoff_forget(d->handoff);
+    handoff_claim(d->handoff, claim(3), 13);
     answer(d, ERR_OK);
-    handover_step(d->handover, NOW);
+    handoff_step(d->handoff, NOW);
     assert_int_equal(asked(d)->n, 1);
     assert_true(uuid_eq(asked(d)->claims[0], claim(3)));
     answer(d, ERR_OK);

@@ -57,7 +57,7 @@ static void nothing_is_asked_of_what_has_not_been_held_for_long(void **state)
     struct world *w = *state;
     task_due(w, 1, NOW);
     rest_but_ask(w, NOW);
-    rest_but_ask(w, NOW + HOLDING_ASK_MS);
+    rest_but_ask(w, NOW + HELD_AUDIT_MS);
     assert_false(is_asked(w));
     assert_int_equal(held(w), 1);
 }
@@ -69,12 +69,12 @@ static void what_runs_still_is_held_and_asked_about_again_after_a_while(void **s
     task_due(w, 2, NOW);
     rest_but_ask(w, NOW);
     settle_elsewhere(w, &gone);
-    rest_but_ask(w, NOW + HOLDING_ASK_MS + 1000);
+    rest_but_ask(w, NOW + HELD_AUDIT_MS + 1000);
     answer(w, OP_RUNNING);
     assert_int_equal(held(w), 1);
-    rest_but_ask(w, NOW + 2 * (int64_t)HOLDING_ASK_MS);
+    rest_but_ask(w, NOW + 2 * (int64_t)HELD_AUDIT_MS);
     assert_false(is_asked(w));
-    rest_but_ask(w, NOW + 2 * (int64_t)HOLDING_ASK_MS + 2000);
+    rest_but_ask(w, NOW + 2 * (int64_t)HELD_AUDIT_MS + 2000);
     answer(w, OP_RUNNING);
     assert_int_equal(held(w), 1);
 }
@@ -85,10 +85,10 @@ static void a_question_that_failed_is_asked_again(void **state)
     struct task gone = task_due(w, 1, NOW);
     rest_but_ask(w, NOW);
     settle_elsewhere(w, &gone);
-    rest_but_ask(w, NOW + HOLDING_ASK_MS + 1000);
+    rest_but_ask(w, NOW + HELD_AUDIT_MS + 1000);
     deny(w, OP_RUNNING, true);
     assert_int_equal(held(w), 1);
-    rest_but_ask(w, NOW + 2 * (int64_t)HOLDING_ASK_MS + 2000);
+    rest_but_ask(w, NOW + 2 * (int64_t)HELD_AUDIT_MS + 2000);
     answer(w, OP_RUNNING);
     assert_int_equal(held(w), 0);
 }
@@ -101,7 +101,7 @@ static void a_clock_set_back_does_not_make_it_wait_for_the_old_time(void **state
     settle_elsewhere(w, &gone);
     int64_t before_ms = NOW - HOUR;
     rest_but_ask(w, before_ms);
-    rest_but_ask(w, before_ms + HOLDING_ASK_MS + 1000);
+    rest_but_ask(w, before_ms + HELD_AUDIT_MS + 1000);
     answer(w, OP_RUNNING);
     assert_int_equal(held(w), 0);
 }
@@ -117,7 +117,7 @@ static void of_many_the_next_are_asked_about_at_once(void **state)
         struct task t = plain_task(i, NOW);
         settle_elsewhere(w, &t);
     }
-    rest_but_ask(w, NOW + HOLDING_ASK_MS + 1000);
+    rest_but_ask(w, NOW + HELD_AUDIT_MS + 1000);
     answer(w, OP_RUNNING);
     assert_int_equal(held(w), MANY - BATCH);
     rest_but_ask(w, w->now_ms);

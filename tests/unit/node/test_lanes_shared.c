@@ -21,7 +21,7 @@ struct party {
 
 struct world {
     struct store *store;
-    struct book *book;
+    struct catalog_cache *catalog;
     struct party v[NODES];
     int64_t now_ms;
     size_t due; /* how many tasks wait, for whoever claims them */
@@ -45,7 +45,9 @@ static void submit(struct writer *writer, struct op *op)
 
 static void beat(struct world *w, struct uuid id)
 {
-    struct op_beat op = { .op.kind = OP_BEAT, .node = { .id = id, .name = S("n"), .doc = S("{}") }, .now_ms = NOW };
+    struct op_heartbeat op = { .op.kind = OP_HEARTBEAT,
+                               .node = { .id = id, .name = S("n"), .doc = S("{}") },
+                               .now_ms = NOW };
     arena_init(&op.op.arena, ARENA);
     apply(w, &op.op);
     arena_release(&op.op.arena);
@@ -58,7 +60,7 @@ static void put(struct world *w, enum catalog_kind kind, int32_t tenant, struct 
         .kind = kind, .tenant = tenant, .name = name, .version = ++version, .doc = str_from(doc)
     };
     struct error e;
-    assert_ok(book_put(w->book, &x, &e), &e);
+    assert_ok(catalog_cache_put(w->catalog, &x, &e), &e);
     for (int i = 0; i < NODES; i++)
         if (w->v[i].lanes)
             lanes_rules_changed(w->v[i].lanes);
@@ -69,7 +71,7 @@ static int setup(void **state)
     static const struct writer_ops ops = { submit };
     struct world *w = xnew(*w);
     w->store = store_memory_new();
-    w->book = book_new();
+    w->catalog = catalog_cache_new();
     w->now_ms = NOW;
     for (int i = 0; i < NODES; i++) {
         struct party *p = &w->v[i];
@@ -77,8 +79,8 @@ static int setup(void **state)
         p->world = w;
         p->id.b[0] = (uint8_t)(i + 1);
         beat(w, p->id);
-        p->lanes =
-            lanes_new(&(struct lanes_setup){ .book = w->book, .slots = ROOM, .writer = &p->writer, .node = &p->id });
+        p->lanes = lanes_new(
+            &(struct lanes_setup){ .catalog = w->catalog, .slots = ROOM, .writer = &p->writer, .node = &p->id });
         lanes_set_window(p->lanes, 100);
         p->lane = lanes_know(p->lanes, (struct lane){ TENANT, S("mail"), CLASS_NORMAL });
     }
@@ -103,7 +105,7 @@ static int teardown(void **state)
             answer(&w->v[i]);
         lanes_free(w->v[i].lanes);
     }
-    book_free(w->book);
+    catalog_cache_free(w->catalog);
     store_free(w->store);
     free(w);
     return 0;
@@ -262,7 +264,7 @@ static void a_dead_nodes_places_are_the_others(void **state)
     lanes_due(w->v[0].lanes, w->v[0].lane, w->now_ms, false);
     pass(w, 100, false);
     assert_int_equal(w->v[0].running, 2);
-    struct op_bury bury = { .op.kind = OP_BURY, .node = w->v[0].id, .beats = 1, .now_ms = w->now_ms };
+    struct op_node_dead bury = { .op.kind = OP_NODE_DEAD, .node = w->v[0].id, .beats = 1, .now_ms = w->now_ms };
     arena_init(&bury.op.arena, ARENA);
     apply(w, &bury.op);
     arena_release(&bury.op.arena);

@@ -22,7 +22,7 @@ struct client {
 static struct desk desk;
 static struct store *store;
 static struct reader *reader;
-static struct book *book;
+static struct catalog_cache *catalog;
 static struct lanes *lanes;
 static struct leasing *role;
 static struct uuid node = { { 7 } };
@@ -43,7 +43,9 @@ static void ignore_claim(void *context, const struct op_claim *claim)
 
 static void beat(void)
 {
-    struct op_beat op = { .op.kind = OP_BEAT, .node = { .id = node, .name = S("n"), .doc = S("{}") }, .now_ms = NOW };
+    struct op_heartbeat op = { .op.kind = OP_HEARTBEAT,
+                               .node = { .id = node, .name = S("n"), .doc = S("{}") },
+                               .now_ms = NOW };
     arena_init(&op.op.arena, 1 << 16);
     apply(&op.op);
     arena_release(&op.op.arena);
@@ -55,8 +57,8 @@ static void begin(bool shared)
     desk_init(&desk);
     store = store_memory_new();
     assert_ok(store_reader(store, &reader, &e), &e);
-    book = book_new();
-    lanes = lanes_new(&(struct lanes_setup){ .book = book, .slots = 100 });
+    catalog = catalog_cache_new();
+    lanes = lanes_new(&(struct lanes_setup){ .catalog = catalog, .slots = 100 });
     now_ms = NOW;
     memset(clients, 0, sizeof clients);
     beat();
@@ -68,7 +70,7 @@ static void begin(bool shared)
                                                 .shared = shared,
                                                 .answered = ignore_claim,
                                                 .settled = desk_settled,
-                                                .woke = desk_woke,
+                                                .unblocked = desk_woke,
                                                 .batch_settled = desk_batch_settled,
                                                 .context = &desk });
 }
@@ -124,7 +126,7 @@ static int teardown(void **state)
     assert_true(leasing_is_idle(role));
     leasing_free(role);
     lanes_free(lanes);
-    book_free(book);
+    catalog_cache_free(catalog);
     reader_free(reader);
     store_free(store);
     desk_release(&desk);
@@ -199,7 +201,7 @@ static void put_queue(const char *doc)
     struct catalog_entry entry = {
         .tenant = TENANT, .kind = CATALOG_QUEUE, .name = S("default"), .version = 1, .doc = str_from(doc)
     };
-    assert_ok(book_put(book, &entry, &e), &e);
+    assert_ok(catalog_cache_put(catalog, &entry, &e), &e);
     lanes_rules_changed(lanes);
     leasing_look(role, now_ms);
 }
@@ -423,11 +425,11 @@ static void a_lease_that_ran_out_is_lost_and_given_to_the_next(void **state)
     rest_at(NOW + LEASE_MS - 1);
     assert_int_equal(row_of(&t).state, TASK_RUNNING);
     assert_int_equal(desk.told_count, 0);
-    rest_at(NOW + LEASE_MS + LEASE_ENDS_ASK_MS);
+    rest_at(NOW + LEASE_MS + LEASE_EXPIRY_ASK_MS);
     assert_int_equal(desk.told_count, 1);
     assert_int_equal(row_of(&t).losses, 1);
     ask(1, 1, 5000);
-    rest_at(row_of(&t).due_ms + LEASE_MS + LEASE_ENDS_ASK_MS);
+    rest_at(row_of(&t).due_ms + LEASE_MS + LEASE_EXPIRY_ASK_MS);
     assert_int_equal(clients[1].given, 1);
     assert_int_equal(clients[1].fence, 2);
 }
@@ -441,7 +443,7 @@ static void who_does_not_lead_leaves_leases_to_who_does(void **state)
     leasing_step(role, NOW + 2 * (int64_t)LEASE_MS, false);
     assert_true(asks_nothing(&desk));
     leasing_step(role, NOW + 2 * (int64_t)LEASE_MS, true);
-    asked(&desk, OP_LEASES_OVER);
+    asked(&desk, OP_LEASES_EXPIRED);
 }
 
 static void when_it_stops_those_who_wait_are_told_and_nobody_waits_any_more(void **state)

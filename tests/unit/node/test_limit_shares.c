@@ -40,7 +40,7 @@ static void submit(struct writer *writer, struct op *op)
 {
     struct party *p = container_of(writer, struct party, writer);
     assert_null(p->pending);
-    assert_int_equal(op->kind, OP_SHARE);
+    assert_int_equal(op->kind, OP_LIMIT_TAKE);
     p->pending = op;
     p->world->operations++;
 }
@@ -54,9 +54,9 @@ static void changed(void *context, struct share_entry *e)
 
 static void beat(struct world *w, struct uuid id)
 {
-    struct op_beat op = { .op.kind = OP_BEAT,
-                          .node = { .id = id, .name = S("n"), .version = S("1"), .doc = S("{}") },
-                          .now_ms = w->now_ms };
+    struct op_heartbeat op = { .op.kind = OP_HEARTBEAT,
+                               .node = { .id = id, .name = S("n"), .version = S("1"), .doc = S("{}") },
+                               .now_ms = w->now_ms };
     arena_init(&op.op.arena, ARENA);
     apply(w, &op.op);
     arena_release(&op.op.arena);
@@ -74,9 +74,9 @@ static int setup(void **state)
         p->world = w;
         p->id.b[0] = (uint8_t)(i + 1);
         beat(w, p->id);
-        p->shares = shares_new(
-            &(struct shares_setup){ .writer = &p->writer, .node = &p->id, .changed = changed, .context = p });
-        p->entry = shares_add(p->shares, S("q:1:mail"), NULL, &p->armed, &p->held);
+        p->shares = limit_shares_new(
+            &(struct limit_shares_setup){ .writer = &p->writer, .node = &p->id, .changed = changed, .context = p });
+        p->entry = limit_shares_add(p->shares, S("q:1:mail"), NULL, &p->armed, &p->held);
     }
     *state = w;
     return 0;
@@ -107,7 +107,7 @@ static int teardown(void **state)
     for (int i = 0; i < NODES; i++) {
         if (w->v[i].pending)
             answer(&w->v[i]);
-        shares_free(w->v[i].shares);
+        limit_shares_free(w->v[i].shares);
     }
     store_free(w->store);
     free(w);
@@ -117,12 +117,12 @@ static int teardown(void **state)
 static void limit(struct world *w, double rate, int64_t burst, int64_t concurrency)
 {
     for (int i = 0; i < NODES; i++)
-        shares_limit(w->v[i].shares, w->v[i].entry, rate, burst, concurrency);
+        limit_shares_limit(w->v[i].shares, w->v[i].entry, rate, burst, concurrency);
 }
 
 static void step(struct party *p)
 {
-    shares_step(p->shares, p->world->now_ms, true);
+    limit_shares_step(p->shares, p->world->now_ms, true);
 }
 
 static void pass(struct world *w, int64_t ms)
@@ -138,10 +138,10 @@ static void pass(struct world *w, int64_t ms)
 /* Something is due there, as role/lanes says it; then as many are claimed as may be. */
 static size_t claim(struct party *p, size_t max)
 {
-    shares_want(p->shares, p->entry, p->world->now_ms);
-    int64_t left = shares_places_left(p->entry);
+    limit_shares_want(p->shares, p->entry, p->world->now_ms);
+    int64_t left = limit_shares_places_left(p->entry);
     if (left <= 0)
-        shares_wait_for_places(p->shares, p->entry);
+        limit_shares_wait_for_places(p->shares, p->entry);
     size_t n = left <= 0 ? 0 : min_of((size_t)left, max);
     p->held += n;
     return n;
@@ -150,14 +150,14 @@ static size_t claim(struct party *p, size_t max)
 static void end_all(struct party *p)
 {
     p->held = 0;
-    shares_used_less(p->shares, p->entry);
+    limit_shares_used_less(p->shares, p->entry);
 }
 
 static size_t fire(struct party *p, size_t max)
 {
     size_t n = 0;
-    shares_want(p->shares, p->entry, p->world->now_ms);
-    while (n < max && shares_take_token(p->shares, p->entry))
+    limit_shares_want(p->shares, p->entry, p->world->now_ms);
+    while (n < max && limit_shares_take_token(p->shares, p->entry))
         n++;
     return n;
 }
@@ -191,7 +191,7 @@ static void places_that_lie_idle_come_to_who_waits(void **state)
     assert_int_equal(w->v[1].entry->places, 0);
     end_all(&w->v[0]);
     int64_t since_ms = w->now_ms;
-    while (shares_places_left(w->v[1].entry) == 0 && w->now_ms < since_ms + 1000)
+    while (limit_shares_places_left(w->v[1].entry) == 0 && w->now_ms < since_ms + 1000)
         pass(w, 1);
     assert_in_range(w->now_ms - since_ms, 0, 200);
     assert_int_equal(w->v[1].changed, 1);
@@ -215,14 +215,14 @@ static void nothing_is_given_back_while_a_claim_is_under_way(void **state)
     limit(w, 0, 0, 4);
     claim(p, 0);
     pass(w, 1);
-    assert_true(shares_places_left(p->entry) > 0);
+    assert_true(limit_shares_places_left(p->entry) > 0);
     w->now_ms += 10000;
-    shares_step(p->shares, w->now_ms, false);
+    limit_shares_step(p->shares, w->now_ms, false);
     assert_null(p->pending);
-    assert_true(shares_places_left(p->entry) > 0);
+    assert_true(limit_shares_places_left(p->entry) > 0);
     step(p);
     assert_non_null(p->pending);
-    assert_int_equal(shares_places_left(p->entry), 0);
+    assert_int_equal(limit_shares_places_left(p->entry), 0);
 }
 
 static void places_given_back_are_not_ours_whatever_the_answer(void **state)
@@ -269,7 +269,7 @@ static void a_limit_that_is_gone_gives_its_places_back(void **state)
         pass(w, 10);
     }
     assert_int_equal(w->v[0].held, 2);
-    shares_limit(w->v[0].shares, w->v[0].entry, 0, 0, 0);
+    limit_shares_limit(w->v[0].shares, w->v[0].entry, 0, 0, 0);
     pass(w, 200);
     claim(&w->v[1], 0);
     pass(w, 10);
@@ -286,7 +286,7 @@ static void a_node_that_joins_anew_has_nothing(void **state)
     assert_true(p->entry->places > 0);
     p->id.b[1] = 1;
     p->held = 0;
-    shares_step(p->shares, w->now_ms, true);
+    limit_shares_step(p->shares, w->now_ms, true);
     assert_int_equal(p->entry->places, 0);
     assert_int_equal(p->entry->tokens, 0);
 }
@@ -313,7 +313,7 @@ static void tokens_that_nobody_uses_go_to_others(void **state)
     struct world *w = *state;
     limit(w, 0.001, 1, 0);
     fire(&w->v[0], 0);
-    shares_wait_for_tokens(w->v[0].shares, w->v[0].entry);
+    limit_shares_wait_for_tokens(w->v[0].shares, w->v[0].entry);
     pass(w, 5);
     assert_int_equal(w->v[0].entry->tokens, 1);
     pass(w, 100);
@@ -333,7 +333,7 @@ static void a_fast_rate_is_asked_for_seldom(void **state)
         pass(w, 1);
     }
     assert_in_range(fired, 2500, 3000); /* the bucket, and what two seconds bring */
-    assert_in_range(w->operations, 1, 2 * NODES * 2000 / SHARES_TOKENS_MS);
+    assert_in_range(w->operations, 1, 2 * NODES * 2000 / LIMIT_SHARES_TOKENS_MS);
 }
 
 /* ---- all of it, by chance ---- */
@@ -345,7 +345,7 @@ static void do_something(struct prng *r, struct party *p, size_t *fired)
     case 1:
         if (p->held) {
             p->held--;
-            shares_used_less(p->shares, p->entry);
+            limit_shares_used_less(p->shares, p->entry);
         }
         break;
     case 2: *fired += fire(p, prng_below(r, 6)); break;

@@ -21,7 +21,7 @@ struct member {
     bool silent;  /* stopped: it is not stepped */
     bool cut_off; /* nothing of it comes through */
     bool fleet, aside;
-    struct courier *lease; /* NULL: the store's */
+    struct async_io *lease; /* NULL: the store's */
     int shares, found_dead, deaths;
 };
 
@@ -70,7 +70,7 @@ static void describe(void *context, struct jw *w)
     jw_kv_i64(w, "running", 3);
 }
 
-static void shares_changed(void *context)
+static void limit_shares_changed(void *context)
 {
     ((struct member *)context)->shares++;
 }
@@ -80,7 +80,7 @@ static void found_dead(void *context)
     ((struct member *)context)->found_dead++;
 }
 
-static void wished(void *context)
+static void recall_requested(void *context)
 {
     (void)context;
 }
@@ -114,9 +114,9 @@ static struct member *start(struct world *w, int i, bool shared)
                                                       .lease = x->lease,
                                                       .beat_ms = x->beat_ms ? x->beat_ms : BEAT,
                                                       .describe = describe,
-                                                      .shares_changed = shares_changed,
+                                                      .limit_shares_changed = limit_shares_changed,
                                                       .found_dead = found_dead,
-                                                      .wished = wished,
+                                                      .recall_requested = recall_requested,
                                                       .died = died,
                                                       .context = x },
                           clock_wall_ms(&x->clock));
@@ -132,8 +132,8 @@ static void answer_all(struct member *x, bool reaches)
             assert_ok(store_apply(x->world->store, &op, 1, &e), &e);
         else
             op->rc = error_set(&op->error, ERR_UNAVAILABLE, "down");
-        if (reaches && op->kind == OP_BEAT && x->world->has_clock)
-            ((struct op_beat *)op)->ret_store_us = WALL * 1000 + x->world->steady_us;
+        if (reaches && op->kind == OP_HEARTBEAT && x->world->has_clock)
+            ((struct op_heartbeat *)op)->ret_store_us = WALL * 1000 + x->world->steady_us;
         op->done(op);
     }
 }
@@ -203,7 +203,7 @@ static void who_is_alone_beats_once(void **state)
     struct world *w = *state;
     struct member *x = start(w, 0, false);
     assert_int_equal(membership_step(x->m, WALL), INT64_MAX);
-    struct op_beat *beat = (struct op_beat *)container_of(x->pending.next, struct op, link);
+    struct op_heartbeat *beat = (struct op_heartbeat *)container_of(x->pending.next, struct op, link);
     assert_true(beat->alone);
     answer_all(x, true);
     assert_true(membership_has_joined(x->m));
@@ -366,7 +366,7 @@ static void who_was_dead_for_so_long_that_it_was_forgotten_joins_again(void **st
     pass(w, 3000);
     y->silent = true;
     pass(w, 6000);
-    struct op_forget forget = { .op = { .kind = OP_FORGET }, .now_ms = WALL + 100LL * 3600000, .max = 100 };
+    struct op_purge forget = { .op = { .kind = OP_PURGE }, .now_ms = WALL + 100LL * 3600000, .max = 100 };
     struct op *op = &forget.op;
     struct error e;
     arena_init(&op->arena, 1 << 16);
@@ -474,7 +474,9 @@ static void a_node_of_a_fleet_goes_on_beating_on_a_store_of_its_own_and_hears_of
     pass(w, 1000);
     assert_int_equal(membership_worker_slots(x->m), 0);
     struct worker_row row = { .id = { { 3 } }, .name = S("w"), .version = S("1"), .doc = S("{}"), .slots = 40 };
-    struct op_worker op = { .op = { .kind = OP_WORKER }, .v = &row, .n = 1, .now_ms = clock_wall_ms(&x->clock) };
+    struct op_worker_report op = {
+        .op = { .kind = OP_WORKER_REPORT }, .v = &row, .n = 1, .now_ms = clock_wall_ms(&x->clock)
+    };
     struct op *ops[] = { &op.op };
     struct error e;
     assert_ok(store_apply(w->store, ops, 1, &e), &e);
@@ -485,10 +487,10 @@ static void a_node_of_a_fleet_goes_on_beating_on_a_store_of_its_own_and_hears_of
 static struct uuid lease_holder;
 static bool lease_let_go_early;
 
-static void submit_lease(struct courier *c, struct errand *e)
+static void submit_lease(struct async_io *c, struct io_request *e)
 {
     (void)c;
-    struct errand_lease *x = container_of(e, struct errand_lease, errand);
+    struct io_lease *x = container_of(e, struct io_lease, io_request);
     bool ours = uuid_is_nil(lease_holder) || uuid_eq(lease_holder, x->holder);
     lease_let_go_early = lease_let_go_early || !x->ttl_ms;
     if (ours)
@@ -500,8 +502,8 @@ static void submit_lease(struct courier *c, struct errand *e)
 
 static void who_leads_may_be_for_another_to_say(void **state)
 {
-    static const struct courier_ops ops = { submit_lease, NULL, NULL };
-    struct courier lease = { .ops = &ops };
+    static const struct async_io_ops ops = { submit_lease, NULL, NULL };
+    struct async_io lease = { .ops = &ops };
     struct world *w = *state;
     lease_holder = (struct uuid){ 0 };
     lease_let_go_early = false;

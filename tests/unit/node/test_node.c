@@ -364,11 +364,11 @@ static void recovery_goes_on_after_failures_and_a_clock_set_back(void **state)
     struct task t = one_running(w);
     die_and_start_again(w);
     step_at(w, NOW + 100);
-    deny(w, OP_HELD, false);
+    deny(w, OP_ORPHANS, false);
     settle_down(w);
     assert_true(node_status(w->node).recovering);
     step_at(w, NOW + 60 - HOUR); /* half a second from then is not what it waits for */
-    answer(w, OP_HELD);
+    answer(w, OP_ORPHANS);
     deny(w, OP_SETTLE, true);
     settle_down(w);
     step_at(w, NOW + HOUR);

@@ -145,11 +145,11 @@ static void a_second_crash_right_behind_the_first_changes_nothing(void **state)
     struct task t = every_second(w, CATCH_UP_ONE);
     die_for(w, 5000);
     step_at(w, w->now_ms);
-    answer(w, OP_MISSED); /* taken back, and not yet decided on */
+    answer(w, OP_CATCH_UP); /* taken back, and not yet decided on */
     die_for(w, 10);
     step_at(w, w->now_ms);
-    answer(w, OP_HELD);
-    answer(w, OP_MISSED);
+    answer(w, OP_ORPHANS);
+    answer(w, OP_CATCH_UP);
     step_at(w, w->now_ms);
     answer(w, OP_RECURRING);
     answer(w, OP_SPAWN); /* decided on, and not yet claimed */
@@ -165,12 +165,12 @@ static void nothing_is_claimed_before_what_was_missed_is_taken_back(void **state
     every_second(w, CATCH_UP_NONE);
     die_for(w, 5000);
     step_at(w, w->now_ms);
-    deny(w, OP_MISSED, false);
+    deny(w, OP_CATCH_UP, false);
     settle_down(w);
     assert_true(node_status(w->node).recovering);
     assert_int_equal(w->run_count, 0);
     step_at(w, step_at(w, w->now_ms));
-    deny(w, OP_MISSED, true);
+    deny(w, OP_CATCH_UP, true);
     settle_down(w);
     assert_int_equal(w->run_count, 0);
     step_at(w, step_at(w, w->now_ms));
@@ -184,7 +184,7 @@ static void what_can_not_be_taken_back_runs_late_rather_than_never(void **state)
     every_second(w, CATCH_UP_NONE);
     die_for(w, 5000);
     step_at(w, w->now_ms);
-    struct op *op = next_op(w, OP_MISSED);
+    struct op *op = next_op(w, OP_CATCH_UP);
     op->rc = error_set(&op->error, ERR_CORRUPT, "a row is damaged");
     op->done(op);
     assert_runs(w, "1 2 3 4 5");
@@ -274,7 +274,7 @@ static void what_was_planned_before_a_stall_is_in_before_it_is_judged(void **sta
     answer(w, OP_RECURRING);
     step_at(w, NOW + 15000);
     list_each (&w->pending, link)
-        assert_true(container_of(link, struct op, link)->kind != OP_MISSED);
+        assert_true(container_of(link, struct op, link)->kind != OP_CATCH_UP);
     answer(w, OP_SPAWN);
     settle_down(w);
     w->now_ms = NOW + 15000;

@@ -71,7 +71,7 @@ static void what_others_settled_and_did_not_tell_is_let_go_of_after_a_while(void
     ack(&taken.tasks.v[0]);
     rest_at(w, NOW + 1000);
     assert_int_equal(node_status(w->node).scheduler.held, 1);
-    rest_at(w, NOW + HOLDING_ASK_MS + 1100);
+    rest_at(w, NOW + HELD_AUDIT_MS + 1100);
     assert_int_equal(node_status(w->node).scheduler.held, 0);
 }
 
@@ -142,7 +142,7 @@ static void what_may_be_in_the_queue_and_must_not_run_twice_is_lost(void **state
     step_at(w, NOW);
     answer(w, OP_CLAIM);
     step_at(w, NOW);
-    refuse(&hand, ERRAND_PUSH, true);
+    refuse(&hand, IO_PUSH, true);
     rest_at(w, NOW + 300); /* the queue, asked, does not know it */
     assert_int_equal(row_of(w, &once, &a).state, TASK_FAILED);
     assert_int_equal(queue_depth(hand.queue), 0);
@@ -161,7 +161,7 @@ static void what_may_be_in_the_queue_and_is_there_is_left_there(void **state)
     struct error e;
     struct pushed pushed;
     assert_ok(queue_push(hand.queue, &arrived, 1, 0, &pushed, &e), &e);
-    refuse(&hand, ERRAND_PUSH, true);
+    refuse(&hand, IO_PUSH, true);
     rest_at(w, NOW + 300);
     assert_int_equal(queue_depth(hand.queue), 1);
     assert_int_equal(row_of(w, &t, &a).fence, 1);
@@ -178,7 +178,7 @@ static void what_may_have_been_in_the_queue_and_is_not_is_pushed_under_another_f
     step_at(w, NOW);
     answer(w, OP_CLAIM);
     step_at(w, NOW);
-    refuse(&hand, ERRAND_PUSH, true);
+    refuse(&hand, IO_PUSH, true);
     rest_at(w, NOW + 300);
     rest_at(w, NOW + 310);
     assert_int_equal(row_of(w, &t, &a).fence, 2);
@@ -196,7 +196,7 @@ static void what_may_be_in_a_queue_that_can_not_tell_is_claimed_anew(void **stat
     step_at(w, NOW);
     answer(w, OP_CLAIM);
     step_at(w, NOW);
-    refuse(&hand, ERRAND_PUSH, true);
+    refuse(&hand, IO_PUSH, true);
     rest(w);
     rest_at(w, NOW + 10);
     assert_int_equal(row_of(w, &t, &a).fence, 2);
@@ -242,16 +242,16 @@ static void where_the_queue_can_not_tell_the_first_push_tells_which_epoch_the_ot
     step_at(w, NOW);
     answer(w, OP_CLAIM);
     step_at(w, NOW);
-    struct errand *first = next_errand(&hand, ERRAND_PUSH);
-    assert_true(container_of(first, struct errand_push, errand)->epoch == 0);
+    struct io_request *first = next_io_request(&hand, IO_PUSH);
+    assert_true(container_of(first, struct io_push, io_request)->epoch == 0);
     step_at(w, NOW + 10);
-    assert_null(find_errand(&hand, ERRAND_PUSH));
-    run_errand(&hand, first);
+    assert_null(find_io_request(&hand, IO_PUSH));
+    run_io_request(&hand, first);
     first->done(first);
     step_at(w, NOW + 10);
-    struct errand *second = find_errand(&hand, ERRAND_PUSH);
+    struct io_request *second = find_io_request(&hand, IO_PUSH);
     assert_non_null(second);
-    assert_true(container_of(second, struct errand_push, errand)->epoch == hand.epoch);
+    assert_true(container_of(second, struct io_push, io_request)->epoch == hand.epoch);
     rest_at(w, NOW + 10);
     assert_int_equal(handed(w), 2);
 }
@@ -282,10 +282,10 @@ static void while_the_queue_is_down_the_node_runs_what_is_due_itself(void **stat
     answer(w, OP_CLAIM);
     step_at(w, NOW);
     for (int ms = 0; ms <= 1200; ms += 200) {
-        if (find_errand(&hand, ERRAND_PUSH))
-            refuse(&hand, ERRAND_PUSH, false);
-        if (find_errand(&hand, ERRAND_LOOK))
-            refuse(&hand, ERRAND_LOOK, false);
+        if (find_io_request(&hand, IO_PUSH))
+            refuse(&hand, IO_PUSH, false);
+        if (find_io_request(&hand, IO_STATS))
+            refuse(&hand, IO_STATS, false);
         step_at(w, NOW + ms + 200);
     }
     assert_int_equal(w->run_count, 1);
@@ -303,10 +303,10 @@ static void while_the_queue_is_down_the_node_runs_what_is_due_itself(void **stat
 /* All that is asked of the store is answered; what is asked of the queue is refused, or not answered at all. */
 static void the_queue_is_down_until(struct world *w, int64_t end_ms)
 {
-    const enum errand_kind kinds[] = { ERRAND_PUSH, ERRAND_LAPSED, ERRAND_KNOWN };
+    const enum io_kind kinds[] = { IO_PUSH, IO_TIMED_OUT, IO_KNOWN };
     while (w->now_ms < end_ms) {
         for (size_t i = 0; i < array_count(kinds); i++)
-            while (find_errand(&hand, kinds[i]))
+            while (find_io_request(&hand, kinds[i]))
                 refuse(&hand, kinds[i], false);
         for (; !list_empty(&w->pending); step_at(w, w->now_ms))
             answer_op(w, first_op(w));

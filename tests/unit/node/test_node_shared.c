@@ -11,9 +11,9 @@ static int setup_shared(void **state)
 /* What another node does, or somebody who looks after nothing: it beats, or is buried. */
 static void other_beats(struct world *w, struct str doc)
 {
-    struct op_beat beat = { .op = { .kind = OP_BEAT },
-                            .node = { .id = other, .name = S("other"), .version = S("1"), .doc = doc },
-                            .now_ms = w->now_ms };
+    struct op_heartbeat beat = { .op = { .kind = OP_HEARTBEAT },
+                                 .node = { .id = other, .name = S("other"), .version = S("1"), .doc = doc },
+                                 .now_ms = w->now_ms };
     arena_init(&beat.op.arena, 1 << 16);
     apply_op(w, &beat.op);
     arena_release(&beat.op.arena);
@@ -31,7 +31,9 @@ static int64_t beats_of(struct world *w, struct uuid id)
 static void bury(struct world *w)
 {
     struct uuid id = node_status(w->node).id;
-    struct op_bury bury = { .op = { .kind = OP_BURY }, .node = id, .beats = beats_of(w, id), .now_ms = w->now_ms };
+    struct op_node_dead bury = {
+        .op = { .kind = OP_NODE_DEAD }, .node = id, .beats = beats_of(w, id), .now_ms = w->now_ms
+    };
     arena_init(&bury.op.arena, 1 << 16);
     apply_op(w, &bury.op);
     assert_true(bury.ret_buried);
@@ -62,7 +64,7 @@ static void who_was_stopped_fires_nothing_before_it_knows_that_it_lives(void **s
     step_at(w, NOW + 5000);
     assert_int_equal(w->run_count, 0);
     assert_true(node_status(w->node).fenced);
-    assert_int_equal(count_pending(w, OP_BEAT), 1);
+    assert_int_equal(count_pending(w, OP_HEARTBEAT), 1);
     settle_down(w);
     assert_int_equal(w->run_count, 1);
     assert_false(node_status(w->node).fenced);
@@ -105,7 +107,7 @@ static void who_is_dead_drops_all_that_it_held_and_joins_again(void **state)
     bury(w);
     step_at(w, w->now_ms + 3000);
     assert_int_equal(w->run_count, 1); /* nothing new */
-    answer(w, OP_BEAT);
+    answer(w, OP_HEARTBEAT);
     assert_int_equal(w->run_count, 0); /* aborted */
     assert_int_equal(node_status(w->node).scheduler.held, 0);
     assert_false(uuid_eq(before, node_status(w->node).id));
@@ -127,7 +129,7 @@ static void a_claim_that_was_under_way_when_it_died_brings_nothing(void **state)
     assert_int_equal(((struct op_claim *)claim)->ret.n, 1);
     bury(w);
     step_at(w, NOW + 3000);
-    answer(w, OP_BEAT); /* dead */
+    answer(w, OP_HEARTBEAT); /* dead */
     claim->done(claim);
     assert_int_equal(node_status(w->node).scheduler.held, 0);
     assert_int_equal(w->run_count, 0);
@@ -142,11 +144,11 @@ static void who_joins_others_takes_nothing_back_that_they_are_about_to_run(void 
     other_beats(w, S("{\"state\":\"ready\"}"));
     bury(w);
     step_at(w, NOW + 3000);
-    answer(w, OP_BEAT);
+    answer(w, OP_HEARTBEAT);
     for (int i = 0; i < 20; i++) {
         other_beats(w, S("{\"state\":\"ready\"}"));
         step_at(w, w->now_ms + 100);
-        assert_int_equal(count_pending(w, OP_MISSED), 0);
+        assert_int_equal(count_pending(w, OP_CATCH_UP), 0);
         while (!list_empty(&w->pending)) {
             struct op *op = container_of(list_pop(&w->pending), struct op, link);
             apply_op(w, op);

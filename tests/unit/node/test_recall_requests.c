@@ -13,13 +13,13 @@ struct world {
     struct writer writer;
     struct list pending;
     struct uuid owner_id, asker_id;
-    struct wishes *owner, *asker;
+    struct recall_requests *owner, *asker;
     struct task task; /* as it was claimed */
     struct task replace;
     struct recall recall;
     atomic_bool given_up;
     int answers, grants;
-    enum wish_grant grant;
+    enum recall_grant grant;
     int64_t now_ms;
     struct arena arena;
 };
@@ -55,13 +55,13 @@ static void settle_as(struct world *w, enum task_state next, int64_t due_ms)
 }
 
 /* What the owner does with a wish: the test has decided. */
-static enum wish_grant grant(void *context, const struct wish *wish)
+static enum recall_grant grant(void *context, const struct recall_request *recall_request)
 {
     struct world *w = context;
-    assert_true(uuid_eq(wish->id, w->task.id) && wish->fence == w->task.fence);
+    assert_true(uuid_eq(recall_request->id, w->task.id) && recall_request->fence == w->task.fence);
     w->grants++;
-    if (w->grant == WISH_DONE)
-        settle_as(w, wish->abort ? TASK_CANCELLED : TASK_SCHEDULED, w->now_ms + WISHES_BACK_MS);
+    if (w->grant == RECALL_REQUEST_DONE)
+        settle_as(w, recall_request->abort ? TASK_CANCELLED : TASK_SCHEDULED, w->now_ms + RECALL_REQUESTS_BACK_MS);
     return w->grant;
 }
 
@@ -71,14 +71,17 @@ static void answered(struct recall *r)
     w->answers++;
 }
 
-static struct wishes *make(struct world *w, const struct uuid *id)
+static struct recall_requests *make(struct world *w, const struct uuid *id)
 {
-    return wishes_new(&(struct wishes_setup){ .writer = &w->writer, .node = id, .grant = grant, .context = w });
+    return recall_requests_new(
+        &(struct recall_requests_setup){ .writer = &w->writer, .node = id, .grant = grant, .context = w });
 }
 
 static void beat(struct world *w, struct uuid id)
 {
-    struct op_beat op = { .op.kind = OP_BEAT, .node = { .id = id, .name = S("n"), .doc = S("{}") }, .now_ms = NOW };
+    struct op_heartbeat op = { .op.kind = OP_HEARTBEAT,
+                               .node = { .id = id, .name = S("n"), .doc = S("{}") },
+                               .now_ms = NOW };
     run(w, &op.op);
 }
 
@@ -156,8 +159,8 @@ static void carry(struct world *w)
 static void pass(struct world *w, int64_t ms)
 {
     for (int64_t end = w->now_ms + ms; w->now_ms < end; w->now_ms++) {
-        wishes_step(w->asker, w->now_ms);
-        wishes_step(w->owner, w->now_ms);
+        recall_requests_step(w->asker, w->now_ms);
+        recall_requests_step(w->owner, w->now_ms);
         carry(w);
     }
 }
@@ -166,8 +169,8 @@ static int teardown(void **state)
 {
     struct world *w = *state;
     pass(w, 2000);
-    wishes_free(w->owner);
-    wishes_free(w->asker);
+    recall_requests_free(w->owner);
+    recall_requests_free(w->asker);
     reader_free(w->reader);
     store_free(w->store);
     arena_release(&w->arena);
@@ -186,9 +189,9 @@ static struct task row(struct world *w)
 static void ask(struct world *w)
 {
     pass(w, 1);
-    wishes_ask(w->asker, &w->recall);
+    recall_requests_ask(w->asker, &w->recall);
     carry(w);
-    wishes_heard(w->owner);
+    recall_requests_on_notice(w->owner);
 }
 
 /* ---- wanting ---- */
@@ -196,19 +199,19 @@ static void ask(struct world *w)
 static void what_another_node_gives_back_is_free(void **state)
 {
     struct world *w = *state;
-    w->grant = WISH_DONE;
+    w->grant = RECALL_REQUEST_DONE;
     ask(w);
     pass(w, 50);
     assert_int_equal(w->answers, 1);
     assert_int_equal(w->recall.result, RECALL_FREED);
     assert_int_equal(row(w).state, TASK_SCHEDULED);
-    assert_true(row(w).due_ms >= w->now_ms + WISHES_BACK_MS - 50); /* time enough to change it */
+    assert_true(row(w).due_ms >= w->now_ms + RECALL_REQUESTS_BACK_MS - 50); /* time enough to change it */
 }
 
 static void what_was_tried_and_failed_meanwhile_is_free_too(void **state)
 {
     struct world *w = *state;
-    w->grant = WISH_REFUSED;
+    w->grant = RECALL_REQUEST_REFUSED;
     ask(w);
     pass(w, 50);
     settle_as(w, TASK_SCHEDULED, w->now_ms + 7);
@@ -220,18 +223,20 @@ static void what_was_tried_and_failed_meanwhile_is_free_too(void **state)
 static void the_wish_alone_reaches_its_owner_when_no_news_do(void **state)
 {
     struct world *w = *state;
-    struct op_beat beats = { .op.kind = OP_BEAT, .node = { .id = w->owner_id, .doc = S("{}") }, .now_ms = NOW };
+    struct op_heartbeat beats = { .op.kind = OP_HEARTBEAT,
+                                  .node = { .id = w->owner_id, .doc = S("{}") },
+                                  .now_ms = NOW };
     pass(w, 1);
-    wishes_ask(w->asker, &w->recall);
+    recall_requests_ask(w->asker, &w->recall);
     carry(w);
     run(w, &beats.op);
-    assert_true(beats.ret_wished);
+    assert_true(beats.ret_recall_requested);
 }
 
 static void what_is_aborted_elsewhere_is_looked_at_anew(void **state)
 {
     struct world *w = *state;
-    w->grant = WISH_DONE;
+    w->grant = RECALL_REQUEST_DONE;
     w->recall.abort = true;
     ask(w);
     pass(w, 100);
@@ -243,7 +248,7 @@ static void what_is_aborted_elsewhere_is_looked_at_anew(void **state)
 static void what_runs_elsewhere_stays(void **state)
 {
     struct world *w = *state;
-    w->grant = WISH_REFUSED;
+    w->grant = RECALL_REQUEST_REFUSED;
     ask(w);
     pass(w, 500);
     assert_int_equal(w->answers, 0);
@@ -256,7 +261,7 @@ static void what_runs_elsewhere_stays(void **state)
 static void who_does_not_wait_any_more_asks_no_more(void **state)
 {
     struct world *w = *state;
-    w->grant = WISH_REFUSED;
+    w->grant = RECALL_REQUEST_REFUSED;
     ask(w);
     pass(w, 50);
     atomic_store(&w->given_up, true);
@@ -270,14 +275,14 @@ static void who_does_not_wait_any_more_asks_no_more(void **state)
 static void a_store_that_is_away_for_a_moment_is_asked_again(void **state)
 {
     struct world *w = *state;
-    w->grant = WISH_DONE;
+    w->grant = RECALL_REQUEST_DONE;
     pass(w, 1);
-    wishes_ask(w->asker, &w->recall);
+    recall_requests_ask(w->asker, &w->recall);
     struct op *op = container_of(list_pop(&w->pending), struct op, link);
     op->rc = ERR_UNAVAILABLE;
     op->done(op);
     pass(w, 250);
-    wishes_heard(w->owner);
+    recall_requests_on_notice(w->owner);
     pass(w, 100);
     assert_int_equal(w->recall.result, RECALL_FREED);
     assert_int_equal(w->answers, 1);
@@ -287,7 +292,7 @@ static void what_this_node_claimed_a_moment_ago_is_asked_for_again(void **state)
 {
     struct world *w = *state;
     pass(w, 1);
-    wishes_ask(w->owner, &w->recall);
+    recall_requests_ask(w->owner, &w->recall);
     carry(w);
     assert_int_equal(w->answers, 1);
     assert_int_equal(w->recall.result, RECALL_RUNNING);
@@ -299,11 +304,11 @@ static void what_this_node_claimed_a_moment_ago_is_asked_for_again(void **state)
 static void a_wish_that_comes_before_its_claim_is_looked_at_again(void **state)
 {
     struct world *w = *state;
-    w->grant = WISH_UNKNOWN;
+    w->grant = RECALL_REQUEST_UNKNOWN;
     ask(w);
     pass(w, 30);
     assert_true(w->grants >= 2);
-    w->grant = WISH_DONE;
+    w->grant = RECALL_REQUEST_DONE;
     pass(w, 100);
     assert_int_equal(w->recall.result, RECALL_FREED);
 }
@@ -311,25 +316,25 @@ static void a_wish_that_comes_before_its_claim_is_looked_at_again(void **state)
 static void one_that_nobody_waits_for_is_ended_all_the_same(void **state)
 {
     struct world *w = *state;
-    w->grant = WISH_DONE;
+    w->grant = RECALL_REQUEST_DONE;
     pass(w, 1);
-    wishes_replace(w->asker, w->task.id, w->task.fence, w->now_ms);
+    recall_requests_replace(w->asker, w->task.id, w->task.fence, w->now_ms);
     carry(w);
-    wishes_heard(w->owner);
+    recall_requests_on_notice(w->owner);
     pass(w, 5);
     assert_int_equal(row(w).state, TASK_CANCELLED);
-    assert_true(wishes_is_idle(w->asker));
+    assert_true(recall_requests_is_idle(w->asker));
 }
 
 static void who_is_asked_for_nothing_does_nothing(void **state)
 {
     struct world *w = *state;
-    assert_true(wishes_step(w->owner, w->now_ms) == INT64_MAX);
-    assert_true(wishes_is_idle(w->owner));
-    wishes_heard(w->owner);
+    assert_true(recall_requests_step(w->owner, w->now_ms) == INT64_MAX);
+    assert_true(recall_requests_is_idle(w->owner));
+    recall_requests_on_notice(w->owner);
     pass(w, 10);
     assert_int_equal(w->grants, 0);
-    assert_true(wishes_step(w->owner, w->now_ms) == INT64_MAX);
+    assert_true(recall_requests_step(w->owner, w->now_ms) == INT64_MAX);
 }
 
 int main(void)

@@ -8,7 +8,7 @@
 #define NOW 1772532000000LL
 
 static struct desk desk;
-static struct hand_courier hand;
+static struct manual_async_io hand;
 static struct reconcile *role;
 static bool leads;
 static int answers;
@@ -30,19 +30,19 @@ static int setup(void **state)
 {
     (void)state;
     desk_init(&desk);
-    hand_courier_init(&hand);
+    manual_async_io_init(&hand);
     leads = true;
     answers = 0;
     now_ms = NOW;
     role = reconcile_new(&(struct reconcile_setup){ .writer = &desk.writer,
-                                                    .courier = &hand.base,
+                                                    .async_io = &hand.base,
                                                     .metrics = desk.metrics,
                                                     .seed = 1,
                                                     .is_leader = is_leader,
                                                     .answers = queue_answers,
                                                     .settled = desk_settled,
                                                     .batch_settled = desk_batch_settled,
-                                                    .woke = desk_woke,
+                                                    .unblocked = desk_woke,
                                                     .context = &desk },
                          NOW);
     return 0;
@@ -55,10 +55,10 @@ static int64_t step_at(int64_t at_ms)
 }
 
 /* A page of handed tasks, as the store has them; pushed in that epoch, all of them. */
-static const struct op_handed *answer_page_of(struct task *tasks, size_t n, uint64_t epoch)
+static const struct op_handed_off *answer_page_of(struct task *tasks, size_t n, uint64_t epoch)
 {
     static uint64_t epochs[10];
-    struct op_handed *op = (struct op_handed *)asked(&desk, OP_HANDED);
+    struct op_handed_off *op = (struct op_handed_off *)asked(&desk, OP_HANDED_OFF);
     assert_true(n <= array_count(epochs));
     for (size_t i = 0; i < n; i++)
         epochs[i] = epoch;
@@ -69,7 +69,7 @@ static const struct op_handed *answer_page_of(struct task *tasks, size_t n, uint
 }
 
 /* By a node that did not write down when. */
-static const struct op_handed *answer_page(struct task *tasks, size_t n)
+static const struct op_handed_off *answer_page(struct task *tasks, size_t n)
 {
     return answer_page_of(tasks, n, 0);
 }
@@ -78,10 +78,10 @@ static const struct op_handed *answer_page(struct task *tasks, size_t n)
 static void begin(void)
 {
     step_at(NOW);
-    carry(&hand, ERRAND_LOOK);
+    carry(&hand, IO_STATS);
     step_at(NOW);
     answer_page(NULL, 0);
-    carry(&hand, ERRAND_KNOWN);
+    carry(&hand, IO_KNOWN);
     step_at(NOW);
     assert_true(reconcile_is_idle(role));
 }
@@ -92,18 +92,18 @@ static void wipe(int64_t at_ms)
     hand.queue = queue_memory_new();
     hand.epoch++;
     step_at(at_ms);
-    carry(&hand, ERRAND_LOOK);
+    carry(&hand, IO_STATS);
     step_at(at_ms);
 }
 
 /* Steps on until something is asked of the events or the store, and says what time it is then. */
-static int64_t pass_time_until(enum errand_kind kind, int64_t max_ms)
+static int64_t pass_time_until(enum io_kind kind, int64_t max_ms)
 {
     for (int64_t at_ms = now_ms; at_ms <= now_ms + max_ms; at_ms += 10) {
         reconcile_step(role, at_ms, 0);
-        while (find_errand(&hand, ERRAND_LOOK))
-            carry(&hand, ERRAND_LOOK), reconcile_step(role, at_ms, 0);
-        if (find_errand(&hand, kind))
+        while (find_io_request(&hand, IO_STATS))
+            carry(&hand, IO_STATS), reconcile_step(role, at_ms, 0);
+        if (find_io_request(&hand, kind))
             return now_ms = at_ms;
     }
     fail_msg("errand %d was not submitted within %d ms", kind, (int)max_ms);
@@ -120,7 +120,7 @@ static int teardown(void **state)
         answer(&desk, container_of(desk.pending.next, struct op, link), ERR_UNAVAILABLE), carry_all(&hand);
     step_at(now_ms);
     reconcile_free(role);
-    hand_courier_release(&hand);
+    manual_async_io_release(&hand);
     desk_release(&desk);
     return 0;
 }
@@ -130,22 +130,22 @@ static void nobody_but_the_leader_asks_and_everybody_looks(void **state)
     (void)state;
     leads = false;
     assert_true(step_at(NOW) == INT64_MAX); /* a look is under way */
-    carry(&hand, ERRAND_LOOK);
+    carry(&hand, IO_STATS);
     assert_int_equal(answers, 1);
     assert_int_equal(step_at(NOW), NOW + RECONCILE_LOOK_MS);
     assert_true(asks_nothing(&desk));
     struct queue_state seen;
     assert_true(reconcile_state(role, &seen));
     step_at(NOW + RECONCILE_LOOK_MS);
-    refuse(&hand, ERRAND_LOOK, false);
+    refuse(&hand, IO_STATS, false);
     assert_false(reconcile_state(role, &seen));
     leads = true;
     step_at(NOW + RECONCILE_LOOK_MS);
     assert_true(asks_nothing(&desk)); /* a queue that does not answer has forgotten nothing */
     step_at(NOW + 2 * (int64_t)RECONCILE_LOOK_MS);
-    carry(&hand, ERRAND_LOOK);
+    carry(&hand, IO_STATS);
     step_at(NOW + 2 * (int64_t)RECONCILE_LOOK_MS);
-    asked(&desk, OP_HANDED);
+    asked(&desk, OP_HANDED_OFF);
 }
 
 static void now_and_then_it_asks_about_what_is_old_enough(void **state)
@@ -155,7 +155,7 @@ static void now_and_then_it_asks_about_what_is_old_enough(void **state)
     step_at(NOW + RECONCILE_MS - 1);
     assert_true(asks_nothing(&desk));
     step_at(NOW + RECONCILE_MS);
-    assert_int_equal(((struct op_handed *)asked(&desk, OP_HANDED))->before_ms, NOW);
+    assert_int_equal(((struct op_handed_off *)asked(&desk, OP_HANDED_OFF))->before_ms, NOW);
 }
 
 static void what_the_queue_knows_is_left_alone(void **state)
@@ -168,9 +168,9 @@ static void what_the_queue_knows_is_left_alone(void **state)
     begin();
     step_at(NOW + RECONCILE_MS);
     answer_page(&t, 1);
-    carry(&hand, ERRAND_KNOWN);
+    carry(&hand, IO_KNOWN);
     step_at(NOW + RECONCILE_MS);
-    assert_null(find_errand(&hand, ERRAND_MARK));
+    assert_null(find_io_request(&hand, IO_BARRIER));
     assert_true(asks_nothing(&desk));
 }
 
@@ -183,17 +183,17 @@ static void what_is_missing_is_settled_when_all_that_was_published_has_passed(vo
     begin();
     step_at(NOW + RECONCILE_MS);
     answer_page(t, 2);
-    carry(&hand, ERRAND_KNOWN);
-    pass_time_until(ERRAND_MARK, 0);
-    carry(&hand, ERRAND_MARK);
-    pass_time_until(ERRAND_PASSED, 0);
-    struct errand_mark *mark = container_of(next_errand(&hand, ERRAND_PASSED), struct errand_mark, errand);
+    carry(&hand, IO_KNOWN);
+    pass_time_until(IO_BARRIER, 0);
+    carry(&hand, IO_BARRIER);
+    pass_time_until(IO_BARRIER_PASSED, 0);
+    struct io_barrier *mark = container_of(next_io_request(&hand, IO_BARRIER_PASSED), struct io_barrier, io_request);
     mark->ret_passed = false;
-    mark->errand.done(&mark->errand);
+    mark->io_request.done(&mark->io_request);
     int64_t at_ms = step_at(now_ms);
     assert_true(asks_nothing(&desk) && at_ms > now_ms && at_ms < now_ms + 1000);
     step_at(at_ms);
-    carry(&hand, ERRAND_PASSED);
+    carry(&hand, IO_BARRIER_PASSED);
     step_at(at_ms);
     struct op_settle *op = (struct op_settle *)asked(&desk, OP_SETTLE);
     assert_int_equal(op->n, 2);
@@ -212,17 +212,17 @@ static void a_round_whose_mark_never_passes_is_begun_anew(void **state)
     begin();
     step_at(NOW + RECONCILE_MS);
     answer_page(&t, 1);
-    carry(&hand, ERRAND_KNOWN);
-    int64_t marked_ms = pass_time_until(ERRAND_MARK, 0), at_ms = marked_ms;
+    carry(&hand, IO_KNOWN);
+    int64_t marked_ms = pass_time_until(IO_BARRIER, 0), at_ms = marked_ms;
     struct event never_applied = { .task = { .id = t.id, .fence = t.fence }, .outcome = { .kind = OUTCOME_OK } };
     struct error e;
     assert_ok(events_publish(hand.events, &never_applied, 1, &e), &e);
     for (; asks_nothing(&desk); step_at(at_ms += 50)) {
-        assert_true(at_ms < marked_ms + MARK_PATIENCE_MS + 5000);
+        assert_true(at_ms < marked_ms + EVENT_BARRIER_PATIENCE_MS + 5000);
         carry_all(&hand);
     }
-    assert_true(at_ms > marked_ms + MARK_PATIENCE_MS);
-    asked(&desk, OP_HANDED);
+    assert_true(at_ms > marked_ms + EVENT_BARRIER_PATIENCE_MS);
+    asked(&desk, OP_HANDED_OFF);
 }
 
 static void after_another_epoch_workers_have_time_to_renew_what_they_run(void **state)
@@ -231,20 +231,20 @@ static void after_another_epoch_workers_have_time_to_renew_what_they_run(void **
     struct task t[] = { queued_task(1), queued_task(2) };
     begin();
     wipe(NOW + 700);
-    assert_int_equal(((struct op_handed *)asked(&desk, OP_HANDED))->before_ms, NOW + 700);
+    assert_int_equal(((struct op_handed_off *)asked(&desk, OP_HANDED_OFF))->before_ms, NOW + 700);
     answer_page(t, 2);
-    carry(&hand, ERRAND_KNOWN);
-    int64_t asked_ms = pass_time_until(ERRAND_KNOWN, 5000);
+    carry(&hand, IO_KNOWN);
+    int64_t asked_ms = pass_time_until(IO_KNOWN, 5000);
     assert_int_equal(asked_ms, NOW + 700 + RECONCILE_RENEW_MS);
     const struct task *running = &t[0];
     struct take by = { .now_ms = asked_ms, .visibility_ms = 4000, .worker = { { 9 } } };
     struct error e;
     assert_ok(queue_renew(hand.queue, &running, 1, &by, &e), &e);
-    carry(&hand, ERRAND_KNOWN);
-    pass_time_until(ERRAND_MARK, 0);
-    carry(&hand, ERRAND_MARK);
-    pass_time_until(ERRAND_PASSED, 0);
-    carry(&hand, ERRAND_PASSED);
+    carry(&hand, IO_KNOWN);
+    pass_time_until(IO_BARRIER, 0);
+    carry(&hand, IO_BARRIER);
+    pass_time_until(IO_BARRIER_PASSED, 0);
+    carry(&hand, IO_BARRIER_PASSED);
     step_at(now_ms);
     struct op_settle *op = (struct op_settle *)asked(&desk, OP_SETTLE);
     assert_int_equal(op->n, 1);
@@ -259,16 +259,16 @@ static void a_round_that_failed_still_gives_workers_their_time(void **state)
     begin();
     wipe(NOW + 700);
     answer_page(&t, 1);
-    refuse(&hand, ERRAND_KNOWN, false);
+    refuse(&hand, IO_KNOWN, false);
     step_at(NOW + 700);
     assert_true(asks_nothing(&desk)); /* not at once */
     step_at(NOW + 1700);
-    if (find_errand(&hand, ERRAND_LOOK))
-        carry(&hand, ERRAND_LOOK);
-    assert_int_equal(((struct op_handed *)asked(&desk, OP_HANDED))->before_ms, NOW + 700);
+    if (find_io_request(&hand, IO_STATS))
+        carry(&hand, IO_STATS);
+    assert_int_equal(((struct op_handed_off *)asked(&desk, OP_HANDED_OFF))->before_ms, NOW + 700);
     answer_page(&t, 1);
-    carry(&hand, ERRAND_KNOWN);
-    assert_int_equal(pass_time_until(ERRAND_KNOWN, 5000), NOW + 700 + RECONCILE_RENEW_MS);
+    carry(&hand, IO_KNOWN);
+    assert_int_equal(pass_time_until(IO_KNOWN, 5000), NOW + 700 + RECONCILE_RENEW_MS);
 }
 
 static void a_round_that_another_epoch_outdates_is_not_gone_on_with(void **state)
@@ -278,20 +278,20 @@ static void a_round_that_another_epoch_outdates_is_not_gone_on_with(void **state
     int64_t at_ms = NOW + RECONCILE_MS + RECONCILE_LOOK_MS;
     begin();
     step_at(NOW + RECONCILE_MS);
-    carry(&hand, ERRAND_LOOK);
-    ((struct op_handed *)asked(&desk, OP_HANDED))->ret_more = true;
+    carry(&hand, IO_STATS);
+    ((struct op_handed_off *)asked(&desk, OP_HANDED_OFF))->ret_more = true;
     answer_page(&t, 1);
     hand.epoch++;
     step_at(at_ms);
-    carry(&hand, ERRAND_LOOK);
-    carry(&hand, ERRAND_KNOWN);
+    carry(&hand, IO_STATS);
+    carry(&hand, IO_KNOWN);
     step_at(at_ms);
-    const struct op_handed *op = (struct op_handed *)asked(&desk, OP_HANDED);
+    const struct op_handed_off *op = (struct op_handed_off *)asked(&desk, OP_HANDED_OFF);
     assert_true(uuid_is_nil(op->after.claim)); /* from the first on, and not the second page of what was */
     assert_int_equal(op->before_ms, at_ms);
     answer_page(&t, 1);
-    carry(&hand, ERRAND_KNOWN);
-    assert_int_equal(pass_time_until(ERRAND_KNOWN, 5000), at_ms + RECONCILE_RENEW_MS);
+    carry(&hand, IO_KNOWN);
+    assert_int_equal(pass_time_until(IO_KNOWN, 5000), at_ms + RECONCILE_RENEW_MS);
 }
 
 static void what_was_wiped_in_the_middle_of_a_round_is_looked_at_anew(void **state)
@@ -300,19 +300,19 @@ static void what_was_wiped_in_the_middle_of_a_round_is_looked_at_anew(void **sta
     struct task t = queued_task(1);
     begin();
     step_at(NOW + RECONCILE_MS);
-    carry(&hand, ERRAND_LOOK); /* the last one before */
+    carry(&hand, IO_STATS); /* the last one before */
     answer_page(&t, 1);
-    carry(&hand, ERRAND_KNOWN);
+    carry(&hand, IO_KNOWN);
     hand.epoch++;
     step_at(NOW + RECONCILE_MS);
-    assert_null(find_errand(&hand, ERRAND_MARK));
-    carry(&hand, ERRAND_LOOK);
+    assert_null(find_io_request(&hand, IO_BARRIER));
+    carry(&hand, IO_STATS);
     step_at(NOW + RECONCILE_MS);
-    assert_null(find_errand(&hand, ERRAND_MARK));
-    assert_int_equal(((struct op_handed *)asked(&desk, OP_HANDED))->before_ms, NOW + RECONCILE_MS);
+    assert_null(find_io_request(&hand, IO_BARRIER));
+    assert_int_equal(((struct op_handed_off *)asked(&desk, OP_HANDED_OFF))->before_ms, NOW + RECONCILE_MS);
     answer_page(&t, 1);
-    carry(&hand, ERRAND_KNOWN);
-    assert_int_equal(pass_time_until(ERRAND_KNOWN, 5000), NOW + RECONCILE_MS + RECONCILE_RENEW_MS);
+    carry(&hand, IO_KNOWN);
+    assert_int_equal(pass_time_until(IO_KNOWN, 5000), NOW + RECONCILE_MS + RECONCILE_RENEW_MS);
 }
 
 static void a_look_from_before_the_question_says_nothing_of_the_queue_since(void **state)
@@ -321,19 +321,19 @@ static void a_look_from_before_the_question_says_nothing_of_the_queue_since(void
     struct task t = queued_task(1);
     begin();
     step_at(NOW + RECONCILE_MS); /* with it goes a look, which is slow to come back */
-    struct errand *slow = next_errand(&hand, ERRAND_LOOK);
-    run_errand(&hand, slow);
+    struct io_request *slow = next_io_request(&hand, IO_STATS);
+    run_io_request(&hand, slow);
     answer_page(&t, 1);
     hand.epoch++;
-    carry(&hand, ERRAND_KNOWN);
+    carry(&hand, IO_KNOWN);
     step_at(NOW + RECONCILE_MS);
     slow->done(slow);
     step_at(NOW + RECONCILE_MS);
-    assert_null(find_errand(&hand, ERRAND_MARK));
-    carry(&hand, ERRAND_LOOK);
+    assert_null(find_io_request(&hand, IO_BARRIER));
+    carry(&hand, IO_STATS);
     step_at(NOW + RECONCILE_MS);
-    assert_null(find_errand(&hand, ERRAND_MARK));
-    asked(&desk, OP_HANDED);
+    assert_null(find_io_request(&hand, IO_BARRIER));
+    asked(&desk, OP_HANDED_OFF);
 }
 
 static void who_begins_does_not_know_what_was_before_and_gives_them_time_too(void **state)
@@ -341,22 +341,22 @@ static void who_begins_does_not_know_what_was_before_and_gives_them_time_too(voi
     (void)state;
     struct task t = queued_task(1);
     step_at(NOW);
-    carry(&hand, ERRAND_LOOK);
+    carry(&hand, IO_STATS);
     step_at(NOW);
     answer_page(&t, 1);
-    carry(&hand, ERRAND_KNOWN);
-    assert_int_equal(pass_time_until(ERRAND_KNOWN, 5000), NOW + RECONCILE_RENEW_MS);
+    carry(&hand, IO_KNOWN);
+    assert_int_equal(pass_time_until(IO_KNOWN, 5000), NOW + RECONCILE_RENEW_MS);
 }
 
 /* Until it asks about that once more, which is to be said. */
 static void checks_at(int64_t at_ms)
 {
-    assert_int_equal(pass_time_until(ERRAND_KNOWN, 5000), at_ms);
-    carry(&hand, ERRAND_KNOWN);
-    pass_time_until(ERRAND_MARK, 0);
-    carry(&hand, ERRAND_MARK);
-    pass_time_until(ERRAND_PASSED, 0);
-    carry(&hand, ERRAND_PASSED);
+    assert_int_equal(pass_time_until(IO_KNOWN, 5000), at_ms);
+    carry(&hand, IO_KNOWN);
+    pass_time_until(IO_BARRIER, 0);
+    carry(&hand, IO_BARRIER);
+    pass_time_until(IO_BARRIER_PASSED, 0);
+    carry(&hand, IO_BARRIER_PASSED);
     step_at(now_ms);
 }
 
@@ -374,10 +374,10 @@ static void begins_with_one_of_epoch(struct task *t, uint64_t epoch)
     hand.base.push_again = false;
     hand.epoch = 7;
     step_at(NOW);
-    carry(&hand, ERRAND_LOOK);
+    carry(&hand, IO_STATS);
     step_at(NOW);
     answer_page_of(t, 1, epoch);
-    carry(&hand, ERRAND_KNOWN);
+    carry(&hand, IO_KNOWN);
 }
 
 static void what_was_pushed_before_a_wipe_that_nobody_saw_is_missing_where_the_queue_can_not_tell(void **state)
@@ -385,7 +385,7 @@ static void what_was_pushed_before_a_wipe_that_nobody_saw_is_missing_where_the_q
     (void)state;
     struct task t = queued_task(1);
     begins_with_one_of_epoch(&t, 6);
-    assert_null(find_errand(&hand, ERRAND_MARK));
+    assert_null(find_io_request(&hand, IO_BARRIER));
     checks_at(NOW + RECONCILE_RENEW_MS);
     settles_only(&t);
 }
@@ -412,9 +412,9 @@ static void what_was_handed_over_too_late_is_found_by_the_next_round_which_gives
     begin();
     step_at(NOW + RECONCILE_MS);
     answer_page_of(t, 2, 6);
-    carry(&hand, ERRAND_KNOWN);
+    carry(&hand, IO_KNOWN);
     step_at(now_ms);
-    assert_null(find_errand(&hand, ERRAND_MARK));
+    assert_null(find_io_request(&hand, IO_BARRIER));
     assert_ok(queue_renew(hand.queue, &running, 1, &by, &e), &e);
     checks_at(NOW + RECONCILE_MS + RECONCILE_RENEW_MS);
     settles_only(&t[1]);
@@ -427,7 +427,7 @@ static void who_is_stopped_settles_nothing_more(void **state)
     begin();
     step_at(NOW + RECONCILE_MS);
     answer_page(&t, 1);
-    carry(&hand, ERRAND_KNOWN);
+    carry(&hand, IO_KNOWN);
     reconcile_stop(role);
     assert_true(step_at(now_ms) == INT64_MAX);
     carry_all(&hand);

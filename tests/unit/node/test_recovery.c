@@ -49,7 +49,7 @@ static void nothing_is_claimed_before_what_died_is_settled(void **state)
     struct world *w = *state;
     task_due(w, 1, NOW);
     step_at(w, NOW);
-    struct op *held = next_op(w, OP_HELD);
+    struct op *held = next_op(w, OP_ORPHANS);
     list_each (&w->pending, link)
         assert_true(container_of(link, struct op, link)->kind != OP_CLAIM);
     apply_op(w, held);
@@ -164,7 +164,7 @@ static void a_suspect_keeps_nobody_awake_who_may_not_claim(void **state)
     assert_true(node_status(w->node).scheduler.isolating);
     int64_t wake = step_at(w, NOW + 60000); /* stalled: until what was missed is taken back, nothing is claimed */
     assert_true(wake > NOW + 60000);
-    answer(w, OP_MISSED);
+    answer(w, OP_CATCH_UP);
     settle_down(w);
     assert_int_equal(w->run_count, 2);
 }
@@ -177,7 +177,7 @@ static void nobody_of_many_is_blamed(void **state)
         all[i] = suspect(i, NOW);
     claimed_by_the_dead(w, all, MANY);
     step_at(w, NOW);
-    answer(w, OP_HELD);
+    answer(w, OP_ORPHANS);
     assert_int_equal(((struct op_settle *)container_of(w->pending.prev, struct op, link))->n, 998);
     settle_down(w);
     assert_int_equal(count_failed(w), 0);
@@ -196,11 +196,11 @@ static void nobody_is_blamed_when_recovery_dies_in_the_middle(void **state)
         all[i].last_error = S("lost alone: whoever ran it died, and nothing else was running");
     claimed_by_the_dead(w, all, MANY);
     step_at(w, w->now_ms);
-    answer(w, OP_HELD);
+    answer(w, OP_ORPHANS);
     answer(w, OP_SETTLE);
     die_and_start_again(w);
     step_at(w, w->now_ms);
-    answer(w, OP_HELD);
+    answer(w, OP_ORPHANS);
     die_and_start_again(w); /* before the rest was settled */
     settle_down(w);
     assert_int_equal(count_failed(w), 0);
@@ -213,13 +213,13 @@ static void large_ones_are_read_fewer_at_a_time(void **state)
     struct task t = plain_task(1, NOW);
     claimed_by_the_dead(w, &t, 1);
     step_at(w, NOW);
-    struct op *held = next_op(w, OP_HELD);
-    assert_int_equal(((struct op_held *)held)->max, 1000);
+    struct op *held = next_op(w, OP_ORPHANS);
+    assert_int_equal(((struct op_orphans *)held)->max, 1000);
     held->rc = error_set(&held->error, ERR_LIMIT, "too large");
     held->done(held);
     step_at(w, NOW);
-    struct op *again = next_op(w, OP_HELD);
-    assert_int_equal(((struct op_held *)again)->max, 500);
+    struct op *again = next_op(w, OP_ORPHANS);
+    assert_int_equal(((struct op_orphans *)again)->max, 500);
     apply_op(w, again);
     again->done(again);
     settle_down(w);

@@ -89,9 +89,9 @@ static void who_waits_starts_when_a_user_ends_its_holder(void **state)
     cancelled.state = TASK_CANCELLED;
     cancelled.version++;
     apply_op(w, &put.op);
-    assert_true(put.ret_woke == lane_bit(task_lane(&second)));
+    assert_true(put.ret_unblocked_lanes == lane_bit(task_lane(&second)));
     assert_true(step_at(w, NOW + 10) > NOW + 10); /* nobody has told the node yet */
-    node_woke(w->node, put.ret_woke);
+    node_on_lanes_unblocked(w->node, put.ret_unblocked_lanes);
     settle_down(w);
     assert_true(is_running(w, &second));
 }

@@ -24,7 +24,7 @@ static void settled(void *context, const struct event *e, const struct settlemen
     desk_settled(&((struct world *)context)->desk, e, s);
 }
 
-static void woke(void *context, uint64_t lanes)
+static void unblocked(void *context, uint64_t lanes)
 {
     desk_woke(&((struct world *)context)->desk, lanes);
 }
@@ -35,19 +35,19 @@ static int setup(void **state)
     desk_init(&w->desk);
     arena_init(&w->arena, 1 << 16);
     prng_init(&w->random, 1);
-    w->ends.setup = (struct ends_setup){ .writer = &w->desk.writer,
-                                         .metrics = w->desk.metrics,
-                                         .settled = settled,
-                                         .woke = woke,
-                                         .done = done,
-                                         .context = w };
+    w->ends.setup = (struct settle_retry_setup){ .writer = &w->desk.writer,
+                                                 .metrics = w->desk.metrics,
+                                                 .settled = settled,
+                                                 .unblocked = unblocked,
+                                                 .done = done,
+                                                 .context = w };
     return 0;
 }
 
 static int teardown(void **state)
 {
     struct world *w = *state;
-    assert_true(ends_is_idle(&w->ends));
+    assert_true(settle_retry_is_idle(&w->ends));
     arena_release(&w->arena);
     desk_release(&w->desk);
     free(w);
@@ -59,9 +59,10 @@ static void submit(struct world *w, size_t n, enum delivery delivery)
     for (size_t i = 0; i < n; i++) {
         struct task t = queued_task((int)i + 1);
         t.delivery = delivery;
-        w->settlements[i] = lost_settle(&t, (struct lost){ .fired = true }, NOW, &w->random, &w->arena, &w->events[i]);
+        w->settlements[i] =
+            lost_verdict_settle(&t, (struct lost){ .fired = true }, NOW, &w->random, &w->arena, &w->events[i]);
     }
-    ends_submit(&w->ends, w->events, w->settlements, n, NOW);
+    settle_retry_submit(&w->ends, w->events, w->settlements, n, NOW);
 }
 
 static void a_batch_is_told_of_after_its_commit(void **state)
@@ -72,12 +73,12 @@ static void a_batch_is_told_of_after_its_commit(void **state)
     assert_int_equal(op->n, 3);
     assert_int_equal(op->now_ms, NOW);
     assert_int_equal(w->desk.told_count, 0);
-    assert_false(ends_is_idle(&w->ends));
-    op->ret_woke = 4;
+    assert_false(settle_retry_is_idle(&w->ends));
+    op->ret_unblocked_lanes = 4;
     answer(&w->desk, &op->op, ERR_OK);
     assert_int_equal(w->desk.told_count, 3);
     assert_int_equal(w->desk.batches, 1);
-    assert_true(w->desk.woke == 4);
+    assert_true(w->desk.unblocked == 4);
 }
 
 static void one_that_failed_is_sent_again_soon_and_told_of_once(void **state)
@@ -85,13 +86,13 @@ static void one_that_failed_is_sent_again_soon_and_told_of_once(void **state)
     struct world *w = *state;
     submit(w, 2, DELIVER_AT_LEAST_ONCE);
     answer(&w->desk, asked(&w->desk, OP_SETTLE), ERR_UNAVAILABLE);
-    assert_true(w->desk.woke == UINT64_MAX); /* it may have been committed: who waits looks for itself */
-    assert_false(ends_is_idle(&w->ends));
-    int64_t at_ms = ends_step(&w->ends, NOW);
+    assert_true(w->desk.unblocked == UINT64_MAX); /* it may have been committed: who waits looks for itself */
+    assert_false(settle_retry_is_idle(&w->ends));
+    int64_t at_ms = settle_retry_step(&w->ends, NOW);
     assert_true(at_ms > NOW && at_ms < NOW + 1000);
-    ends_step(&w->ends, at_ms - 1);
+    settle_retry_step(&w->ends, at_ms - 1);
     assert_true(asks_nothing(&w->desk));
-    assert_true(ends_step(&w->ends, at_ms) == INT64_MAX);
+    assert_true(settle_retry_step(&w->ends, at_ms) == INT64_MAX);
     struct op_settle *op = (struct op_settle *)asked(&w->desk, OP_SETTLE);
     assert_int_equal(op->n, 2);
     assert_int_equal(op->now_ms, at_ms);
@@ -105,7 +106,7 @@ static void it_does_not_wait_for_a_time_that_was_set_back(void **state)
     struct world *w = *state;
     submit(w, 1, DELIVER_AT_LEAST_ONCE);
     answer(&w->desk, asked(&w->desk, OP_SETTLE), ERR_UNAVAILABLE);
-    ends_step(&w->ends, NOW - 3600000);
+    settle_retry_step(&w->ends, NOW - 3600000);
     answer(&w->desk, asked(&w->desk, OP_SETTLE), ERR_OK);
 }
 
@@ -125,13 +126,13 @@ static void what_waits_is_left_to_others_by_who_gives_up(void **state)
 {
     struct world *w = *state;
     submit(w, 1, DELIVER_AT_LEAST_ONCE);
-    ends_give_up(&w->ends);
-    assert_false(ends_is_idle(&w->ends)); /* it is under way */
+    settle_retry_give_up(&w->ends);
+    assert_false(settle_retry_is_idle(&w->ends)); /* it is under way */
     answer(&w->desk, asked(&w->desk, OP_SETTLE), ERR_UNAVAILABLE);
-    ends_give_up(&w->ends);
+    settle_retry_give_up(&w->ends);
     assert_int_equal(w->desk.told_count, 0);
     assert_int_equal(w->desk.batches, 1);
-    assert_true(ends_step(&w->ends, NOW + 10000) == INT64_MAX);
+    assert_true(settle_retry_step(&w->ends, NOW + 10000) == INT64_MAX);
     assert_true(asks_nothing(&w->desk));
 }
 

@@ -19,8 +19,8 @@ struct world {
     struct metrics *metrics;
     struct writer writer;
     struct zoneinfo shaky, *zones;
-    bool lost_found; /* LOST is there after all */
-    int asked;       /* how often for LOST */
+    bool lost_verdict_found; /* LOST is there after all */
+    int asked;               /* how often for LOST */
     struct list pending;
     size_t pages, spawned;
     struct spawner *spawner;
@@ -39,7 +39,7 @@ static enum err get_zone(struct zoneinfo *z, struct str name, struct tz **ret, s
     if (!str_eq(name, LOST))
         return zoneinfo_get(w->zones, name, ret, e);
     w->asked++;
-    return w->lost_found ? zoneinfo_get(w->zones, S("UTC"), ret, e) : error_set(e, ERR_INVALID, "no such zone");
+    return w->lost_verdict_found ? zoneinfo_get(w->zones, S("UTC"), ret, e) : error_set(e, ERR_INVALID, "no such zone");
 }
 
 static void count_spawned(void *context, const struct task *occurrence)
@@ -228,7 +228,7 @@ static void once_they_can_be_planned_they_are(void **state)
     struct world *w = *state;
     put_unplannable(w);
     live_at(w, NOW);
-    w->lost_found = true;
+    w->lost_verdict_found = true;
     int64_t wake = live_at(w, NOW + TROUBLE_MS);
     assert_int_equal(w->spawned, MANY); /* the one that was missed, of each */
     assert_true(wake > NOW + 50000);
@@ -377,7 +377,7 @@ static void a_clock_set_back_has_it_look_at_everything(void **state)
     put_unplannable(w);
     live_at(w, NOW);
     spawner_clock_set_back(w->spawner, NOW - 60000);
-    w->lost_found = true;
+    w->lost_verdict_found = true;
     live_at(w, NOW - 60000); /* their cursors lie ahead now */
     assert_int_equal(w->spawned, 0);
     live_at(w, NOW - 5000);

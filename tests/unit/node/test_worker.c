@@ -9,7 +9,7 @@
 enum { SLOTS = 3, VISIBILITY_MS = 4000, RUNS_MAX = 16 };
 
 struct bench {
-    struct hand_courier courier;
+    struct manual_async_io async_io;
     struct metrics *metrics;
     struct runner runner;
     struct run *runs[RUNS_MAX];
@@ -62,7 +62,7 @@ static void describe(void *context, struct jw *w)
 static void step(struct bench *b, int64_t ms)
 {
     b->now_ms += ms;
-    b->courier.now_ms = b->now_ms;
+    b->async_io.now_ms = b->now_ms;
     worker_step(b->worker, b->now_ms, 0);
 }
 
@@ -70,11 +70,11 @@ static int setup(void **state)
 {
     static const struct runner_ops ops = { start_run, abort_run, NULL };
     struct bench *b = the_bench = xnew(*b);
-    hand_courier_init(&b->courier);
-    b->now_ms = b->courier.now_ms = NOW;
+    manual_async_io_init(&b->async_io);
+    b->now_ms = b->async_io.now_ms = NOW;
     b->metrics = metrics_new();
     b->runner.ops = &ops;
-    struct worker_setup setup = { .courier = &b->courier.base,
+    struct worker_setup setup = { .async_io = &b->async_io.base,
                                   .metrics = b->metrics,
                                   .id = { { 7 } },
                                   .name = S("host:1"),
@@ -98,10 +98,10 @@ static void come_to_rest(struct bench *b)
 {
     for (int i = 0; i < 50; i++) {
         step(b, 0);
-        bool some = carry_all(&b->courier);
-        struct errand *e = find_errand(&b->courier, ERRAND_TAKE);
-        if (e && (!container_of(e, struct errand_take, errand)->ask.max || queue_depth(b->courier.queue)))
-            carry(&b->courier, ERRAND_TAKE);
+        bool some = carry_all(&b->async_io);
+        struct io_request *e = find_io_request(&b->async_io, IO_TAKE);
+        if (e && (!container_of(e, struct io_take, io_request)->ask.max || queue_depth(b->async_io.queue)))
+            carry(&b->async_io, IO_TAKE);
         else if (!some)
             return;
     }
@@ -114,13 +114,13 @@ static int teardown(void **state)
     worker_give_up(b->worker);
     for (int i = 0; i < 50 && !worker_is_idle(b->worker); i++) {
         step(b, 250);
-        if (find_errand(&b->courier, ERRAND_TAKE))
-            carry(&b->courier, ERRAND_TAKE);
-        carry_all(&b->courier);
+        if (find_io_request(&b->async_io, IO_TAKE))
+            carry(&b->async_io, IO_TAKE);
+        carry_all(&b->async_io);
     }
     assert_true(worker_is_idle(b->worker));
     worker_free(b->worker);
-    hand_courier_release(&b->courier);
+    manual_async_io_release(&b->async_io);
     metrics_free(b->metrics);
     free(b);
     return 0;
@@ -141,7 +141,7 @@ static struct task pushed(struct bench *b, int n)
                       .retry = RETRY_DEFAULT };
     struct error e;
     struct pushed came;
-    assert_ok(queue_push(b->courier.queue, &t, 1, 0, &came, &e), &e);
+    assert_ok(queue_push(b->async_io.queue, &t, 1, 0, &came, &e), &e);
     return t;
 }
 
@@ -153,7 +153,7 @@ static size_t published(struct bench *b, enum event_kind kind, struct event *ret
     size_t n = 0;
     arena_release(&a);
     arena_init(&a, 1 << 20);
-    assert_ok(events_poll(b->courier.events, 100, 0, &a, &list, &e), &e);
+    assert_ok(events_poll(b->async_io.events, 100, 0, &a, &list, &e), &e);
     for (size_t i = 0; i < list.n; i++) {
         if (list.v[i].kind != kind)
             continue;
@@ -171,11 +171,11 @@ static void an_outcome_is_published_before_its_delivery_is_acknowledged(void **s
     assert_int_equal(b->run_count, 1);
     end_run(b, 0, OUTCOME_OK);
     step(b, 0);
-    assert_null(find_errand(&b->courier, ERRAND_ACK));
-    carry(&b->courier, ERRAND_PUBLISH);
+    assert_null(find_io_request(&b->async_io, IO_ACK));
+    carry(&b->async_io, IO_PUBLISH);
     struct event e;
     assert_int_equal(published(b, EVENT_OUTCOME, &e), 1);
-    assert_non_null(find_errand(&b->courier, ERRAND_ACK));
+    assert_non_null(find_io_request(&b->async_io, IO_ACK));
 }
 
 static void what_can_not_be_published_takes_up_a_slot_and_is_not_dropped(void **state)
@@ -188,13 +188,13 @@ static void what_can_not_be_published_takes_up_a_slot_and_is_not_dropped(void **
     while (b->run_count)
         end_run(b, 0, OUTCOME_OK);
     step(b, 0);
-    refuse(&b->courier, ERRAND_PUBLISH, false);
+    refuse(&b->async_io, IO_PUBLISH, false);
     step(b, 50);
-    struct errand *take = find_errand(&b->courier, ERRAND_TAKE);
-    assert_true(!take || container_of(take, struct errand_take, errand)->ask.max == 0);
+    struct io_request *take = find_io_request(&b->async_io, IO_TAKE);
+    assert_true(!take || container_of(take, struct io_take, io_request)->ask.max == 0);
     assert_int_equal(worker_unpublished(b->worker), SLOTS);
     step(b, 200);
-    carry(&b->courier, ERRAND_PUBLISH);
+    carry(&b->async_io, IO_PUBLISH);
     assert_int_equal(worker_unpublished(b->worker), 0);
     come_to_rest(b);
     assert_int_equal(b->run_count, 2);
@@ -208,11 +208,11 @@ static void what_waits_to_be_published_is_renewed_like_what_runs(void **state)
     come_to_rest(b);
     end_run(b, 0, OUTCOME_OK);
     step(b, 0);
-    refuse(&b->courier, ERRAND_PUBLISH, false);
+    refuse(&b->async_io, IO_PUBLISH, false);
     step(b, VISIBILITY_MS / 3);
-    struct errand *e = find_errand(&b->courier, ERRAND_RENEW);
+    struct io_request *e = find_io_request(&b->async_io, IO_RENEW);
     assert_non_null(e);
-    assert_int_equal(container_of(e, struct errand_renew, errand)->n, 2);
+    assert_int_equal(container_of(e, struct io_renew, io_request)->n, 2);
 }
 
 static void an_ack_that_failed_is_sent_again(void **state)
@@ -222,14 +222,14 @@ static void an_ack_that_failed_is_sent_again(void **state)
     come_to_rest(b);
     end_run(b, 0, OUTCOME_OK);
     step(b, 0);
-    carry(&b->courier, ERRAND_PUBLISH);
-    refuse(&b->courier, ERRAND_ACK, false);
+    carry(&b->async_io, IO_PUBLISH);
+    refuse(&b->async_io, IO_ACK, false);
     step(b, 200);
-    carry(&b->courier, ERRAND_ACK);
+    carry(&b->async_io, IO_ACK);
     struct delivery_id id = { t.id, t.fence };
     struct error e;
     bool known;
-    assert_ok(queue_known(b->courier.queue, &id, NULL, 1, &known, &e), &e);
+    assert_ok(queue_known(b->async_io.queue, &id, NULL, 1, &known, &e), &e);
     assert_false(known);
 }
 
@@ -237,23 +237,23 @@ static void one_take_is_in_flight_and_waits_for_something(void **state)
 {
     struct bench *b = *state;
     step(b, 0);
-    struct errand *e = find_errand(&b->courier, ERRAND_TAKE);
+    struct io_request *e = find_io_request(&b->async_io, IO_TAKE);
     assert_non_null(e);
-    assert_true(container_of(e, struct errand_take, errand)->ask.wait_ms > 0);
-    assert_int_equal(container_of(e, struct errand_take, errand)->ask.max, SLOTS);
+    assert_true(container_of(e, struct io_take, io_request)->ask.wait_ms > 0);
+    assert_int_equal(container_of(e, struct io_take, io_request)->ask.max, SLOTS);
     step(b, 100);
     list_remove(&e->link);
-    assert_null(find_errand(&b->courier, ERRAND_TAKE));
-    list_push(&b->courier.errands, &e->link);
+    assert_null(find_io_request(&b->async_io, IO_TAKE));
+    list_push(&b->async_io.io_requests, &e->link);
 }
 
 static void after_a_take_that_brought_nothing_the_next_one_goes_out_at_once(void **state)
 {
     struct bench *b = *state;
     step(b, 0);
-    carry(&b->courier, ERRAND_TAKE);
+    carry(&b->async_io, IO_TAKE);
     step(b, 0);
-    assert_non_null(find_errand(&b->courier, ERRAND_TAKE));
+    assert_non_null(find_io_request(&b->async_io, IO_TAKE));
 }
 
 static void who_is_full_asks_only_what_it_should_end(void **state)
@@ -265,12 +265,12 @@ static void who_is_full_asks_only_what_it_should_end(void **state)
     come_to_rest(b);
     assert_int_equal(b->run_count, SLOTS);
     struct error e;
-    assert_ok(queue_abort(b->courier.queue, (struct delivery_id){ t.id, t.fence }, &e), &e);
+    assert_ok(queue_abort(b->async_io.queue, (struct delivery_id){ t.id, t.fence }, &e), &e);
     step(b, 300);
-    struct errand *take = find_errand(&b->courier, ERRAND_TAKE);
+    struct io_request *take = find_io_request(&b->async_io, IO_TAKE);
     assert_non_null(take);
-    assert_int_equal(container_of(take, struct errand_take, errand)->ask.max, 0);
-    carry(&b->courier, ERRAND_TAKE);
+    assert_int_equal(container_of(take, struct io_take, io_request)->ask.max, 0);
+    carry(&b->async_io, IO_TAKE);
     step(b, 0);
     assert_int_equal(b->run_count, SLOTS - 1);
     assert_false(worker_runs(b->worker, t.id, t.fence));
@@ -282,10 +282,10 @@ static void a_machine_without_room_takes_nothing_until_it_has_some(void **state)
     b->full = true;
     pushed(b, 1);
     step(b, 0);
-    assert_null(find_errand(&b->courier, ERRAND_TAKE));
+    assert_null(find_io_request(&b->async_io, IO_TAKE));
     b->full = false;
     step(b, 300);
-    assert_non_null(find_errand(&b->courier, ERRAND_TAKE));
+    assert_non_null(find_io_request(&b->async_io, IO_TAKE));
 }
 
 static void room_is_what_its_settings_give_less_what_runs(void **state)
@@ -296,12 +296,12 @@ static void room_is_what_its_settings_give_less_what_runs(void **state)
     struct pushed came;
     large.id.b[0] = 9;
     large.cpu_milli = 700;
-    assert_ok(queue_push(b->courier.queue, &large, 1, 0, &came, &e), &e);
+    assert_ok(queue_push(b->async_io.queue, &large, 1, 0, &came, &e), &e);
     come_to_rest(b);
     step(b, 0);
-    struct errand *take = find_errand(&b->courier, ERRAND_TAKE);
-    assert_int_equal(container_of(take, struct errand_take, errand)->ask.cpu_milli, 300);
-    assert_int_equal(container_of(take, struct errand_take, errand)->ask.memory_mb, -1);
+    struct io_request *take = find_io_request(&b->async_io, IO_TAKE);
+    assert_int_equal(container_of(take, struct io_take, io_request)->ask.cpu_milli, 300);
+    assert_int_equal(container_of(take, struct io_take, io_request)->ask.memory_mb, -1);
 }
 
 static void a_suspect_runs_alone(void **state)
@@ -313,12 +313,12 @@ static void a_suspect_runs_alone(void **state)
     come_to_rest(b);
     t.id.b[0] = 9;
     t.losses = SUSPECT_LOSSES;
-    assert_ok(queue_push(b->courier.queue, &t, 1, 0, &came, &e), &e);
-    carry(&b->courier, ERRAND_TAKE);
+    assert_ok(queue_push(b->async_io.queue, &t, 1, 0, &came, &e), &e);
+    carry(&b->async_io, IO_TAKE);
     step(b, 0);
     assert_int_equal(b->run_count, 1);
     end_run(b, 0, OUTCOME_OK);
-    carry(&b->courier, ERRAND_TAKE); /* asked while the other ran */
+    carry(&b->async_io, IO_TAKE); /* asked while the other ran */
     come_to_rest(b);
     assert_true(worker_runs(b->worker, t.id, t.fence));
     pushed(b, 3);
@@ -331,14 +331,14 @@ static void what_was_taken_long_ago_is_given_back_and_not_started(void **state)
     struct bench *b = *state;
     pushed(b, 1);
     step(b, 0);
-    struct errand *e = next_errand(&b->courier, ERRAND_TAKE);
-    run_errand(&b->courier, e);
-    container_of(e, struct errand_take, errand)->ret.queue_us = b->now_ms * 1000;
+    struct io_request *e = next_io_request(&b->async_io, IO_TAKE);
+    run_io_request(&b->async_io, e);
+    container_of(e, struct io_take, io_request)->ret.queue_us = b->now_ms * 1000;
     e->done(e);
     assert_int_equal(b->queue_us, NOW * 1000);
     step(b, VISIBILITY_MS);
     assert_int_equal(b->run_count, 0);
-    carry_all(&b->courier);
+    carry_all(&b->async_io);
     struct event event;
     assert_int_equal(published(b, EVENT_OUTCOME, &event), 1);
     assert_int_equal(event.outcome.kind, OUTCOME_RETURNED);
@@ -349,22 +349,22 @@ static void it_tells_of_itself_and_when_it_goes(void **state)
     struct bench *b = *state;
     struct event e;
     step(b, 0);
-    carry(&b->courier, ERRAND_PUBLISH);
+    carry(&b->async_io, IO_PUBLISH);
     assert_int_equal(published(b, EVENT_WORKER, &e), 1);
     assert_int_equal(e.worker.slots, SLOTS);
     assert_false(e.worker.left);
     assert_str(e.worker.doc, "{\"zone\":\"north\"}");
     step(b, WORKER_REPORT_MS - 1);
-    assert_null(find_errand(&b->courier, ERRAND_PUBLISH));
+    assert_null(find_io_request(&b->async_io, IO_PUBLISH));
     step(b, 1);
-    carry(&b->courier, ERRAND_PUBLISH);
+    carry(&b->async_io, IO_PUBLISH);
     worker_stop_taking(b->worker);
-    carry(&b->courier, ERRAND_TAKE);
+    carry(&b->async_io, IO_TAKE);
     step(b, 0);
     assert_false(worker_is_idle(b->worker));
-    refuse(&b->courier, ERRAND_PUBLISH, false);
+    refuse(&b->async_io, IO_PUBLISH, false);
     step(b, 250);
-    carry(&b->courier, ERRAND_PUBLISH);
+    carry(&b->async_io, IO_PUBLISH);
     assert_true(published(b, EVENT_WORKER, &e) >= 1);
     assert_true(e.worker.left);
     assert_true(worker_is_idle(b->worker));
@@ -376,10 +376,10 @@ static void what_arrives_after_it_was_stopped_is_given_back(void **state)
     pushed(b, 1);
     step(b, 0);
     worker_stop_taking(b->worker);
-    carry(&b->courier, ERRAND_TAKE);
+    carry(&b->async_io, IO_TAKE);
     step(b, 0);
     assert_int_equal(b->run_count, 0);
-    carry_all(&b->courier);
+    carry_all(&b->async_io);
     struct event e;
     assert_int_equal(published(b, EVENT_OUTCOME, &e), 1);
     assert_int_equal(e.outcome.kind, OUTCOME_RETURNED);

@@ -21,10 +21,10 @@ struct fake_queue {
 
 struct world {
     struct loop *loop;
-    struct courier *courier;
+    struct async_io *async_io;
     pthread_t loop_thread;
     sem_t hold, taken; /* a push waits for the first if `holding` */
-    atomic_bool holding, push_fails, closed_door;
+    atomic_bool held_audit, push_fails, closed_door;
     atomic_int pushed, opened, freed;
     int done, expected; /* on the loop */
     int64_t stop_at_ms;
@@ -45,7 +45,7 @@ static enum err fake_push(struct queue *q, const struct task *tasks, size_t n, u
 {
     struct world *w = world_of(q);
     (void)n, (void)epoch;
-    if (atomic_load(&w->holding))
+    if (atomic_load(&w->held_audit))
         while (sem_wait(&w->hold) != 0)
             ;
     *ret = (struct pushed){ .epoch = 1 };
@@ -88,7 +88,7 @@ static const struct queue_ops fake_ops = {
     .push = fake_push, .take = fake_take, .depth = fake_depth, .free = fake_free, .push_again = true
 };
 
-static enum err open_fake(void *context, enum courier_place place, struct courier_ports *ret, struct error *e)
+static enum err open_fake(void *context, enum async_io_channel place, struct async_io_ports *ret, struct error *e)
 {
     struct world *w = context;
     atomic_fetch_add(&w->opened, 1);
@@ -97,7 +97,7 @@ static enum err open_fake(void *context, enum courier_place place, struct courie
     struct fake_queue *q = xnew(*q);
     q->base.ops = &fake_ops;
     q->world = w;
-    if (place == COURIER_TAKE)
+    if (place == ASYNC_IO_TAKE)
         ret->take = &q->base;
     else
         ret->queue = &q->base;
@@ -121,15 +121,15 @@ static void world_init(struct world *w)
     sem_init(&w->hold, 0, 0);
     sem_init(&w->taken, 0, 0);
     assert_ok(loop_new(&(struct loop_setup){ .clock = clock_system(), .step = step, .context = w }, &w->loop, &e), &e);
-    struct courier_threads_setup setup = {
-        .loop = w->loop, .wanted = { [COURIER_QUEUE] = true, [COURIER_TAKE] = true }, .open = open_fake, .context = w
+    struct async_io_threads_setup setup = {
+        .loop = w->loop, .wanted = { [ASYNC_IO_QUEUE] = true, [ASYNC_IO_TAKE] = true }, .open = open_fake, .context = w
     };
-    assert_ok(courier_threads_new(&setup, &w->courier, &e), &e);
+    assert_ok(async_io_threads_new(&setup, &w->async_io, &e), &e);
 }
 
 static void world_release(struct world *w)
 {
-    courier_threads_free(w->courier);
+    async_io_threads_free(w->async_io);
     loop_free(w->loop);
     sem_destroy(&w->hold);
     sem_destroy(&w->taken);
@@ -144,7 +144,7 @@ static void run_until_done(struct world *w, int expected)
     assert_int_equal(w->done, expected);
 }
 
-static void on_done(struct errand *e)
+static void on_done(struct io_request *e)
 {
     struct world *w = e->context;
     assert_true(pthread_equal(pthread_self(), w->loop_thread));
@@ -152,24 +152,24 @@ static void on_done(struct errand *e)
 }
 
 struct push {
-    struct errand_push errand;
+    struct io_push io_request;
     struct task task;
 };
 
 static void push(struct world *w, struct push *p, int number)
 {
-    *p = (struct push){ .errand = { .errand = { .kind = ERRAND_PUSH, .done = on_done, .context = w }, .n = 1 },
+    *p = (struct push){ .io_request = { .io_request = { .kind = IO_PUSH, .done = on_done, .context = w }, .n = 1 },
                         .task = { .state = TASK_RUNNING, .fence = number } };
-    p->errand.tasks = &p->task;
-    courier_submit(w->courier, &p->errand.errand);
+    p->io_request.tasks = &p->task;
+    async_io_submit(w->async_io, &p->io_request.io_request);
 }
 
-static void submit_take(struct world *w, struct errand_take *t)
+static void submit_take(struct world *w, struct io_take *t)
 {
-    *t = (struct errand_take){ .errand = { .kind = ERRAND_TAKE, .done = on_done, .context = w },
-                               .ask = { .max = 1, .wait_ms = TAKE_WAIT_MS, .visibility_ms = 1000 } };
+    *t = (struct io_take){ .io_request = { .kind = IO_TAKE, .done = on_done, .context = w },
+                           .ask = { .max = 1, .wait_ms = TAKE_WAIT_MS, .visibility_ms = 1000 } };
     arena_init(&t->arena, 1 << 16);
-    courier_submit(w->courier, &t->errand);
+    async_io_submit(w->async_io, &t->io_request);
 }
 
 static void errands_of_one_place_are_run_in_order_and_told_on_the_loop(void **state)
@@ -178,15 +178,15 @@ static void errands_of_one_place_are_run_in_order_and_told_on_the_loop(void **st
     struct world w;
     struct push *all = xcalloc(MANY, sizeof *all);
     world_init(&w);
-    assert_false(w.courier->at_once);
+    assert_false(w.async_io->at_once);
     for (int i = 0; i < MANY; i++)
         push(&w, &all[i], i + 1);
     run_until_done(&w, MANY);
     for (int i = 0; i < MANY; i++)
-        assert_ok(all[i].errand.errand.rc, &all[i].errand.errand.error);
+        assert_ok(all[i].io_request.io_request.rc, &all[i].io_request.io_request.error);
     assert_int_equal(atomic_load(&w.opened), 1); /* nobody took */
-    assert_int_equal(w.courier->ops->queue_depth(w.courier), MANY);
-    assert_true(w.courier->push_again); /* the port's own */
+    assert_int_equal(w.async_io->ops->queue_depth(w.async_io), MANY);
+    assert_true(w.async_io->push_again); /* the port's own */
     world_release(&w);
     assert_int_equal(atomic_load(&w.freed), 1);
     free(all);
@@ -196,7 +196,7 @@ static void a_place_that_blocks_keeps_no_other_waiting(void **state)
 {
     (void)state;
     struct world w;
-    struct errand_take take;
+    struct io_take take;
     struct push p;
     world_init(&w);
     int64_t began_ms = steady_ms();
@@ -221,9 +221,9 @@ static void a_failure_comes_back_as_the_port_said_it(void **state)
     atomic_store(&w.push_fails, true);
     push(&w, &p, 1);
     run_until_done(&w, 1);
-    assert_int_equal(p.errand.errand.rc, ERR_UNAVAILABLE);
-    assert_says(&p.errand.errand.error, "the answer was lost");
-    assert_true(p.errand.ret.unsure);
+    assert_int_equal(p.io_request.io_request.rc, ERR_UNAVAILABLE);
+    assert_says(&p.io_request.io_request.error, "the answer was lost");
+    assert_true(p.io_request.ret.unsure);
     world_release(&w);
 }
 
@@ -239,12 +239,12 @@ static void a_port_that_can_not_be_opened_fails_fast_and_is_tried_again(void **s
     run_until_done(&w, 3);
     assert_int_equal(atomic_load(&w.opened), 1); /* for all three */
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(p[i].errand.errand.rc, ERR_UNAVAILABLE);
-        assert_says(&p[i].errand.errand.error, "connection refused");
-        assert_false(p[i].errand.ret.unsure); /* nothing was sent */
+        assert_int_equal(p[i].io_request.io_request.rc, ERR_UNAVAILABLE);
+        assert_says(&p[i].io_request.io_request.error, "connection refused");
+        assert_false(p[i].io_request.ret.unsure); /* nothing was sent */
     }
-    struct courier_health health;
-    courier_threads_health(w.courier, COURIER_QUEUE, &health);
+    struct async_io_health health;
+    async_io_threads_health(w.async_io, ASYNC_IO_QUEUE, &health);
     assert_true(!health.answered && health.down_ms > 0);
     assert_says(&health.why, "connection refused");
     atomic_store(&w.closed_door, false);
@@ -252,9 +252,9 @@ static void a_port_that_can_not_be_opened_fails_fast_and_is_tried_again(void **s
     do {
         push(&w, &p[0], 1);
         run_until_done(&w, w.done + 1);
-    } while (p[0].errand.errand.rc && steady_ms() < until_ms);
-    assert_ok(p[0].errand.errand.rc, &p[0].errand.errand.error);
-    courier_threads_health(w.courier, COURIER_QUEUE, &health);
+    } while (p[0].io_request.io_request.rc && steady_ms() < until_ms);
+    assert_ok(p[0].io_request.io_request.rc, &p[0].io_request.io_request.error);
+    async_io_threads_health(w.async_io, ASYNC_IO_QUEUE, &health);
     assert_true(health.answered && health.down_ms == 0);
     world_release(&w);
 }
@@ -263,7 +263,7 @@ static void a_blocked_take_holds_up_the_end_for_no_longer_than_it_waits(void **s
 {
     (void)state;
     struct world w;
-    struct errand_take take[2];
+    struct io_take take[2];
     world_init(&w);
     submit_take(&w, &take[0]);
     submit_take(&w, &take[1]); /* has not begun: it is dropped */
@@ -286,8 +286,8 @@ static void what_was_done_when_it_ended_is_told_no_more(void **state)
     push(&w, &p[0], 1);
     while (atomic_load(&w.pushed) == 0)
         sched_yield();
-    courier_threads_free(w.courier);
-    w.courier = NULL;
+    async_io_threads_free(w.async_io);
+    w.async_io = NULL;
     loop_run(w.loop); /* expects nothing: one turn */
     assert_int_equal(w.done, 0);
     world_release(&w);

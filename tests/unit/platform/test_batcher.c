@@ -39,16 +39,16 @@ struct probe {
         struct op_insert insert;
         struct op_claim claim;
         struct op_claimed claimed;
-        struct op_held held;
+        struct op_orphans held;
         struct op_settle settle;
         struct op_recurring recurring;
         struct op_spawn spawn;
-        struct op_missed missed;
+        struct op_catch_up missed;
         struct op_put put;
         struct op_key_put key_put;
         struct op_catalog catalog;
         struct op_lease lease;
-        struct op_forget forget;
+        struct op_purge forget;
     };
     int id;
     struct world *world;
@@ -174,7 +174,7 @@ static void submit(struct world *w, struct probe *p, enum op_kind kind, int id)
     }
     if (kind == OP_SPAWN)
         p->spawn.plan = &plan;
-    if (kind == OP_FORGET)
+    if (kind == OP_PURGE)
         p->forget.max = max_of(p->forget.max, (size_t)1);
     if (kind == OP_CATALOG) {
         p->catalog.v = changes;
@@ -282,8 +282,8 @@ static void claims_and_settles_go_before_the_rest_each_in_order(void **state)
 {
     struct world *w = *state;
     static const enum op_kind kinds[] = { OP_INSERT,  OP_SETTLE, OP_PUT,     OP_CLAIM,   OP_RECURRING,
-                                          OP_CLAIMED, OP_SPAWN,  OP_HELD,    OP_KEY_PUT, OP_SETTLE,
-                                          OP_FORGET,  OP_LEASE,  OP_CATALOG, OP_MISSED };
+                                          OP_CLAIMED, OP_SPAWN,  OP_ORPHANS, OP_KEY_PUT, OP_SETTLE,
+                                          OP_PURGE,   OP_LEASE,  OP_CATALOG, OP_CATCH_UP };
     struct probe p[array_count(kinds)] = { 0 };
     hold_up(w);
     p[array_count(kinds) - 1].missed.max = 1;
@@ -330,12 +330,12 @@ static void every_kind_counts_its_tasks(void **state)
     struct world *w = *state;
     struct probe p[10] = { [0].held.max = 14998, [4].recurring.max = 9000, [5].forget.max = 19993 };
     hold_up(w);
-    submit(w, &p[0], OP_HELD, 1);
+    submit(w, &p[0], OP_ORPHANS, 1);
     submit(w, &p[1], OP_CLAIMED, 2);
     submit(w, &p[2], OP_CLAIM, 3); /* 15,000: full to the last */
     submit(w, &p[3], OP_LEASE, 4);
     submit(w, &p[4], OP_RECURRING, 5);
-    submit(w, &p[5], OP_FORGET, 6);
+    submit(w, &p[5], OP_PURGE, 6);
     submit(w, &p[6], OP_SPAWN, 7); /* of three */
     submit(w, &p[7], OP_KEY_PUT, 8);
     submit(w, &p[8], OP_PUT, 9);
@@ -422,7 +422,7 @@ static void what_is_left_over_waits_for_no_arrival(void **state)
     for (int i = 0; i < 2; i++) {
         insert(w, &p[i], i + 1, 15000, NULL);
         p[i + 2].held.max = 15000;
-        submit(w, &p[i + 2], OP_HELD, i + 3);
+        submit(w, &p[i + 2], OP_ORPHANS, i + 3);
     }
     open_gate(w);
     wait_done(w, 5);

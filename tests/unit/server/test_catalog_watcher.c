@@ -13,9 +13,9 @@ enum { TENANT = 1, NOW = 1000000, ARENA = 1 << 20, PATIENCE_S = 30 };
 
 struct world {
     struct store *store;
-    struct book *book;
+    struct catalog_cache *catalog;
     struct watcher *watcher;
-    sem_t catalog, lanes;
+    sem_t catalog_read, lanes_read;
     pthread_mutex_t lock;
     size_t lane_count; /* under the lock */
 };
@@ -63,7 +63,7 @@ static void lanes_read(void *context, const struct lane *lanes, size_t n)
     pthread_mutex_lock(&w->lock);
     w->lane_count = n;
     pthread_mutex_unlock(&w->lock);
-    sem_post(&w->lanes);
+    sem_post(&w->lanes_read);
 }
 
 static void catalog_read(void *context, bool changed, uint64_t heard)
@@ -71,7 +71,7 @@ static void catalog_read(void *context, bool changed, uint64_t heard)
     struct world *w = context;
     (void)heard;
     if (changed)
-        sem_post(&w->catalog);
+        sem_post(&w->catalog_read);
 }
 
 static void wait_for(sem_t *s)
@@ -87,12 +87,12 @@ static int setup(void **state)
     struct world *w = xnew(*w);
     struct error e;
     w->store = store_memory_new();
-    w->book = book_new();
-    sem_init(&w->catalog, 0, 0);
-    sem_init(&w->lanes, 0, 0);
+    w->catalog = catalog_cache_new();
+    sem_init(&w->catalog_read, 0, 0);
+    sem_init(&w->lanes_read, 0, 0);
     pthread_mutex_init(&w->lock, NULL);
     struct watcher_setup s = {
-        .store = w->store, .book = w->book, .lanes = lanes_read, .catalog = catalog_read, .context = w
+        .store = w->store, .catalog = w->catalog, .on_lanes = lanes_read, .on_catalog = catalog_read, .context = w
     };
     assert_ok(watcher_new(&s, &w->watcher, &e), &e);
     *state = w;
@@ -104,9 +104,9 @@ static int teardown(void **state)
     struct world *w = *state;
     watcher_free(w->watcher);
     store_free(w->store);
-    book_free(w->book);
-    sem_destroy(&w->catalog);
-    sem_destroy(&w->lanes);
+    catalog_cache_free(w->catalog);
+    sem_destroy(&w->catalog_read);
+    sem_destroy(&w->lanes_read);
     pthread_mutex_destroy(&w->lock);
     free(w);
     return 0;
@@ -117,12 +117,12 @@ static void a_changed_catalog_is_read_when_somebody_says_so(void **state)
     struct world *w = *state;
     write_queue(w, "mail", "{\"weight\":7}");
     watcher_heard(w->watcher, false, true, 0);
-    wait_for(&w->catalog);
-    assert_int_equal(book_queue(w->book, TENANT, S("mail"), NULL).weight, 7);
+    wait_for(&w->catalog_read);
+    assert_int_equal(catalog_cache_queue(w->catalog, TENANT, S("mail"), NULL).weight, 7);
     write_queue(w, "mail", "{\"weight\":8}");
     watcher_heard(w->watcher, false, true, 0);
-    wait_for(&w->catalog);
-    assert_int_equal(book_queue(w->book, TENANT, S("mail"), NULL).weight, 8);
+    wait_for(&w->catalog_read);
+    assert_int_equal(catalog_cache_queue(w->catalog, TENANT, S("mail"), NULL).weight, 8);
 }
 
 static void a_catalog_of_many_pages_is_read_whole(void **state)
@@ -136,10 +136,10 @@ static void a_catalog_of_many_pages_is_read_whole(void **state)
     struct reader *r;
     struct error e;
     assert_ok(store_reader(w->store, &r, &e), &e);
-    assert_ok(watcher_fill(w->book, r, &e), &e);
+    assert_ok(watcher_fill(w->catalog, r, &e), &e);
     for (int i = 0; i < 1000; i++) {
         snprintf(name, sizeof name, "q%04d", i);
-        assert_int_equal(book_queue(w->book, TENANT, str_from(name), NULL).weight, 7);
+        assert_int_equal(catalog_cache_queue(w->catalog, TENANT, str_from(name), NULL).weight, 7);
     }
     reader_free(r);
 }
@@ -165,9 +165,9 @@ static void entries_too_large_for_one_page_are_read_one_by_one(void **state)
     struct reader *r;
     struct error e;
     assert_ok(store_reader(w->store, &r, &e), &e);
-    assert_ok(watcher_fill(w->book, r, &e), &e);
-    assert_int_equal(book_queue(w->book, TENANT, S("q00"), NULL).weight, 1);
-    assert_int_equal(book_queue(w->book, TENANT, S("q14"), NULL).weight, 15);
+    assert_ok(watcher_fill(w->catalog, r, &e), &e);
+    assert_int_equal(catalog_cache_queue(w->catalog, TENANT, S("q00"), NULL).weight, 1);
+    assert_int_equal(catalog_cache_queue(w->catalog, TENANT, S("q14"), NULL).weight, 15);
     reader_free(r);
 }
 
@@ -178,7 +178,7 @@ static void new_lanes_are_found_without_a_word(void **state)
     write_task(w, "mail");
     write_task(w, "post");
     while (n != 2) {
-        wait_for(&w->lanes);
+        wait_for(&w->lanes_read);
         pthread_mutex_lock(&w->lock);
         n = w->lane_count;
         pthread_mutex_unlock(&w->lock);

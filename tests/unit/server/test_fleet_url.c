@@ -92,13 +92,13 @@ static void a_worker_gets_two_handles_of_its_queue_and_a_node_one(void **state)
     struct error e;
     assert_ok(read_with(4, argv, &urls, &e), &e);
     assert_ok(fleet_open(&(struct fleet_setup){ .urls = &urls, .filter = &all }, &f, &e), &e);
-    assert_true(f.wanted[COURIER_QUEUE] && f.wanted[COURIER_TAKE] && f.wanted[COURIER_PUBLISH]);
-    assert_false(f.wanted[COURIER_POLL] || f.wanted[COURIER_LEASE]);
+    assert_true(f.wanted[ASYNC_IO_QUEUE] && f.wanted[ASYNC_IO_TAKE] && f.wanted[ASYNC_IO_PUBLISH]);
+    assert_false(f.wanted[ASYNC_IO_POLL] || f.wanted[ASYNC_IO_LEASE]);
     fleet_release(&f);
     assert_ok(fleet_open(&(struct fleet_setup){ .urls = &urls, .polls = true }, &f, &e), &e);
-    assert_true(f.wanted[COURIER_POLL] && !f.wanted[COURIER_TAKE]);
-    struct courier_ports taken = { 0 };
-    assert_ok(fleet_hand_over(&f, COURIER_POLL, &taken, &e), &e);
+    assert_true(f.wanted[ASYNC_IO_POLL] && !f.wanted[ASYNC_IO_TAKE]);
+    struct async_io_ports taken = { 0 };
+    assert_ok(fleet_hand_over(&f, ASYNC_IO_POLL, &taken, &e), &e);
     assert_true(taken.poll && !f.ports.poll);
     events_free(taken.poll);
     fleet_release(&f);

@@ -83,17 +83,17 @@ struct everything {
     struct op_insert insert;
     struct op_claim claim;
     struct op_claimed claimed;
-    struct op_held held;
+    struct op_orphans held;
     struct op_settle settle;
     struct op_recurring recurring;
     struct op_spawn spawn;
-    struct op_missed missed;
+    struct op_catch_up missed;
     struct op_put put_op;
     struct op_key_put key_put;
     struct catalog_change change;
     struct op_catalog catalog;
     struct op_lease lease;
-    struct op_forget forget;
+    struct op_purge forget;
     struct op *all[13];
 };
 
@@ -148,7 +148,7 @@ static void make_operations(struct fixture *f, struct everything *v)
     v->insert = (struct op_insert){ .op.kind = OP_INSERT, .tasks = v->fresh, .count = 2, .idempotency = &v->record };
     v->claim = claim_op(f, &usual_lane);
     v->claimed = (struct op_claimed){ .op.kind = OP_CLAIMED, .claim = v->running.claim };
-    v->held = (struct op_held){ .op.kind = OP_HELD, .not_node = { { 1 } }, .max = 10 };
+    v->held = (struct op_orphans){ .op.kind = OP_ORPHANS, .not_node = { { 1 } }, .max = 10 };
     v->settle = (struct op_settle){
         .op.kind = OP_SETTLE, .v = &v->settlement, .n = 1, .now_ms = NOW_MS, .idempotency = &v->settle_record
     };
@@ -156,7 +156,7 @@ static void make_operations(struct fixture *f, struct everything *v)
     v->spawn = (struct op_spawn){
         .op.kind = OP_SPAWN, .id = v->parent.id, .version = 1, .cursor_ms = NOW_MS, .plan = &v->plan, .now_ms = NOW_MS
     };
-    v->missed = (struct op_missed){ .op.kind = OP_MISSED, .before_ms = NOW_MS - 1000, .max = 10 };
+    v->missed = (struct op_catch_up){ .op.kind = OP_CATCH_UP, .before_ms = NOW_MS - 1000, .max = 10 };
     v->put_op = (struct op_put){ .op.kind = OP_PUT,
                                  .task = &v->put,
                                  .version = 1,
@@ -169,12 +169,12 @@ static void make_operations(struct fixture *f, struct everything *v)
         (struct catalog_change){ .entry = { .kind = CATALOG_JOB, .name = S("j"), .doc = S("{\"state\":\"DONE\"}") } };
     v->catalog = (struct op_catalog){ .op.kind = OP_CATALOG, .v = &v->change, .n = 1, .now_ms = NOW_MS };
     v->lease = (struct op_lease){ .op.kind = OP_LEASE, .name = S("x"), .holder = { { 1 } }, .now_ms = 1, .ttl_ms = 1 };
-    v->forget = (struct op_forget){ .op.kind = OP_FORGET,
-                                    .now_ms = NOW_MS + 1,
-                                    .tasks_before_ms = NOW_MS + 1,
-                                    .executions_before_ms = NOW_MS + 1,
-                                    .jobs_before_ms = NOW_MS + 1,
-                                    .max = 10 };
+    v->forget = (struct op_purge){ .op.kind = OP_PURGE,
+                                   .now_ms = NOW_MS + 1,
+                                   .tasks_before_ms = NOW_MS + 1,
+                                   .executions_before_ms = NOW_MS + 1,
+                                   .jobs_before_ms = NOW_MS + 1,
+                                   .max = 10 };
     struct op *const all[] = { &v->insert.op,    &v->claim.op, &v->claimed.op, &v->held.op,   &v->settle.op,
                                &v->recurring.op, &v->spawn.op, &v->missed.op,  &v->put_op.op, &v->key_put.op,
                                &v->catalog.op,   &v->lease.op, &v->forget.op };

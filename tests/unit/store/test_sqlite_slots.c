@@ -58,7 +58,7 @@ static void slots_and_lines_outlive_the_process(void **state)
     assert_int_equal(holders(f, S("c:1:db")).n, 1);
     assert_int_equal(claim(f).n, 0);
 
-    struct op_held op = { .op.kind = OP_HELD, .not_node = { { 1 } }, .max = 10 };
+    struct op_orphans op = { .op.kind = OP_ORPHANS, .not_node = { { 1 } }, .max = 10 };
     op.op.arena = f->arena;
     apply(f, &op.op);
     f->arena = op.op.arena;
@@ -68,7 +68,7 @@ static void slots_and_lines_outlive_the_process(void **state)
                             .verdict = { .next = TASK_SCHEDULED, .due_ms = NOW_MS + 10, .losses = 1 } };
     struct op_settle settle = { .op.kind = OP_SETTLE, .v = &v, .n = 1, .now_ms = NOW_MS };
     apply(f, &settle.op);
-    assert_true(settle.ret_woke);
+    assert_true(settle.ret_unblocked_lanes);
     assert_int_equal(claim(f).n, 1);
 }
 

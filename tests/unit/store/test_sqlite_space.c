@@ -45,9 +45,9 @@ static void fill(struct fixture *f)
     insert(f, v, TASKS);
 }
 
-static struct op_forget forget(struct fixture *f)
+static struct op_purge forget(struct fixture *f)
 {
-    struct op_forget op = { .op.kind = OP_FORGET, .tasks_before_ms = NOW_MS + 1, .max = 250 };
+    struct op_purge op = { .op.kind = OP_PURGE, .tasks_before_ms = NOW_MS + 1, .max = 250 };
     apply(f, &op.op);
     return op;
 }
@@ -133,7 +133,7 @@ static void what_ended_before_an_upgrade_is_forgotten_after_it(void **state)
     open_store(f);
     forget_all(f);
     assert_int_equal(counts(f).by_state[TASK_FAILED], 1);
-    struct op_forget op = { .op.kind = OP_FORGET, .dlq_before_ms = NOW_MS + 1, .max = 250 };
+    struct op_purge op = { .op.kind = OP_PURGE, .dlq_before_ms = NOW_MS + 1, .max = 250 };
     apply(f, &op.op);
     assert_int_equal(op.ret_forgotten, 1);
 }

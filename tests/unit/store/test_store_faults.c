@@ -25,8 +25,8 @@ static enum err notes_apply(struct store *s, struct op *const *ops, size_t n, st
     notes->applied += n;
     for (size_t i = 0; i < n; i++) {
         ops[i]->rc = ERR_OK;
-        if (ops[i]->kind == OP_HELD)
-            ((struct op_held *)ops[i])->ret = (struct tasks){ &one_task, 1 };
+        if (ops[i]->kind == OP_ORPHANS)
+            ((struct op_orphans *)ops[i])->ret = (struct tasks){ &one_task, 1 };
     }
     return ERR_OK;
 }
@@ -49,7 +49,7 @@ struct world {
     struct notes notes;
     struct store_faults *faults;
     struct store *store;
-    struct op_held v[3];
+    struct op_orphans v[3];
     struct op *ops[3];
     struct error e;
 };
@@ -60,7 +60,7 @@ static void world_init(struct world *w)
     *w = (struct world){ .notes.base.ops = &ops };
     w->store = store_faults_new(&w->notes.base, &w->faults);
     for (size_t i = 0; i < array_count(w->v); i++) {
-        w->v[i].op.kind = OP_HELD;
+        w->v[i].op.kind = OP_ORPHANS;
         w->ops[i] = &w->v[i].op;
     }
 }

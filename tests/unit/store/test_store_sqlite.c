@@ -452,7 +452,7 @@ static void upkeep_brings_a_few_near_on_the_evening_before_their_day(void **stat
     }
     insert(f, v, array_count(v));
     int64_t day_ms = v[0].due_ms - v[0].due_ms % DAY_MS;
-    struct op_forget op = { .op.kind = OP_FORGET, .now_ms = day_ms - DAY_MS / 2, .max = 2 };
+    struct op_purge op = { .op.kind = OP_PURGE, .now_ms = day_ms - DAY_MS / 2, .max = 2 };
     apply(f, &op.op);
     assert_false(op.ret_more);
     op.now_ms = day_ms - DAY_MS / 12;
@@ -497,7 +497,7 @@ static void leases_go_down_and_up_with_data_in_place(void **state)
     assert_int_equal(leased.n, 2); /* not the WORKFLOW task */
     assert_true(uuid_eq(leased.v[0].id, v[2].id) && uuid_eq(leased.v[1].id, v[1].id));
     assert_int_equal(leased.v[0].requires.n, 0); /* what only the newer schema could hold is lost */
-    struct op_held held = { .op.kind = OP_HELD, .op.arena = f->arena, .max = 10 };
+    struct op_orphans held = { .op.kind = OP_ORPHANS, .op.arena = f->arena, .max = 10 };
     apply(f, &held.op);
     f->arena = held.op.arena;
     assert_int_equal(held.ret.n, 1); /* what was leased before is its node's again */
