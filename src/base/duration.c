@@ -23,11 +23,6 @@ static struct str run_of(struct str text, size_t from, bool (*belongs)(char))
     return str_sub(text, from, to);
 }
 
-static bool is_letter(char c)
-{
-    return ascii_lower(c) >= 'a' && ascii_lower(c) <= 'z';
-}
-
 static size_t unit_index(struct str name)
 {
     size_t i = 0;
@@ -86,7 +81,7 @@ enum err duration_parse(struct str text, int64_t *ret_ms, struct error *e)
     size_t at = 0;
     do {
         struct str number = run_of(text, at, is_digit);
-        struct str name = run_of(text, at + number.n, is_letter);
+        struct str name = run_of(text, at + number.n, is_alpha);
         if (number.n == 0)
             return no_number(text, at, e);
         at += number.n;

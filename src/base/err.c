@@ -37,6 +37,11 @@ enum err error_field(struct error *e, const char *field, const char *fmt, ...)
     return ERR_INVALID;
 }
 
+enum err error_no_room(struct error *e)
+{
+    return error_set(e, ERR_LIMIT, "does not fit in the memory allowed");
+}
+
 enum err error_wrap(struct error *e, const char *fmt, ...)
 {
     assert(e && e->code != ERR_OK);

@@ -33,6 +33,8 @@ enum err error_set(struct error *e, enum err code, const char *fmt, ...) __attri
 enum err error_field(struct error *e, const char *field, const char *fmt, ...)
     __attribute__((format(printf, 3, 4))); /* always ERR_INVALID */
 
+enum err error_no_room(struct error *e); /* ERR_LIMIT: an arena or another bounded memory is full */
+
 /* Puts context in front of the sentence: "open 'x.db': disk I/O error". Returns e's code. */
 enum err error_wrap(struct error *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -81,3 +81,16 @@ static inline char ascii_lower(char c)
 {
     return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
 }
+
+static inline bool is_alpha(char c) /* ASCII */
+{
+    char l = ascii_lower(c);
+    return l >= 'a' && l <= 'z';
+}
+
+/* 0 to 15, or -1 if c is no hexadecimal digit. */
+static inline int hex_value(char c)
+{
+    char l = ascii_lower(c);
+    return is_digit(l) ? l - '0' : l >= 'a' && l <= 'f' ? l - 'a' + 10 : -1;
+}

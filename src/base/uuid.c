@@ -124,14 +124,6 @@ void uuid_format(struct uuid u, char out[UUID_TEXT + 1])
     out[UUID_TEXT] = '\0';
 }
 
-static int hex_value(char c)
-{
-    c = ascii_lower(c);
-    if (is_digit(c))
-        return c - '0';
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 bool uuid_parse(struct str text, struct uuid *ret)
 {
     struct uuid u = { 0 };

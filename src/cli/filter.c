@@ -167,17 +167,12 @@ enum err filter_parse(struct str text, const char *field, struct buf *query, str
     return ERR_OK;
 }
 
-static int hex_digit(char c)
-{
-    return is_digit(c) ? c - '0' : ascii_lower(c) - 'a' + 10;
-}
-
 /* What query_add wrote: its escapes are sound. */
 static void add_decoded(struct buf *out, struct str text)
 {
     for (size_t i = 0; i < text.n; i++) {
         bool escaped = text.p[i] == '%';
-        buf_char(out, escaped ? (char)(hex_digit(text.p[i + 1]) * 16 + hex_digit(text.p[i + 2])) : text.p[i]);
+        buf_char(out, escaped ? (char)(hex_value(text.p[i + 1]) * 16 + hex_value(text.p[i + 2])) : text.p[i]);
         i += escaped ? 2 : 0;
     }
 }

@@ -29,7 +29,7 @@ struct node_setup {
     unsigned roles; /* NODE_…; 0: all. Who does not schedule neither claims nor spawns */
     const struct queue_filter *filter; /* what its worker serves; NULL: all that requires no label. Borrowed */
     void (*describe_worker)(void *context, struct jw *w); /* as worker_setup's */
-    void (*tell)(void *context, const struct delivery_name *settled,
+    void (*tell)(void *context, const struct fenced_id *settled,
                  size_t n); /* those who hold them: tasks that were settled here */
     void (*read_lanes)(
         void *context); /* a task comes again that was claimed in another life of this node: its lane may be unknown.
@@ -81,7 +81,7 @@ void node_know_lanes(struct node *n, const struct lane *lanes, size_t count);
 void node_await_rules(struct node *n, bool await); /* they are being read; they have been, or could not be */
 void node_on_recall_request(struct node *n);
 void node_heard_given_back(struct node *n);
-void node_heard_settled(struct node *n, const struct delivery_name *settled, size_t count); /* store_notice.settled */
+void node_heard_settled(struct node *n, const struct fenced_id *settled, size_t count); /* store_notice.settled */
 
 /* How the queue of a fleet was found the last time, about every second; false: it does not answer. */
 bool node_queue_state(const struct node *n, struct queue_state *ret);

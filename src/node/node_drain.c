@@ -13,7 +13,7 @@ static void hand_back(struct node *n, const struct task *t)
 {
     struct outcome o = { .kind = OUTCOME_RETURNED, .retry_after_ms = -1 };
     struct settle_facts facts = settle_facts_of(t, &o, NULL);
-    struct delivery_id d = { t->id, t->fence };
+    struct fenced_id d = { t->id, t->fence };
     struct io_ids ack = { .io_request = { .kind = IO_ACK, .done = acknowledged }, .v = &d, .n = 1 };
     if (node_end_claim(n, &facts, &o))
         async_io_submit(n->setup.own, &ack.io_request);

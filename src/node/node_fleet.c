@@ -126,7 +126,7 @@ static void note_told(struct node *n, struct uuid id, int64_t fence)
         f->told_cap = max_of(f->told_cap * 2, (size_t)64);
         f->told = xrealloc(f->told, f->told_cap * sizeof *f->told);
     }
-    f->told[f->told_count++] = (struct delivery_name){ id, fence };
+    f->told[f->told_count++] = (struct fenced_id){ id, fence };
 }
 
 void node_fleet_settled(struct node *n, const struct settlement *s)
@@ -164,7 +164,7 @@ void node_fleet_tell(void *context)
     f->comes_again = false;
 }
 
-void node_heard_settled(struct node *n, const struct delivery_name *settled, size_t count)
+void node_heard_settled(struct node *n, const struct fenced_id *settled, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         scheduler_freed(n->scheduler, settled[i].id, settled[i].fence, NULL);
@@ -186,7 +186,7 @@ static void aborted(struct io_request *e)
 {
     struct fleet_end *x = container_of(e, struct fleet_end, io_request.io_request);
     if (e->rc) /* it runs to its end */
-        log_warn("abort_failed", kv_uuid("task", x->io_request.id.task), kv_err(&e->error));
+        log_warn("abort_failed", kv_uuid("task", x->io_request.id.id), kv_err(&e->error));
     x->node->fleet.io_requests--;
     free(x);
 }
@@ -214,7 +214,7 @@ static struct fleet_end *new_end(struct node *n, struct uuid id, int64_t fence)
 {
     struct fleet_end *x = xnew(*x);
     x->node = n;
-    x->io_request.id = (struct delivery_id){ id, fence };
+    x->io_request.id = (struct fenced_id){ id, fence };
     n->fleet.io_requests++;
     return x;
 }

@@ -20,7 +20,7 @@ struct node_fleet {
     struct held_audit *held_audit;
     struct lapse_watch *delivery_timeouts;
     struct reconcile *reconcile;
-    struct delivery_name *told; /* settled here, held elsewhere: to be told when the batch is through */
+    struct fenced_id *told; /* settled here, held elsewhere: to be told when the batch is through */
     size_t told_count, told_cap;
     bool comes_again;   /* one of those that were settled, whose lane may be unknown */
     size_t io_requests; /* of its own, in flight */

@@ -126,11 +126,6 @@ static enum err fail_at(struct reading *g, const struct event *v, const char *wh
     return error_set(g->e, ERR_INVALID, "line %zu: the event %s", v->line, what);
 }
 
-static enum err no_room(struct reading *g)
-{
-    return error_set(g->e, ERR_LIMIT, "does not fit in the memory allowed");
-}
-
 /* ---- values ---- */
 
 static bool is_sound(struct icaltimetype t)
@@ -209,7 +204,7 @@ static enum err check_read(struct reading *g, const struct event *v, unsigned se
 static enum err read_event(struct reading *g, struct event *v, unsigned seen)
 {
     if (!arena_str(g->a, str_utf8_cut(text_of(v, ICAL_SUMMARY_PROPERTY), CALENDAR_TEXT_MAX), &v->name))
-        return no_room(g);
+        return error_no_room(g->e);
     v->uid = hash_bytes(HASH_STABLE, text_of(v, ICAL_UID_PROPERTY));
     icalproperty *start = property(v, ICAL_DTSTART_PROPERTY), *id = property(v, ICAL_RECURRENCEID_PROPERTY);
     if (check_read(g, v, seen))
@@ -285,7 +280,7 @@ static enum err read_exdates(struct reading *g, const struct event *v, struct da
     size_t n = (size_t)max_of(icalcomponent_count_properties(v->component, ICAL_EXDATE_PROPERTY), 0);
     *ret = (struct days){ .v = arena_array(g->a, int32_t, n + 1) };
     if (!ret->v)
-        return no_room(g);
+        return error_no_room(g->e);
     for (icalproperty *p = property(v, ICAL_EXDATE_PROPERTY); p && ret->n < n;
          p = icalcomponent_get_next_property(v->component, ICAL_EXDATE_PROPERTY)) {
         struct icaltimetype t = icalproperty_get_exdate(p);
@@ -449,7 +444,7 @@ static enum err take_line(struct reading *g, struct cutting *c, struct str line)
         return error_set(g->e, ERR_INVALID, "line %zu: must begin with BEGIN:VCALENDAR", c->lines.number);
     if (c->depth == 1 && str_eq_nocase(name, S("X-WR-CALNAME")) &&
         !arena_str(g->a, str_utf8_cut(property_value(line), CALENDAR_TEXT_MAX), &g->calendar_name))
-        return no_room(g);
+        return error_no_room(g->e);
     size_t row = c->event_depth == c->depth ? find_wanted(name) : array_count(wanted);
     if (row < array_count(wanted)) {
         c->seen |= 1U << row;
@@ -504,7 +499,7 @@ static enum err read_all(struct reading *g, struct str text, struct ical_dates *
     g->overrides = arena_array(g->a, struct override, OVERRIDES_MAX);
     g->dates = arena_array(g->a, struct calendar_date, DATES_RAW_MAX);
     if (!g->events || !g->overrides || !g->dates)
-        return no_room(g);
+        return error_no_room(g->e);
     enum err rc = cut(g, text);
     if (g->override_count)
         qsort(g->overrides, g->override_count, sizeof *g->overrides, compare_overrides);

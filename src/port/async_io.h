@@ -63,7 +63,7 @@ struct io_renew {
 
 struct io_ids { /* ACK */
     struct io_request io_request;
-    const struct delivery_id *v;
+    const struct fenced_id *v;
     size_t n;
 };
 
@@ -76,13 +76,13 @@ struct io_timed_out {
 
 struct io_one { /* RECALL, ABORT */
     struct io_request io_request;
-    struct delivery_id id;
+    struct fenced_id id;
     bool ret_recalled;
 };
 
 struct io_known {
     struct io_request io_request;
-    const struct delivery_id *v;
+    const struct fenced_id *v;
     const uint64_t *epochs; /* NULL: nobody knows them */
     size_t n;
     bool *ret; /* the caller's, n of them */

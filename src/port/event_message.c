@@ -31,7 +31,7 @@ static const struct wire_field facts[] = {
     { "delivery",     WIRE_ENUM, AT(delivery), WIRE_NAMES(wire_deliveries) },
     { "retry",        WIRE_OBJECT, AT(retry), WIRE_FIELDS(wire_retry) },
     { "expires_ms",   WIRE_I64,  AT(expires_ms), WIRE_BETWEEN(INT64_MIN, INT64_MAX), .absent = INT64_MAX },
-    { "target",       WIRE_ENUM, AT(target), WIRE_NAMES(wire_targets), .always = true },
+    { "target",       WIRE_ENUM, AT(target), .names = target_kind_names, .name_count = TARGET_KINDS, .always = true },
     { "place",        WIRE_TEXT, AT(place), .max = PLACE_MAX },
 };
 #undef AT

@@ -32,7 +32,7 @@ enum err queue_renew(struct queue *q, const struct task *const *running, size_t 
     return n == 0 ? ERR_OK : q->ops->renew(q, running, n, by, e);
 }
 
-enum err queue_ack(struct queue *q, const struct delivery_id *v, size_t n, struct error *e)
+enum err queue_ack(struct queue *q, const struct fenced_id *v, size_t n, struct error *e)
 {
     return n == 0 ? ERR_OK : q->ops->ack(q, v, n, e);
 }
@@ -43,17 +43,17 @@ enum err queue_timed_out(struct queue *q, int64_t now_ms, struct arena *a, struc
     return q->ops->timed_out_deliveries(q, now_ms, a, ret, e);
 }
 
-enum err queue_recall(struct queue *q, struct delivery_id d, bool *ret_recalled, struct error *e)
+enum err queue_recall(struct queue *q, struct fenced_id d, bool *ret_recalled, struct error *e)
 {
     return q->ops->recall(q, d, ret_recalled, e);
 }
 
-enum err queue_abort(struct queue *q, struct delivery_id d, struct error *e)
+enum err queue_abort(struct queue *q, struct fenced_id d, struct error *e)
 {
     return q->ops->abort(q, d, e);
 }
 
-enum err queue_known(struct queue *q, const struct delivery_id *v, const uint64_t *epochs, size_t n, bool *ret,
+enum err queue_known(struct queue *q, const struct fenced_id *v, const uint64_t *epochs, size_t n, bool *ret,
                      struct error *e)
 {
     return n == 0 ? ERR_OK : q->ops->known(q, v, epochs, n, ret, e);

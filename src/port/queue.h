@@ -53,14 +53,9 @@ struct take {
 };
 
 /* What names one delivery. */
-struct delivery_id {
-    struct uuid task;
-    int64_t fence;
-};
-
 struct taken {
     struct tasks tasks;
-    struct delivery_id *aborts; /* deliveries of this worker's that somebody wants ended, each told once */
+    struct fenced_id *aborts; /* deliveries of this worker's that somebody wants ended, each told once */
     size_t abort_count;
     int64_t queue_us; /* the queue's clock when it answered, in microseconds since 1970; 0: it has none */
 };
@@ -101,14 +96,14 @@ struct queue_ops {
     /* For visibility_ms from now on. */
     enum err (*renew)(struct queue *, const struct task *const *running, size_t n, const struct take *by,
                       struct error *);
-    enum err (*ack)(struct queue *, const struct delivery_id *, size_t n, struct error *);
+    enum err (*ack)(struct queue *, const struct fenced_id *, size_t n, struct error *);
     enum err (*timed_out_deliveries)(struct queue *, int64_t now_ms, struct arena *, struct delivery_timeouts *ret,
                                      struct error *);
-    enum err (*recall)(struct queue *, struct delivery_id, bool *ret_recalled, struct error *);
-    enum err (*abort)(struct queue *, struct delivery_id, struct error *); /* whoever runs it is asked to end it */
+    enum err (*recall)(struct queue *, struct fenced_id, bool *ret_recalled, struct error *);
+    enum err (*abort)(struct queue *, struct fenced_id, struct error *); /* whoever runs it is asked to end it */
     /* Which of these wait, are delivered or lapse. epochs: in which each was pushed; 0: nobody knows, and NULL: of none. A queue that can
      * not tell says those that were pushed in its present epoch; of the others all, until it is seen to change: then none. */
-    enum err (*known)(struct queue *, const struct delivery_id *, const uint64_t *epochs, size_t n, bool *ret,
+    enum err (*known)(struct queue *, const struct fenced_id *, const uint64_t *epochs, size_t n, bool *ret,
                       struct error *);
     enum err (*look)(struct queue *, struct queue_state *ret, struct error *);
     size_t (*depth)(struct queue *); /* waiting, not yet delivered, as far as it is known here without asking anybody */
@@ -123,12 +118,12 @@ enum err queue_take(struct queue *q, const struct take *t, struct arena *a, stru
                     struct error *e) must_use;
 enum err queue_renew(struct queue *q, const struct task *const *running, size_t n, const struct take *by,
                      struct error *e) must_use;
-enum err queue_ack(struct queue *q, const struct delivery_id *v, size_t n, struct error *e) must_use;
+enum err queue_ack(struct queue *q, const struct fenced_id *v, size_t n, struct error *e) must_use;
 enum err queue_timed_out(struct queue *q, int64_t now_ms, struct arena *a, struct delivery_timeouts *ret,
                          struct error *e) must_use;
-enum err queue_recall(struct queue *q, struct delivery_id d, bool *ret_recalled, struct error *e) must_use;
-enum err queue_abort(struct queue *q, struct delivery_id d, struct error *e) must_use;
-enum err queue_known(struct queue *q, const struct delivery_id *v, const uint64_t *epochs, size_t n, bool *ret,
+enum err queue_recall(struct queue *q, struct fenced_id d, bool *ret_recalled, struct error *e) must_use;
+enum err queue_abort(struct queue *q, struct fenced_id d, struct error *e) must_use;
+enum err queue_known(struct queue *q, const struct fenced_id *v, const uint64_t *epochs, size_t n, bool *ret,
                      struct error *e) must_use;
 enum err queue_look(struct queue *q, struct queue_state *ret, struct error *e) must_use;
 size_t queue_depth(struct queue *q);

@@ -294,7 +294,7 @@ void store_catalog_applied(struct store *s, uint64_t heard)
         s->ops->heeded(s, heard);
 }
 
-void store_tell(struct store *s, const struct delivery_name *settled, size_t n)
+void store_tell(struct store *s, const struct fenced_id *settled, size_t n)
 {
     if (n && s->ops->tell)
         s->ops->tell(s, settled, n);

@@ -596,7 +596,7 @@ struct store_notice {
     struct uuid recall_node; /* whose it is, for who carries the news; nil: of several */
     bool given_back;         /* some node gave back a task that was wished */
     bool nodes;              /* one came, left or was buried */
-    const struct delivery_name
+    const struct fenced_id
         *settled; /* tasks that other nodes have settled for those who claimed them (store_tell); for the call */
     size_t settled_count;
     bool all; /* news may have been missed: look at everything */
@@ -622,7 +622,7 @@ struct store_ops {
     void (*await)(struct store *, struct store_barrier *); /* with the next two: NULL like `watch` */
     bool (*barrier_cancel)(struct store *, struct store_barrier *);
     void (*heeded)(struct store *, uint64_t heard);
-    void (*tell)(struct store *, const struct delivery_name *settled, size_t n); /* NULL like `watch` */
+    void (*tell)(struct store *, const struct fenced_id *settled, size_t n); /* NULL like `watch` */
 };
 
 enum {
@@ -656,7 +656,7 @@ bool store_barrier_cancel(struct store *s, struct store_barrier *barrier);
 void store_catalog_applied(struct store *s, uint64_t heard);
 
 /* Tells the other nodes that these tasks are settled, whose claims may be theirs. Any thread; does not wait; may be lost. */
-void store_tell(struct store *s, const struct delivery_name *settled, size_t n);
+void store_tell(struct store *s, const struct fenced_id *settled, size_t n);
 void store_free(struct store *s);
 
 /* ERR_NOT_FOUND where there is none: also for another tenant's. */

@@ -4,11 +4,6 @@
 #include "core/task/task.h"
 #include "port/op.h"
 
-struct delivery_name { /* of a task under one fence */
-    struct uuid id;
-    int64_t fence;
-};
-
 /* OP_HANDOFF: a queue has all tasks of these claims: it owns them from now on, and the node's death changes nothing (OP_ORPHANS). Claims of this
  * node's that hold nothing any more are passed over. What is kept with each is the queue's epoch in which it was pushed, for OP_HANDED_OFF; of
  * one that was handed before, as it was. A node that is marked dead hands nothing: ERR_CONFLICT, field "node". */
@@ -58,7 +53,7 @@ static inline bool handed_has_config(const struct task *t)
 /* OP_RUNNING: which of these tasks are RUNNING under just that fence still. */
 struct op_running {
     struct op op;
-    const struct delivery_name *v;
+    const struct fenced_id *v;
     size_t n;
     bool *ret; /* the caller's, n of them */
 };
@@ -72,7 +67,7 @@ struct op_running {
 struct op_retake {
     struct op op;
     struct uuid claim, node;
-    const struct delivery_name *v; /* no task twice; at most CLAIM_MAX */
+    const struct fenced_id *v; /* no task twice; at most CLAIM_MAX */
     size_t n;
     size_t max_bytes;
     struct tasks ret; /* those that were taken, as they are now, in no order */

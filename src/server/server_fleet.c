@@ -81,7 +81,7 @@ static void on_watch(uv_timer_t *timer)
     fleet_watch_look(&a->fleet.watch);
 }
 
-static void tell(void *context, const struct delivery_name *settled, size_t n)
+static void tell(void *context, const struct fenced_id *settled, size_t n)
 {
     struct server *a = context;
     store_tell(a->store, settled, n);

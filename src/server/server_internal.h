@@ -30,7 +30,7 @@ struct news {
     struct arena lanes_arena;      /* of the next: those that the store has */
     struct lane *lanes;
     size_t lane_count;
-    struct delivery_name *settled; /* by other nodes: ours, perhaps */
+    struct fenced_id *settled; /* by other nodes: ours, perhaps */
     size_t settled_count, settled_cap;
     struct news_item *v;
     size_t n, cap;

@@ -51,9 +51,9 @@ static void *work(void *context)
         struct taken got = { 0 };
         if (queue_take(q, &t, &a, &got, &e))
             die("take", &e);
-        struct delivery_id ids[BATCH];
+        struct fenced_id ids[BATCH];
         for (size_t i = 0; i < got.tasks.n; i++)
-            ids[i] = (struct delivery_id){ got.tasks.v[i].id, got.tasks.v[i].fence };
+            ids[i] = (struct fenced_id){ got.tasks.v[i].id, got.tasks.v[i].fence };
         if (queue_ack(q, ids, got.tasks.n, &e))
             die("ack", &e);
         bench.done += got.tasks.n;

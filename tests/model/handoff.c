@@ -95,7 +95,7 @@ enum err memory_running(struct store_memory *s, struct op *base)
 }
 
 static const struct task *may_retake(const struct store_memory *s, const struct op_retake *op,
-                                     const struct delivery_name *name)
+                                     const struct fenced_id *name)
 {
     if (!memory_runs(s, name->id, name->fence) || memory_recall_stands(s, name->id, name->fence))
         return NULL;

@@ -133,7 +133,7 @@ static void heeded(struct store *s, uint64_t heard)
     store_catalog_applied(self(s)->inner, heard);
 }
 
-static void tell(struct store *s, const struct delivery_name *settled, size_t n)
+static void tell(struct store *s, const struct fenced_id *settled, size_t n)
 {
     store_tell(self(s)->inner, settled, n);
 }

@@ -25,12 +25,12 @@ struct fleet_claim {
 };
 
 struct claimed {
-    struct delivery_id id;
+    struct fenced_id id;
     const struct fleet_claim *claim;
 };
 
 struct doubt {
-    struct delivery_id id;
+    struct fenced_id id;
 };
 
 bool is_fleet(const struct sim *s)
@@ -79,7 +79,7 @@ static struct str claim_key(const struct uuid *id)
     return (struct str){ (const char *)id->b, sizeof id->b };
 }
 
-static struct str doubt_key(const struct delivery_id *id)
+static struct str doubt_key(const struct fenced_id *id)
 {
     return (struct str){ (const char *)id, sizeof *id };
 }
@@ -129,7 +129,7 @@ void fleet_release(struct sim *s)
 void fleet_doubt(struct sim *s, struct uuid id, int64_t fence)
 {
     struct doubt *d = xnew(*d);
-    d->id = (struct delivery_id){ id, fence };
+    d->id = (struct fenced_id){ id, fence };
     free(map_put(&s->fleet.doubtful, doubt_key(&d->id), d));
     s->lives++; /* one that is to run at most once may end as lost */
 }
@@ -138,7 +138,7 @@ bool fleet_forgives(struct sim *s, const struct task *t)
 {
     if (!is_fleet(s))
         return false;
-    struct delivery_id id = { t->id, t->fence };
+    struct fenced_id id = { t->id, t->fence };
     const struct fleet_claim *c = map_get(&s->fleet.claims, claim_key(&t->claim));
     return s->steady_us < s->fleet.trouble_us || (c && c->orphan) || map_get(&s->fleet.doubtful, doubt_key(&id));
 }
@@ -223,10 +223,10 @@ static void note_handed(struct sim *s, const struct op_handoff *op)
 static void judge_orphans(struct sim *s, const struct op_settle *op)
 {
     for (size_t i = 0; i < op->n && s->profile.failover; i++) {
-        struct delivery_id id = { op->v[i].id, op->v[i].fence };
+        struct fenced_id id = { op->v[i].id, op->v[i].fence };
         const struct claimed *x = map_get(&s->fleet.claimed, doubt_key(&id));
         if (x && x->claim->orphan && !op->v[i].stale && s->steady_us - x->claim->orphan_us > FOUND_US)
-            breach(s, BREACH_FAILOVER, "%s was taken from its dead node after %lld ms", short_id(id.task),
+            breach(s, BREACH_FAILOVER, "%s was taken from its dead node after %lld ms", short_id(id.id),
                    (long long)(s->steady_us - x->claim->orphan_us) / 1000);
     }
 }
@@ -254,7 +254,7 @@ struct news {
     struct sim_node *to;
     uint64_t life;
     size_t n;
-    struct delivery_name v[];
+    struct fenced_id v[];
 };
 
 static void hear(struct sim *s, void *context)
@@ -270,7 +270,7 @@ static void hear(struct sim *s, void *context)
 }
 
 /* To everybody else; it may be lost. */
-static void tell(void *context, const struct delivery_name *settled, size_t n)
+static void tell(void *context, const struct fenced_id *settled, size_t n)
 {
     struct sim_node *from = context;
     struct sim *s = from->sim;
@@ -562,7 +562,7 @@ static bool ack_first(struct sim_node *n, struct io_publish *x)
 {
     struct error e;
     for (size_t i = 0; i < x->n; i++) {
-        struct delivery_id d = { x->v[i].task.id, x->v[i].task.fence };
+        struct fenced_id d = { x->v[i].task.id, x->v[i].task.fence };
         if (x->v[i].kind != EVENT_OUTCOME)
             continue;
         struct event *event = xnew(*event);
@@ -584,7 +584,7 @@ static void redeliver(struct sim *s, const struct io_timed_out *x)
     struct pushed pushed;
     for (size_t i = 0; i < x->ret.n; i++) {
         const struct task *t = &x->ret.v[i].task;
-        struct delivery_id d = { t->id, t->fence };
+        struct fenced_id d = { t->id, t->fence };
         if (queue_ack(s->fleet.queue, &d, 1, &e) || queue_push(s->fleet.queue, t, 1, 0, &pushed, &e))
             abort();
     }

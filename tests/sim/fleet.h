@@ -33,8 +33,8 @@ struct sim_fleet {
     int64_t queue_down_us, events_down_us, cut_us; /* until then; cut: nobody can poll */
     int64_t trouble_us;                            /* what starts before that may be repeated */
     struct map claims;                             /* id → struct fleet_claim */
-    struct map claimed;                            /* delivery_id → struct claimed */
-    struct map doubtful;                           /* delivery_id → struct doubt */
+    struct map claimed;                            /* fenced_id → struct claimed */
+    struct map doubtful;                           /* fenced_id → struct doubt */
     int64_t even_us;                               /* when no node held more than runs, last */
     bool push_again, fallback, collecting;
 };

@@ -39,7 +39,7 @@ static enum err q_renew(struct queue *q, const struct task *const *v, size_t n, 
     return queue_down(node->sim, e) ? e->code : queue_renew(node->queue_inner, v, n, by, e);
 }
 
-static enum err q_ack(struct queue *q, const struct delivery_id *v, size_t n, struct error *e)
+static enum err q_ack(struct queue *q, const struct fenced_id *v, size_t n, struct error *e)
 {
     struct sim_node *node = node_of_queue(q);
     return queue_down(node->sim, e) ? e->code : queue_ack(node->queue_inner, v, n, e);
@@ -51,7 +51,7 @@ static enum err q_timed_out(struct queue *q, int64_t now_ms, struct arena *a, st
     return queue_timed_out(node_of_queue(q)->queue_inner, now_ms, a, ret, e);
 }
 
-static enum err q_recall(struct queue *q, struct delivery_id d, bool *ret_recalled, struct error *e)
+static enum err q_recall(struct queue *q, struct fenced_id d, bool *ret_recalled, struct error *e)
 {
     return queue_recall(node_of_queue(q)->queue_inner, d, ret_recalled, e);
 }

@@ -14,7 +14,7 @@ struct desk {
     struct writer writer;
     struct list pending;
     struct metrics *metrics;
-    struct delivery_name told[TOLD_MAX]; /* settled for good */
+    struct fenced_id told[TOLD_MAX]; /* settled for good */
     size_t told_count;
     int batches;
     uint64_t unblocked;
@@ -30,7 +30,7 @@ static inline void desk_settled(void *context, const struct event *e, const stru
     struct desk *d = context;
     assert_true(uuid_eq(e->task.id, s->id) && e->task.fence == s->fence);
     assert_true(d->told_count < TOLD_MAX);
-    d->told[d->told_count++] = (struct delivery_name){ s->id, s->fence };
+    d->told[d->told_count++] = (struct fenced_id){ s->id, s->fence };
 }
 
 static inline void desk_batch_settled(void *context)

@@ -4,10 +4,10 @@
 #include "node_world.h"
 
 static struct manual_async_io hand;
-static struct delivery_name told[16];
+static struct fenced_id told[16];
 static size_t told_count;
 
-static inline void tell(void *context, const struct delivery_name *settled, size_t n)
+static inline void tell(void *context, const struct fenced_id *settled, size_t n)
 {
     (void)context;
     for (size_t i = 0; i < n; i++)
@@ -128,7 +128,7 @@ static inline void publish_outcome(const struct task *t, enum outcome_kind kind)
 
 static inline void ack(const struct task *t)
 {
-    struct delivery_id id = { t->id, t->fence };
+    struct fenced_id id = { t->id, t->fence };
     struct error e;
     assert_ok(queue_ack(hand.queue, &id, 1, &e), &e);
 }

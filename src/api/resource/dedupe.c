@@ -88,7 +88,7 @@ static struct holder *add_holder(struct dedupe_pass *d, struct str key, const st
     return h;
 }
 
-static enum err no_room(struct error *e)
+static enum err dedupe_no_room(struct error *e)
 {
     return error_set(e, ERR_LIMIT,
                      "the tasks and those of their keys do not fit in the memory allowed; send fewer at once");
@@ -105,7 +105,7 @@ static enum err find_holder(struct dedupe_pass *d, struct reader *r, const struc
         return ERR_OK;
     struct task *before = arena_new(a, struct task), *row = arena_new(a, struct task);
     if (!before || !row)
-        return no_room(e);
+        return dedupe_no_room(e);
     enum err rc = reader_dedupe(r, t->tenant, t->dedupe_key, t->created_ms, &id, e);
     if (rc == ERR_OK)
         rc = reader_get(r, t->tenant, id, a, before, e);
@@ -113,7 +113,7 @@ static enum err find_holder(struct dedupe_pass *d, struct reader *r, const struc
         return rc == ERR_NOT_FOUND ? ERR_OK : rc;
     *row = *before;
     *ret = add_holder(d, t->dedupe_key, before, row);
-    return *ret ? ERR_OK : no_room(e);
+    return *ret ? ERR_OK : dedupe_no_room(e);
 }
 
 static enum err make(struct dedupe_pass *d, struct creation *c, struct uuid takes_over, struct error *e)
@@ -123,7 +123,7 @@ static enum err make(struct dedupe_pass *d, struct creation *c, struct uuid take
     c->task = row;
     d->takes_over[d->made_count++] = takes_over;
     if (row->dedupe_key.n && !add_holder(d, row->dedupe_key, NULL, row))
-        return no_room(e);
+        return dedupe_no_room(e);
     return ERR_OK;
 }
 

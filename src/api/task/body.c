@@ -41,10 +41,6 @@ const char *const backoff_names[] = { [BACKOFF_EXPONENTIAL] = "EXPONENTIAL", [BA
 const char *const jitter_names[] = { [JITTER_FULL] = "FULL", [JITTER_NONE] = "NONE", NULL };
 
 static const char *const types[] = { [TASK_ONE_TIME] = "ONE_TIME", [TASK_RECURRING] = "RECURRING", NULL };
-static const char *const targets[] = {
-    [TARGET_HTTP] = "HTTP_CALLBACK", [TARGET_MESSAGE] = "QUEUE_MESSAGE", [TARGET_COMMAND] = "COMMAND",
-    [TARGET_WORKER] = "WORKER",      [TARGET_WORKFLOW] = "WORKFLOW",     [TARGET_NOOP] = "NOOP", NULL,
-};
 
 const struct task_body task_body_default = {
     .queue = { "default", 7 },
@@ -124,7 +120,7 @@ static const struct json_field fields[] = {
       .size = sizeof(struct retry_body) },
     { ROW("max_retries", I64, max_retries), SEEN(max_retries), BETWEEN(0, 99) },
     { ROW("timeout_ms", I64, timeout_ms), SEEN(timeout), BETWEEN(1, TIMEOUT_MAX_MS) },
-    { ROW("target_type", ENUM, target), SEEN(target), .names = targets },
+    { ROW("target_type", ENUM, target), SEEN(target), .names = target_kind_names },
     { ROW("target_config", RAW, target_config), SEEN(target_config) },
     { ROW("payload", RAW, payload), SEEN(payload) },
     { ROW("metadata", RAW, metadata), SEEN(metadata) },

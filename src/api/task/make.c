@@ -12,11 +12,6 @@ struct maker {
     struct error *e;
 };
 
-static enum err no_room(struct error *e)
-{
-    return error_set(e, ERR_LIMIT, "does not fit in the memory allowed");
-}
-
 /* ---- which kind it is, and what belongs to it ---- */
 
 static enum err find_kind(struct maker *m, struct task *t)
@@ -219,7 +214,7 @@ static enum err set_extra(struct maker *m, struct task *t)
     static const struct str open = { "{\"metadata\":", 12 };
     char *p = arena_alloc(m->a, open.n + metadata.n + 1);
     if (!p)
-        return no_room(m->e);
+        return error_no_room(m->e);
     memcpy(p, open.p, open.n);
     memcpy(p + open.n, metadata.p, metadata.n);
     p[open.n + metadata.n] = '}';
@@ -285,7 +280,7 @@ enum err task_from_json(const struct json_doc *body, const struct task_context *
     if (rc == ERR_OK)
         rc = make(&m, &t);
     if (rc == ERR_OK && !task_copy(a, &t, ret))
-        rc = no_room(&why);
+        rc = error_no_room(&why);
     if (rc && e)
         *e = why;
     return rc;
@@ -400,7 +395,7 @@ enum err task_patch_json(const struct task *current, const struct json_doc *body
     struct task t = *current;
     enum err rc = patch(&m, body, &t);
     if (rc == ERR_OK && !task_copy(a, &t, ret))
-        rc = no_room(&why);
+        rc = error_no_room(&why);
     if (rc == ERR_OK)
         *ret_reschedules = t.kind == TASK_RECURRING;
     if (rc && e)

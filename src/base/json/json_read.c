@@ -51,7 +51,7 @@ __attribute__((format(printf, 3, 4))) static enum err refuse(struct reader *r, c
 }
 
 /* The document is larger than its caller allows; the path says where that showed. */
-static enum err no_room(struct reader *r, const struct place *at)
+static enum err json_no_room(struct reader *r, const struct place *at)
 {
     (void)refuse(r, at, "does not fit in the memory allowed");
     if (r->e)
@@ -155,7 +155,7 @@ static enum err read_str(struct reader *r, const struct place *at, const struct 
     }
     if (str_find(s, '\0', 0) < s.n)
         return refuse(r, at, "must not contain a NUL character");
-    return arena_str(r->a, s, into) ? ERR_OK : no_room(r, at);
+    return arena_str(r->a, s, into) ? ERR_OK : json_no_room(r, at);
 }
 
 static enum err refuse_enum(struct reader *r, const struct place *at, const struct json_field *f, struct str s)
@@ -255,7 +255,7 @@ static enum err read_array(struct reader *r, const struct place *at, const struc
         return refuse(r, at, "must have %s elements, not %zu", text, n);
     char *elements = arena_zarray(r->a, n, f->size);
     if (!elements)
-        return no_room(r, at);
+        return json_no_room(r, at);
     for (size_t i = 0; i < n; i++) {
         struct place here = { .up = at, .index = i };
         enum err rc = read_value(r, &here, f->fields, json_array_get(v, i), elements + i * f->size);

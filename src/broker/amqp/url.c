@@ -11,12 +11,6 @@ bool is_amqp_url(struct str url)
     return str_starts(url, S("amqp://")) || str_starts(url, S("amqps://"));
 }
 
-static int hex_digit(char c)
-{
-    c = ascii_lower(c);
-    return is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* NULL: a broken escape, or a NUL. */
 static char *unescaped(struct str s)
 {
@@ -24,7 +18,7 @@ static char *unescaped(struct str s)
     for (size_t i = 0; i < s.n; i++) {
         char c = s.p[i];
         if (c == '%') {
-            int high = i + 2 < s.n ? hex_digit(s.p[i + 1]) : -1, low = i + 2 < s.n ? hex_digit(s.p[i + 2]) : -1;
+            int high = i + 2 < s.n ? hex_value(s.p[i + 1]) : -1, low = i + 2 < s.n ? hex_value(s.p[i + 2]) : -1;
             c = high < 0 || low < 0 ? '\0' : (char)(high * 16 + low);
             i += 2;
         }

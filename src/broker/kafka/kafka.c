@@ -36,12 +36,6 @@ int64_t kafka_now_ms(void)
 
 /* ---- the address ---- */
 
-static int hex_digit(char c)
-{
-    c = ascii_lower(c);
-    return is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* In place, to where it began, a NUL behind it; NULL: a broken escape. */
 static const char *unescaped(char *from, size_t n)
 {
@@ -49,7 +43,7 @@ static const char *unescaped(char *from, size_t n)
     for (size_t i = 0; i < n; i++) {
         char c = from[i];
         if (c == '%') {
-            int high = i + 2 < n ? hex_digit(from[i + 1]) : -1, low = i + 2 < n ? hex_digit(from[i + 2]) : -1;
+            int high = i + 2 < n ? hex_value(from[i + 1]) : -1, low = i + 2 < n ? hex_value(from[i + 2]) : -1;
             if (high < 0 || low < 0 || high + low == 0)
                 return NULL;
             c = (char)(high * 16 + low);

@@ -12,14 +12,6 @@ bool is_redis_url(struct str url)
            str_starts(url, S("redis+sentinel://")) || str_starts(url, S("rediss://"));
 }
 
-static int hex_digit(char c)
-{
-    if (is_digit(c))
-        return c - '0';
-    c = ascii_lower(c);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* A piece of a URL as it is meant; false: it does not fit, or has a NUL or a broken escape in it. */
 static bool unescape(struct str s, char *out, size_t size)
 {
@@ -27,7 +19,7 @@ static bool unescape(struct str s, char *out, size_t size)
     for (size_t i = 0; i < s.n; i++) {
         int c = (unsigned char)s.p[i];
         if (c == '%') {
-            int high = i + 2 < s.n ? hex_digit(s.p[i + 1]) : -1, low = high < 0 ? -1 : hex_digit(s.p[i + 2]);
+            int high = i + 2 < s.n ? hex_value(s.p[i + 1]) : -1, low = high < 0 ? -1 : hex_value(s.p[i + 2]);
             if (high < 0 || low < 0)
                 return false;
             c = high * 16 + low;

@@ -64,12 +64,6 @@ static bool parse_v4(struct str s, uint8_t out[4])
     return at == s.n;
 }
 
-static int hex_value(char c)
-{
-    char l = ascii_lower(c);
-    return is_digit(l) ? l - '0' : l >= 'a' && l <= 'f' ? l - 'a' + 10 : -1;
-}
-
 /* One to four hex digits; moves *at behind them. */
 static bool parse_group(struct str s, size_t *at, uint8_t out[2])
 {

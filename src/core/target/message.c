@@ -4,10 +4,6 @@
 /* clang-format off */
 const char *const wire_task_kinds[] = { [TASK_ONE_TIME] = "ONE_TIME", [TASK_RECURRING] = "", [TASK_OCCURRENCE] = "OCCURRENCE" };
 const char *const wire_deliveries[] = { [DELIVER_AT_LEAST_ONCE] = "AT_LEAST_ONCE", [DELIVER_AT_MOST_ONCE] = "AT_MOST_ONCE" };
-const char *const wire_targets[] = {
-    [TARGET_HTTP] = "HTTP_CALLBACK", [TARGET_MESSAGE] = "QUEUE_MESSAGE", [TARGET_COMMAND] = "COMMAND",
-    [TARGET_WORKER] = "WORKER",      [TARGET_WORKFLOW] = "WORKFLOW",     [TARGET_NOOP] = "NOOP",
-};
 static const char *const backoffs[] = { [BACKOFF_EXPONENTIAL] = "EXPONENTIAL", [BACKOFF_FIXED] = "FIXED" };
 static const char *const jitters[] = { [JITTER_FULL] = "FULL", [JITTER_NONE] = "NONE" };
 
@@ -54,7 +50,7 @@ static const struct wire_field fields[] = {
     { "requires",         WIRE_TEXT, AT(requires) },
     { "cpu_milli",        WIRE_I64,  AT(cpu_milli), WIRE_BETWEEN(0, WIRE_MS_MAX) },
     { "memory_mb",        WIRE_I64,  AT(memory_mb), WIRE_BETWEEN(0, WIRE_MS_MAX) },
-    { "target",           WIRE_ENUM, AT(target), WIRE_NAMES(wire_targets), .always = true },
+    { "target",           WIRE_ENUM, AT(target), .names = target_kind_names, .name_count = TARGET_KINDS, .always = true },
     { "target_config",    WIRE_JSON, AT(target_config) },
     { "payload",          WIRE_JSON, AT(payload) },
     { "extra",            WIRE_JSON, AT(extra) },

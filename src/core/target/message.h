@@ -14,5 +14,5 @@ enum err message_read_task(struct arena *a, struct str text, struct task *ret, s
                            struct error *e) must_use;
 
 /* What tasks and events have in common. An occurrence's task, RECURRING, is never on its way. */
-extern const char *const wire_task_kinds[3], *const wire_deliveries[2], *const wire_targets[6];
+extern const char *const wire_task_kinds[3], *const wire_deliveries[2];
 extern const struct wire_field wire_retry[6];

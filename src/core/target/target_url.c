@@ -4,14 +4,6 @@
 
 #include "base/json/json.h"
 
-static int hex_value(char c)
-{
-    if (is_digit(c))
-        return c - '0';
-    c = ascii_lower(c);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* The character of \uXXXX at `at` if it is visible ASCII; else -1: no URL of ours has another. */
 static int escaped_unit(struct str s, size_t at)
 {

@@ -37,20 +37,14 @@ static void put_star(struct text *out)
 
 /* ---- words ---- */
 
-static bool is_letter(char c)
-{
-    c = ascii_lower(c);
-    return c >= 'a' && c <= 'z';
-}
-
 static bool is_word_char(char c)
 {
-    return is_digit(c) || is_letter(c);
+    return is_digit(c) || is_alpha(c);
 }
 
 static bool is_hex_char(char c)
 {
-    return is_digit(c) || (is_letter(c) && ascii_lower(c) <= 'f');
+    return is_digit(c) || (is_alpha(c) && ascii_lower(c) <= 'f');
 }
 
 static bool is_uuid(struct str s)

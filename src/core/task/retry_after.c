@@ -17,11 +17,6 @@ static const struct form {
     { "w m dd dd:dd:dd dddd", { DAY, HOUR, MINUTE, SECOND, YEAR } },
 };
 
-static bool is_letter(char c)
-{
-    return ascii_lower(c) >= 'a' && ascii_lower(c) <= 'z';
-}
-
 static bool read_month(struct str s, size_t *at, int *ret)
 {
     static const char names[] = "janfebmaraprmayjunjulaugsepoctnovdec";
@@ -63,7 +58,7 @@ static bool match(const struct form *form, struct str s, int f[FIELD_COUNT])
                 return false;
             p++;
         } else if (*p == 'w') {
-            for (p++; at < s.n && is_letter(s.p[at]);)
+            for (p++; at < s.n && is_alpha(s.p[at]);)
                 at++;
         } else if (at == s.n || s.p[at++] != *p++) {
             return false;

@@ -27,9 +27,10 @@ static const char *const state_names[] = {
 #undef X
 };
 
-static const char *const target_names[] = {
+const char *const target_kind_names[] = {
     [TARGET_HTTP] = "HTTP_CALLBACK", [TARGET_MESSAGE] = "QUEUE_MESSAGE", [TARGET_COMMAND] = "COMMAND",
     [TARGET_WORKER] = "WORKER",      [TARGET_WORKFLOW] = "WORKFLOW",     [TARGET_NOOP] = "NOOP",
+    [TARGET_KINDS] = NULL,
 };
 
 bool task_may_become(enum task_state from, enum task_state to)
@@ -83,8 +84,8 @@ bool task_state_parse(struct str text, enum task_state *ret)
 
 const char *target_kind_name(enum target_kind k)
 {
-    assert((size_t)k < array_count(target_names));
-    return target_names[k];
+    assert((size_t)k < TARGET_KINDS);
+    return target_kind_names[k];
 }
 
 enum priority_class priority_class_of(int priority)

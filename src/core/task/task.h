@@ -20,6 +20,7 @@ enum task_state {
 /* A RECURRING task is never dispatched itself: it spawns OCCURRENCEs, which are. */
 enum task_kind { TASK_ONE_TIME, TASK_RECURRING, TASK_OCCURRENCE };
 enum target_kind { TARGET_HTTP, TARGET_MESSAGE, TARGET_COMMAND, TARGET_WORKER, TARGET_WORKFLOW, TARGET_NOOP };
+enum { TARGET_KINDS = TARGET_NOOP + 1 };
 enum delivery { DELIVER_AT_LEAST_ONCE, DELIVER_AT_MOST_ONCE };
 enum catch_up { CATCH_UP_ONE, CATCH_UP_ALL, CATCH_UP_NONE };
 enum overlap { OVERLAP_SKIP, OVERLAP_ALLOW, OVERLAP_QUEUE_ONE, OVERLAP_QUEUE_ALL, OVERLAP_CANCEL_PREVIOUS };
@@ -72,6 +73,12 @@ struct schedule {
 
 /* Lost so often, a task is a suspect: it may be what takes its runner down. Suspects run one at a time (DESIGN §7). */
 enum { SUSPECT_LOSSES = 2 };
+
+/* A task under one claim: the fence says which. */
+struct fenced_id {
+    struct uuid id;
+    int64_t fence;
+};
 
 struct task {
     struct uuid id;
@@ -156,7 +163,8 @@ bool task_is_final(enum task_state s);
 /* As users see it: RUNNING is SCHEDULED until its due time; it was only claimed a little early. */
 enum task_state task_shown_state(const struct task *t, int64_t now_ms);
 
-const char *target_kind_name(enum target_kind k); /* "HTTP_CALLBACK" */
+extern const char *const target_kind_names[TARGET_KINDS + 1]; /* "HTTP_CALLBACK" …; NULL at the end */
+const char *target_kind_name(enum target_kind k);
 struct lane task_lane(const struct task *t);
 uint64_t lane_bit(struct lane lane); /* one of 64: a set of lanes in a word, which may name some too many */
 bool task_is_suspect(const struct task *t);

@@ -64,11 +64,6 @@ struct value {
 
 #define refuse(s, ...) error_field((s)->e, cron_rules[(s)->field].name, __VA_ARGS__)
 
-static bool is_letter(char c)
-{
-    return ascii_lower(c) >= 'a' && ascii_lower(c) <= 'z';
-}
-
 /* "'x'", or "byte 0x07" for what would garble a terminal or is no ASCII. */
 struct byte_name {
     char text[16];
@@ -184,10 +179,10 @@ static enum err unknown_name(const struct scan *s, struct str word)
 static enum err read_value(struct scan *s, struct value *ret)
 {
     const struct cron_rule *rule = &cron_rules[s->field];
-    ret->named = is_letter(peek(s));
+    ret->named = is_alpha(peek(s));
     if (!ret->named)
         return read_number(s, rule->min, rule->max, &ret->v);
-    struct str word = run_of(s, is_letter);
+    struct str word = run_of(s, is_alpha);
     int index = find_name(rule, word);
     if (index < 0)
         return unknown_name(s, word);
@@ -356,7 +351,7 @@ static enum err read_last_day(struct scan *s, struct str word)
 static enum err read_word(struct scan *s)
 {
     size_t from = s->at;
-    struct str word = run_of(s, is_letter);
+    struct str word = run_of(s, is_alpha);
     if (str_eq_nocase(word, S("H")))
         return read_hash(s);
     if (s->field == CRON_DAY && (str_eq_nocase(word, S("L")) || str_eq_nocase(word, S("LW"))))
@@ -384,7 +379,7 @@ static enum err read_item(struct scan *s)
         return read_star(s);
     if (accept(s, '?'))
         return read_any_day(s);
-    if (is_letter(peek(s)))
+    if (is_alpha(peek(s)))
         return read_word(s);
     if (s->at < s->end && !is_digit(peek(s)))
         return unexpected(s, "");
@@ -475,7 +470,7 @@ static bool is_setting(struct str text)
 {
     struct scan s = { .text = text, .end = text.n };
     struct str word = run_of(&s, is_no_blank);
-    return is_letter(word.p[0]) && str_find(word, '=', 0) < word.n;
+    return is_alpha(word.p[0]) && str_find(word, '=', 0) < word.n;
 }
 
 static enum err wrong_count(size_t count, struct error *e)

@@ -31,11 +31,6 @@ static bool accept(struct scanner *s, char c)
     return true;
 }
 
-static bool is_letter(char c)
-{
-    return ascii_lower(c) >= 'a' && ascii_lower(c) <= 'z';
-}
-
 /* 1 to `digits` digits, within [min, max]. */
 static bool scan_number(struct scanner *s, int digits, int min, int max, int *ret)
 {
@@ -54,7 +49,7 @@ static bool scan_name(struct scanner *s, struct str *ret)
 {
     bool quoted = accept(s, '<');
     size_t from = s->at;
-    while (is_letter(peek(s)) || (quoted && (is_digit(peek(s)) || peek(s) == '+' || peek(s) == '-')))
+    while (is_alpha(peek(s)) || (quoted && (is_digit(peek(s)) || peek(s) == '+' || peek(s) == '-')))
         s->at++;
     *ret = str_sub(s->text, from, s->at);
     return ret->n >= NAME_MIN && (!quoted || accept(s, '>'));

@@ -23,7 +23,7 @@ struct lapse_watch {
     struct arena arena; /* of what is settled, like the next three */
     struct event *events;
     struct settlement *settlements;
-    struct delivery_id *ids;
+    struct fenced_id *ids;
     size_t n;
     bool asking, acking, stopped, failed;
     int64_t now_ms, behind_ms, ask_at_ms;
@@ -133,7 +133,7 @@ static void judge(struct lapse_watch *l)
     size_t whole = 0;
     for (size_t i = 0; i < l->n; i++) {
         const struct lapse *x = &found->v[i];
-        l->ids[i] = (struct delivery_id){ x->task.id, x->task.fence };
+        l->ids[i] = (struct fenced_id){ x->task.id, x->task.fence };
         if (uuid_is_nil(x->task.claim))
             continue; /* acknowledged, the queue knows nothing of it, and who compares settles it as the store has it */
         l->settlements[whole] = lost_verdict_settle(&x->task, (struct lost){ x->fired, x->alone },

@@ -10,7 +10,7 @@ enum { BATCH = 1000, LOOK_MS = 1000, ERRORS_ARENA = 4096 };
 struct held_audit {
     struct held_audit_setup setup;
     struct op_running op;
-    struct delivery_name names[BATCH];
+    struct fenced_id names[BATCH];
     bool running[BATCH];
     bool in_flight, stopped;
     int64_t now_ms, look_at_ms;

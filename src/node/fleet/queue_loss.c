@@ -86,7 +86,7 @@ static bool retake(struct missing *m)
     m->names = xcalloc(m->n, sizeof *m->names);
     for (size_t i = 0; i < m->n; i++)
         if (m->v[i].retake)
-            m->names[n++] = (struct delivery_name){ m->v[i].facts.id, m->v[i].facts.fence };
+            m->names[n++] = (struct fenced_id){ m->v[i].facts.id, m->v[i].facts.fence };
     m->retaking = true; /* it may be done at once */
     bool asked = n && scheduler_retake(m->setup.scheduler, &(struct scheduler_retake){ m->names, n, retaken, m });
     m->retaking = m->retaking && asked;

@@ -23,7 +23,7 @@ struct missing {
     struct ends ends;
     const struct queue_loss_task *v; /* of the batch under way, like the next five */
     size_t n;
-    struct delivery_name *names; /* that are asked for */
+    struct fenced_id *names; /* that are asked for */
     struct arena verdicts;
     struct event *events;
     struct settlement *settlements;

@@ -43,8 +43,8 @@ struct reconcile {
         struct op_handed_off handed;
     };
     struct io_known known;
-    struct delivery_id *ids; /* PAGE of them, like the next two */
-    uint64_t *asked_epochs;  /* in which they were pushed */
+    struct fenced_id *ids;  /* PAGE of them, like the next two */
+    uint64_t *asked_epochs; /* in which they were pushed */
     bool *answer;
     size_t checked, kept; /* of those that are missing: asked about again; and not known still */
     struct event_barrier_wait mark;
@@ -207,7 +207,7 @@ static void check(struct reconcile *r)
         return;
     for (size_t i = 0; i < n; i++) {
         const struct settle_facts *t = &r->missing[r->checked + i].facts;
-        r->ids[i] = (struct delivery_id){ t->id, t->fence };
+        r->ids[i] = (struct fenced_id){ t->id, t->fence };
         r->asked_epochs[i] = r->epochs[r->checked + i];
     }
     r->busy = true;
@@ -231,7 +231,7 @@ static void handed(struct op *op)
     struct reconcile *r = op->context;
     if (op->rc == ERR_OK) {
         for (size_t i = 0; i < r->handed.ret.n; i++) {
-            r->ids[i] = (struct delivery_id){ r->handed.ret.v[i].id, r->handed.ret.v[i].fence };
+            r->ids[i] = (struct fenced_id){ r->handed.ret.v[i].id, r->handed.ret.v[i].fence };
             r->asked_epochs[i] = r->handed.ret_epochs[i];
         }
         ask_known(r, r->handed.ret.n, page_known);

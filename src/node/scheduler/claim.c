@@ -35,7 +35,7 @@ static void adapt_window(struct scheduler *s, int64_t took_ms, bool full)
     lanes_set_window(s->lanes, s->window_ms);
 }
 
-static struct str key_of(const struct held_key *k)
+static struct str key_of(const struct fenced_id *k)
 {
     _Static_assert(sizeof *k == sizeof k->id + sizeof k->fence, "no gap in what is hashed");
     return (struct str){ (const char *)k, sizeof *k };
@@ -43,13 +43,13 @@ static struct str key_of(const struct held_key *k)
 
 struct held *scheduler_find_held(const struct scheduler *s, struct uuid id, int64_t fence)
 {
-    struct held_key k = { id, fence };
+    struct fenced_id k = { id, fence };
     return map_get(&s->held, key_of(&k));
 }
 
 struct held *scheduler_remove_held(struct scheduler *s, struct uuid id, int64_t fence)
 {
-    struct held_key k = { id, fence };
+    struct fenced_id k = { id, fence };
     return map_remove(&s->held, key_of(&k));
 }
 

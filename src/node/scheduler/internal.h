@@ -33,16 +33,11 @@ struct claim {
 };
 
 /* A task of ours from its claim to its settlement, which outlives the claim's memory. */
-struct held_key {
-    struct uuid id;
-    int64_t fence;
-};
-
 /* On the wheel; on its way to the queue; there; in the queue of this process, because the other is down. */
 enum held_where { HELD_ARMED, HELD_PUSHING, HELD_QUEUED, HELD_OWN };
 
 struct held {
-    struct held_key key;
+    struct fenced_id key;
     struct lane_entry *lane;
     enum held_where where;
     struct armed *armed; /* while it is ARMED or PUSHING */

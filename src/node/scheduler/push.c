@@ -35,7 +35,7 @@ struct pushing {
     size_t n;
     struct armed *armed[PUSH_BATCH];
     struct task tasks[PUSH_BATCH];
-    struct delivery_id ids[PUSH_BATCH];
+    struct fenced_id ids[PUSH_BATCH];
     bool answer[PUSH_BATCH];
 };
 
@@ -346,7 +346,7 @@ static void add(struct scheduler *s, struct pushing **at, struct armed *a, bool 
         a->claim->pushing++;
     }
     p->tasks[p->n] = *a->task;
-    p->ids[p->n] = (struct delivery_id){ a->task->id, a->task->fence };
+    p->ids[p->n] = (struct fenced_id){ a->task->id, a->task->fence };
     p->armed[p->n++] = a;
     if (p->n == PUSH_BATCH)
         submit(s, take(*at));

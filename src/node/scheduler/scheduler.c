@@ -266,7 +266,7 @@ void scheduler_queue_answers(struct scheduler *s)
     s->probe = s->down_ms != 0;
 }
 
-size_t scheduler_queued_since(struct scheduler *s, int64_t before_ms, struct delivery_name *ret, size_t max)
+size_t scheduler_queued_since(struct scheduler *s, int64_t before_ms, struct fenced_id *ret, size_t max)
 {
     size_t n = 0;
     while (n < max && !list_empty(&s->queued)) {
@@ -276,7 +276,7 @@ size_t scheduler_queued_since(struct scheduler *s, int64_t before_ms, struct del
         h->asked_ms = s->now_ms;
         list_remove(&h->link);
         list_push(&s->queued, &h->link);
-        ret[n++] = (struct delivery_name){ h->key.id, h->key.fence };
+        ret[n++] = (struct fenced_id){ h->key.id, h->key.fence };
     }
     return n;
 }

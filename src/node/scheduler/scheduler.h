@@ -86,7 +86,7 @@ void scheduler_set_room(struct scheduler *s, size_t room);
 void scheduler_queue_answers(struct scheduler *s);
 
 /* Those that the queue has had for longest since it got them or somebody was told of them here, before that time: at most max. */
-size_t scheduler_queued_since(struct scheduler *s, int64_t before_ms, struct delivery_name *ret, size_t max);
+size_t scheduler_queued_since(struct scheduler *s, int64_t before_ms, struct fenced_id *ret, size_t max);
 
 /* To end one by that the queue has, or had; NULL: it is not held here, or not there. */
 const struct settle_facts *scheduler_queued(const struct scheduler *s, struct uuid id, int64_t fence);
@@ -96,7 +96,7 @@ const struct settle_facts *scheduler_queued(const struct scheduler *s, struct uu
 bool scheduler_may_retake(struct scheduler *s, const struct task *t);
 
 struct scheduler_retake {
-    const struct delivery_name *v; /* up to CLAIM_MAX; borrowed until it is done */
+    const struct fenced_id *v; /* up to CLAIM_MAX; borrowed until it is done */
     size_t n;
     void (*done)(void *context, const struct tasks *taken); /* once; the tasks are for the call */
     void *context;

@@ -17,7 +17,7 @@ struct delivery_batch {
 
 struct job {
     struct run run;
-    struct delivery_id id;
+    struct fenced_id id;
     struct worker *worker;
     struct delivery_batch *delivery_batch;
     struct breakers_answer asked; /* of one that calls a host */
@@ -36,8 +36,8 @@ struct renewing;
 
 struct worker {
     struct worker_setup setup;
-    struct map running;       /* delivery_id → job */
-    struct map cancel_reason; /* delivery_id → struct doomed */
+    struct map running;       /* fenced_id → job */
+    struct map cancel_reason; /* fenced_id → struct doomed */
     struct breakers breakers;
     struct outbox outbox;
     struct outbox spare; /* what is being published: the outbox may grow meanwhile */
@@ -70,9 +70,9 @@ struct worker {
     bool stopped, giving_up;
 };
 
-static inline struct str delivery_key(const struct delivery_id *id)
+static inline struct str delivery_key(const struct fenced_id *id)
 {
-    _Static_assert(sizeof *id == sizeof id->task + sizeof id->fence, "no gap in what is hashed");
+    _Static_assert(sizeof *id == sizeof id->id + sizeof id->fence, "no gap in what is hashed");
     return (struct str){ (const char *)id, sizeof *id };
 }
 

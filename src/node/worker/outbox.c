@@ -14,7 +14,7 @@ struct acking {
     struct worker *worker;
     struct list link; /* among those that failed, until then */
     int64_t retry_at_ms;
-    struct delivery_id v[WORKER_PUBLISH_MAX];
+    struct fenced_id v[WORKER_PUBLISH_MAX];
 };
 
 struct renewing {

@@ -21,7 +21,7 @@ enum {
 
 /* One that a later run replaces. */
 struct cancel_reason {
-    struct delivery_id id;
+    struct fenced_id id;
     size_t why_size;
     char why[WHY_MAX];
 };
@@ -245,7 +245,7 @@ static size_t start_all(struct worker *w, struct delivery_batch *h)
         start(w, &h->jobs[i]);
     }
     for (size_t i = 0; i < h->take.ret.abort_count; i++)
-        worker_abort(w, h->take.ret.aborts[i].task, h->take.ret.aborts[i].fence);
+        worker_abort(w, h->take.ret.aborts[i].id, h->take.ret.aborts[i].fence);
     delivery_batch_unref(h);
     return tasks.n;
 }
@@ -384,13 +384,13 @@ int64_t worker_step(struct worker *w, int64_t now_ms, int64_t behind_ms)
 
 bool worker_runs(const struct worker *w, struct uuid id, int64_t fence)
 {
-    struct delivery_id key = { id, fence };
+    struct fenced_id key = { id, fence };
     return map_get(&w->running, delivery_key(&key)) != NULL;
 }
 
 bool worker_abort(struct worker *w, struct uuid id, int64_t fence)
 {
-    struct delivery_id key = { id, fence };
+    struct fenced_id key = { id, fence };
     struct job *j = map_get(&w->running, delivery_key(&key));
     if (!j)
         return false;
@@ -401,7 +401,7 @@ bool worker_abort(struct worker *w, struct uuid id, int64_t fence)
 void worker_replace(struct worker *w, struct uuid id, int64_t fence, struct str why)
 {
     struct cancel_reason *d = xnew(*d);
-    d->id = (struct delivery_id){ id, fence };
+    d->id = (struct fenced_id){ id, fence };
     d->why_size = min_of(why.n, sizeof d->why);
     memcpy(d->why, why.p, d->why_size);
     free(map_put(&w->cancel_reason, delivery_key(&d->id), d));
@@ -410,7 +410,7 @@ void worker_replace(struct worker *w, struct uuid id, int64_t fence, struct str 
 
 void worker_settled(struct worker *w, struct uuid id, int64_t fence)
 {
-    struct delivery_id key = { id, fence };
+    struct fenced_id key = { id, fence };
     if (w->cancel_reason.n)
         free(map_remove(&w->cancel_reason, delivery_key(&key)));
 }
@@ -463,7 +463,7 @@ static void drop_queued(struct worker *w)
         if (all.io_request.rc || !all.ret.tasks.n)
             break;
         for (size_t i = 0; i < all.ret.tasks.n; i++) {
-            struct delivery_id d = { all.ret.tasks.v[i].id, all.ret.tasks.v[i].fence };
+            struct fenced_id d = { all.ret.tasks.v[i].id, all.ret.tasks.v[i].fence };
             struct io_ids ack = { .io_request = { .kind = IO_ACK, .done = dropped }, .v = &d, .n = 1 };
             async_io_submit(c, &ack.io_request);
         }

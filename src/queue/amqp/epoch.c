@@ -80,7 +80,7 @@ enum err epoch_read(struct queue_hub *hub, struct error *e)
 /* What was pushed in another epoch is lost, but what is with a worker of this process. Of what nobody knows the epoch, a node that was
  * older than that has handed it over, only who saw it change can tell, and not when it was pushed; but nobody asks about what is
  * younger than CLAIM_OLD_MS, or, in that time, about what was pushed after the change. */
-enum err queue_amqp_known(struct queue *q, const struct delivery_id *v, const uint64_t *epochs, size_t n, bool *ret,
+enum err queue_amqp_known(struct queue *q, const struct fenced_id *v, const uint64_t *epochs, size_t n, bool *ret,
                           struct error *e)
 {
     struct queue_hub *hub = hub_of(q);

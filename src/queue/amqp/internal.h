@@ -75,7 +75,7 @@ struct held {
 
 /* A delivery that is with a worker here; or a lapse that was reported. */
 struct outstanding {
-    struct delivery_id id;
+    struct fenced_id id;
     struct unacked_delivery *unacked_delivery;
     int64_t since_ms;
     bool aborted; /* told */
@@ -110,15 +110,15 @@ struct queue_hub {
     uint16_t get_channels; /* that are open */
     struct route_set routes;
     size_t turn;                  /* whose routes are asked first, for fairness */
-    struct map delivered;         /* delivery_id → struct outstanding */
+    struct map delivered;         /* fenced_id → struct outstanding */
     struct list inbox;            /* struct held: came, and was not handed out */
-    struct map delivery_timeouts; /* delivery_id → struct outstanding: reported, not acknowledged */
+    struct map delivery_timeouts; /* fenced_id → struct outstanding: reported, not acknowledged */
     struct list timed_out_inbox;  /* struct held */
     uint64_t listening;           /* the generation that hears what is said to all workers */
     bool rung;                    /* something may be there to take, or something else was said */
-    struct delivery_id *aborts;   /* not told yet */
+    struct fenced_id *aborts;     /* not told yet */
     size_t abort_count, abort_cap;
-    struct delivery_id tombstones[TOMBSTONES]; /* asked to abort, and not here: they may still come */
+    struct fenced_id tombstones[TOMBSTONES]; /* asked to abort, and not here: they may still come */
     size_t tombstone_next;
     uint64_t epoch;          /* of the catalogue; 0: not read yet */
     uint64_t epoch_before;   /* that this process knew of */
@@ -139,7 +139,7 @@ static inline struct queue_hub *hub_of(struct queue *q)
     return container_of(q, struct queue_amqp, base)->hub;
 }
 
-static inline struct str delivery_bytes(const struct delivery_id *d)
+static inline struct str delivery_bytes(const struct fenced_id *d)
 {
     return (struct str){ (const char *)d, sizeof *d };
 }
@@ -166,7 +166,7 @@ bool epoch_is(const struct rabbit_message *m, uint64_t *ret); /* a record that n
 /* With the lock of who takes, which others may have meanwhile. One that is not there yet is made, by somebody. */
 void epoch_heard(struct queue_hub *hub, uint64_t epoch);
 enum err epoch_read(struct queue_hub *hub, struct error *e) must_use;
-enum err queue_amqp_known(struct queue *q, const struct delivery_id *v, const uint64_t *epochs, size_t n, bool *ret,
+enum err queue_amqp_known(struct queue *q, const struct fenced_id *v, const uint64_t *epochs, size_t n, bool *ret,
                           struct error *e) must_use;
 /* With the lock of who publishes: as it is opened; what comes; and until push_epoch is known. */
 enum err push_epoch_begin(struct queue_hub *hub, struct error *e) must_use;
@@ -179,7 +179,7 @@ enum { TASK_TEXT_MAX = 32 << 20 };
 
 enum err queue_amqp_push(struct queue *q, const struct task *tasks, size_t n, uint64_t epoch, struct pushed *ret,
                          struct error *e) must_use;
-enum err queue_amqp_abort(struct queue *q, struct delivery_id d, struct error *e) must_use;
+enum err queue_amqp_abort(struct queue *q, struct fenced_id d, struct error *e) must_use;
 /* Without locks: a broker has no clock, so who asks for lapses, a control node, tells workers the time. */
 void tell_time(struct queue_hub *hub);
 

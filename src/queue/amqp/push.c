@@ -158,11 +158,11 @@ enum err queue_amqp_push(struct queue *q, const struct task *tasks, size_t n, ui
 }
 
 /* To all workers: who has it heeds it, and who gets it later. */
-enum err queue_amqp_abort(struct queue *q, struct delivery_id d, struct error *e)
+enum err queue_amqp_abort(struct queue *q, struct fenced_id d, struct error *e)
 {
     struct queue_hub *hub = hub_of(q);
     char text[UUID_TEXT + 32], task[UUID_TEXT + 1];
-    uuid_format(d.task, task);
+    uuid_format(d.id, task);
     snprintf(text, sizeof text, "%s %lld", task, (long long)d.fence);
     pthread_mutex_lock(&hub->push_lock);
     enum err rc = rabbit_ready_to_publish(&hub->push, e);

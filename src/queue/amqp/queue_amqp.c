@@ -132,7 +132,7 @@ static const struct rabbit_hooks push_hooks = { on_push_opened, on_push_message,
 
 /* ---- acknowledging ---- */
 
-static void ack_in(struct queue_hub *hub, struct map *of, const struct delivery_id *id)
+static void ack_in(struct queue_hub *hub, struct map *of, const struct fenced_id *id)
 {
     struct outstanding *d = map_remove(of, delivery_bytes(id));
     if (d)
@@ -140,7 +140,7 @@ static void ack_in(struct queue_hub *hub, struct map *of, const struct delivery_
     free(d);
 }
 
-static enum err ack(struct queue *q, const struct delivery_id *v, size_t n, struct error *e)
+static enum err ack(struct queue *q, const struct fenced_id *v, size_t n, struct error *e)
 {
     struct queue_hub *hub = hub_of(q);
     enum err rc = ERR_OK;
@@ -170,7 +170,7 @@ static enum err renew(struct queue *q, const struct task *const *running, size_t
 }
 
 /* Nobody can look into a queue here: what waits, waits. */
-static enum err recall(struct queue *q, struct delivery_id d, bool *ret_recalled, struct error *e)
+static enum err recall(struct queue *q, struct fenced_id d, bool *ret_recalled, struct error *e)
 {
     (void)q, (void)d, (void)e;
     *ret_recalled = false;

@@ -43,7 +43,7 @@ void held_free_all(struct list *l)
 
 /* ---- what all workers are told ---- */
 
-static void note_abort(struct queue_hub *hub, struct delivery_id id)
+static void note_abort(struct queue_hub *hub, struct fenced_id id)
 {
     if (hub->abort_count == hub->abort_cap) {
         hub->abort_cap = hub->abort_cap * 2 + 8;
@@ -52,7 +52,7 @@ static void note_abort(struct queue_hub *hub, struct delivery_id id)
     hub->aborts[hub->abort_count++] = id;
 }
 
-static void abort_asked(struct queue_hub *hub, struct delivery_id id)
+static void abort_asked(struct queue_hub *hub, struct fenced_id id)
 {
     struct outstanding *d = map_get(&hub->delivered, delivery_bytes(&id));
     if (!d) {
@@ -82,20 +82,20 @@ static int64_t queue_us(const struct queue_hub *hub)
 void control_heard(struct queue_hub *hub, const struct rabbit_message *m)
 {
     struct str rest = buf_str(&m->body), task, fence;
-    struct delivery_id id = { 0 };
+    struct fenced_id id = { 0 };
     int64_t us;
     if (strcmp(m->type, "time") == 0 && str_to_i64(rest, 1, INT64_MAX, &us))
         hub->ahead_us[hub->time_count++ % TIMES] = us - steady_us();
     else if (strcmp(m->type, "abort") == 0 && str_cut(&rest, ' ', &task) && str_cut(&rest, ' ', &fence) &&
-             uuid_parse(task, &id.task) && str_to_i64(fence, 1, INT64_MAX, &id.fence))
+             uuid_parse(task, &id.id) && str_to_i64(fence, 1, INT64_MAX, &id.fence))
         abort_asked(hub, id);
 }
 
-static bool has_tombstone(struct queue_hub *hub, struct delivery_id id)
+static bool has_tombstone(struct queue_hub *hub, struct fenced_id id)
 {
     for (size_t i = 0; i < min_of(hub->tombstone_next, TOMBSTONES); i++)
         if (memcmp(&hub->tombstones[i], &id, sizeof id) == 0) {
-            hub->tombstones[i] = (struct delivery_id){ 0 };
+            hub->tombstones[i] = (struct fenced_id){ 0 };
             return true;
         }
     return false;
@@ -212,9 +212,9 @@ static enum fate consider(struct recall_request *w, const struct held *h)
         w->full = true;
         return FATE_KEPT;
     }
-    struct delivery_id id = { 0 };
+    struct fenced_id id = { 0 };
     if (!rc)
-        id = (struct delivery_id){ t.id, t.fence };
+        id = (struct fenced_id){ t.id, t.fence };
     enum fate fate = rc                                                 ? FATE_GIVEN_BACK
                      : map_get(&w->hub->delivered, delivery_bytes(&id)) ? FATE_TWICE
                      : w->max == 0 || (task_is_suspect(&t) && !w->alone) || !has_room(w, t.cpu_milli, t.memory_mb)
@@ -367,7 +367,7 @@ static enum err wait_for_news(struct recall_request *w, int64_t until_ms, struct
 static void take_aborts(struct recall_request *w)
 {
     struct queue_hub *hub = w->hub;
-    struct delivery_id *copy = hub->abort_count ? arena_alloc(w->arena, hub->abort_count * sizeof *copy) : NULL;
+    struct fenced_id *copy = hub->abort_count ? arena_alloc(w->arena, hub->abort_count * sizeof *copy) : NULL;
     if (!copy)
         return;
     memcpy(copy, hub->aborts, hub->abort_count * sizeof *copy);

@@ -15,7 +15,7 @@
 enum { CLASSES = CLASS_HIGH + 1, CLASS_AHEAD = 1000, EPOCH = 1 /* it lives and dies with its process */ };
 
 struct entry {
-    struct delivery_id id;
+    struct fenced_id id;
     enum { WAITS, DELIVERED, LAPSED } is;
     int64_t place;    /* among those that wait, over all classes */
     struct list link; /* among those of its class that wait; then among those to be aborted, if somebody wants that */
@@ -27,7 +27,7 @@ struct entry {
 struct queue_memory {
     struct queue base;
     const struct queue_names *names;
-    struct map entries; /* delivery_id → struct entry */
+    struct map entries; /* fenced_id → struct entry */
     struct list waiting[CLASSES];
     size_t waiting_count;
     int64_t pushed; /* so far: the next one's place */
@@ -41,9 +41,9 @@ static struct queue_memory *self(struct queue *q)
     return container_of(q, struct queue_memory, base);
 }
 
-static struct str bytes_of(const struct delivery_id *d)
+static struct str bytes_of(const struct fenced_id *d)
 {
-    _Static_assert(sizeof *d == sizeof d->task + sizeof d->fence, "no gap in what is hashed");
+    _Static_assert(sizeof *d == sizeof d->id + sizeof d->fence, "no gap in what is hashed");
     return (struct str){ (const char *)d, sizeof *d };
 }
 
@@ -78,7 +78,7 @@ static struct entry *add(struct queue_memory *q, const struct task *t)
 
 static void push_one(struct queue_memory *q, const struct task *t)
 {
-    struct delivery_id id = { t->id, t->fence };
+    struct fenced_id id = { t->id, t->fence };
     if (map_get(&q->entries, bytes_of(&id)))
         return;
     enum priority_class class_ = priority_class_of(t->priority);
@@ -214,7 +214,7 @@ static enum err take_some(struct queue *base, const struct take *t, struct arena
 /* ---- what becomes of a delivery ---- */
 
 /* The delivery of that name, if it does not wait any more. */
-static struct entry *find_delivered(struct queue_memory *q, const struct delivery_id *d)
+static struct entry *find_delivered(struct queue_memory *q, const struct fenced_id *d)
 {
     struct entry *entry = map_get(&q->entries, bytes_of(d));
     return entry && entry->is != WAITS ? entry : NULL;
@@ -222,7 +222,7 @@ static struct entry *find_delivered(struct queue_memory *q, const struct deliver
 
 static void renew_one(struct queue_memory *q, const struct task *t, const struct take *by)
 {
-    struct delivery_id id = { t->id, t->fence };
+    struct fenced_id id = { t->id, t->fence };
     struct entry *entry = map_get(&q->entries, bytes_of(&id));
     int64_t until_ms = by->now_ms + by->visibility_ms;
     if (!entry) {
@@ -244,7 +244,7 @@ static enum err renew(struct queue *base, const struct task *const *running, siz
     return ERR_OK;
 }
 
-static enum err ack(struct queue *base, const struct delivery_id *v, size_t n, struct error *e)
+static enum err ack(struct queue *base, const struct fenced_id *v, size_t n, struct error *e)
 {
     (void)e;
     struct queue_memory *q = self(base);
@@ -304,7 +304,7 @@ static enum err timed_out_deliveries(struct queue *base, int64_t now_ms, struct 
     return ERR_OK;
 }
 
-static enum err recall(struct queue *base, struct delivery_id d, bool *ret_recalled, struct error *e)
+static enum err recall(struct queue *base, struct fenced_id d, bool *ret_recalled, struct error *e)
 {
     (void)e;
     struct queue_memory *q = self(base);
@@ -315,7 +315,7 @@ static enum err recall(struct queue *base, struct delivery_id d, bool *ret_recal
     return ERR_OK;
 }
 
-static enum err abort_one(struct queue *base, struct delivery_id d, struct error *e)
+static enum err abort_one(struct queue *base, struct fenced_id d, struct error *e)
 {
     (void)e;
     struct entry *entry = find_delivered(self(base), &d);
@@ -324,7 +324,7 @@ static enum err abort_one(struct queue *base, struct delivery_id d, struct error
     return ERR_OK;
 }
 
-static enum err known(struct queue *base, const struct delivery_id *v, const uint64_t *epochs, size_t n, bool *ret,
+static enum err known(struct queue *base, const struct fenced_id *v, const uint64_t *epochs, size_t n, bool *ret,
                       struct error *e)
 {
     (void)epochs, (void)e;

@@ -30,8 +30,8 @@ void verb_begin(struct queue_redis *q, const char *verb);
 enum err verb_run(struct queue_redis *q, redisReply **ret, struct error *e) must_use;
 enum err verb_do(struct queue_redis *q, struct error *e) must_use; /* whatever it says */
 
-void word_member(struct redis_conn *c, const struct delivery_id *d);
-bool read_member(struct str text, struct delivery_id *ret);
+void word_member(struct redis_conn *c, const struct fenced_id *d);
+bool read_member(struct str text, struct fenced_id *ret);
 
 /* Into q->channel; then what is held of the task, which begins with that, into q->data. */
 void write_channel(struct queue_redis *q, const struct task *t);

@@ -31,17 +31,17 @@ enum err verb_do(struct queue_redis *q, struct error *e)
     return verb_run(q, &reply, e);
 }
 
-void word_member(struct redis_conn *c, const struct delivery_id *d)
+void word_member(struct redis_conn *c, const struct fenced_id *d)
 {
     char text[MEMBER_MAX];
-    uuid_format(d->task, text);
+    uuid_format(d->id, text);
     int n = snprintf(text + UUID_TEXT, sizeof text - UUID_TEXT, ":%lld", (long long)d->fence);
     redis_word(c, (struct str){ text, UUID_TEXT + (size_t)n });
 }
 
-bool read_member(struct str text, struct delivery_id *ret)
+bool read_member(struct str text, struct fenced_id *ret)
 {
-    return text.n > UUID_TEXT + 1 && text.p[UUID_TEXT] == ':' && uuid_parse(str_sub(text, 0, UUID_TEXT), &ret->task) &&
+    return text.n > UUID_TEXT + 1 && text.p[UUID_TEXT] == ':' && uuid_parse(str_sub(text, 0, UUID_TEXT), &ret->id) &&
            str_to_i64(str_sub(text, UUID_TEXT + 1, text.n), 1, INT64_MAX, &ret->fence);
 }
 
@@ -187,7 +187,7 @@ static enum err push_call(struct queue_redis *q, struct load *l, const struct ta
         write_channel(q, &tasks[i]);
         write_data(q, &tasks[i]);
         redis_i64(&q->conn, l->of[i]);
-        word_member(&q->conn, &(struct delivery_id){ tasks[i].id, tasks[i].fence });
+        word_member(&q->conn, &(struct fenced_id){ tasks[i].id, tasks[i].fence });
         redis_word(&q->conn, buf_str(&q->data));
     }
     *ret_n = i;
@@ -213,7 +213,7 @@ static enum err push(struct queue *base, const struct task *tasks, size_t n, uin
 
 /* ---- what becomes of deliveries ---- */
 
-static enum err ack(struct queue *base, const struct delivery_id *v, size_t n, struct error *e)
+static enum err ack(struct queue *base, const struct fenced_id *v, size_t n, struct error *e)
 {
     struct queue_redis *q = queue_redis_of(base);
     if (redis_ready(&q->conn, e))
@@ -228,7 +228,7 @@ static enum err ack(struct queue *base, const struct delivery_id *v, size_t n, s
     return ERR_OK;
 }
 
-static enum err recall(struct queue *base, struct delivery_id d, bool *ret_recalled, struct error *e)
+static enum err recall(struct queue *base, struct fenced_id d, bool *ret_recalled, struct error *e)
 {
     struct queue_redis *q = queue_redis_of(base);
     cleanup_with(redis_reply_free) redisReply *reply = NULL;
@@ -245,7 +245,7 @@ static enum err recall(struct queue *base, struct delivery_id d, bool *ret_recal
     return ERR_OK;
 }
 
-static enum err abort_one(struct queue *base, struct delivery_id d, struct error *e)
+static enum err abort_one(struct queue *base, struct fenced_id d, struct error *e)
 {
     struct queue_redis *q = queue_redis_of(base);
     if (redis_ready(&q->conn, e))
@@ -255,7 +255,7 @@ static enum err abort_one(struct queue *base, struct delivery_id d, struct error
     return verb_do(q, e);
 }
 
-static enum err known(struct queue *base, const struct delivery_id *v, const uint64_t *epochs, size_t n, bool *ret,
+static enum err known(struct queue *base, const struct fenced_id *v, const uint64_t *epochs, size_t n, bool *ret,
                       struct error *e)
 {
     (void)epochs;

@@ -128,7 +128,7 @@ static bool keep_task(struct delivery_batch *h, struct str data, struct error *e
 static bool keep_abort(struct delivery_batch *h, struct str member)
 {
     void *v = h->taken.aborts;
-    struct delivery_id id, *at;
+    struct fenced_id id, *at;
     if (!read_member(member, &id) || !(at = array_add(h->arena, &v, h->taken.abort_count, &h->abort_cap, sizeof *at)))
         return false;
     h->taken.aborts = v;
@@ -304,7 +304,7 @@ static enum err revive(struct queue_redis *q, const struct task *const *running,
         const struct task *t = running[at];
         write_channel(q, t);
         write_data(q, t);
-        word_member(&q->conn, &(struct delivery_id){ t->id, t->fence });
+        word_member(&q->conn, &(struct fenced_id){ t->id, t->fence });
         redis_word(&q->conn, buf_str(&q->data));
     }
     return verb_do(q, e);
@@ -316,7 +316,7 @@ static enum err renew_call(struct queue_redis *q, const struct task *const *runn
     cleanup_with(redis_reply_free) redisReply *reply = NULL;
     by_begin(q, "renew", by);
     for (size_t i = 0; i < n; i++)
-        word_member(&q->conn, &(struct delivery_id){ running[i]->id, running[i]->fence });
+        word_member(&q->conn, &(struct fenced_id){ running[i]->id, running[i]->fence });
     if (verb_run(q, &reply, e))
         return e->code;
     return reply_count(reply) ? revive(q, running, n, reply, by, e) : ERR_OK;
@@ -340,7 +340,7 @@ enum err queue_redis_renew(struct queue *base, const struct task *const *running
 static enum err read_timed_out(struct arena *a, const redisReply *const *v, struct lapse *ret, struct error *e)
 {
     int64_t fired;
-    struct delivery_id id;
+    struct fenced_id id;
     struct lapse l = { .task.state = TASK_RUNNING };
     if (!read_member(reply_str(v[0]), &id) || !reply_i64(v[1], &fired))
         return error_set(e, ERR_CORRUPT, "what lapsed has no name");
@@ -351,7 +351,7 @@ static enum err read_timed_out(struct arena *a, const redisReply *const *v, stru
         l.fired = fired == 1;
         l.alone = l.fired && task_is_suspect(&l.task);
     } else {
-        l.task.id = id.task;
+        l.task.id = id.id;
         l.task.fence = id.fence;
     }
     *ret = l;

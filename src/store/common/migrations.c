@@ -67,17 +67,12 @@ bool schema_next_statement(struct str *rest, struct str *ret)
     return false;
 }
 
-static enum err no_room(struct error *e)
-{
-    return error_set(e, ERR_LIMIT, "does not fit in the memory allowed");
-}
-
 enum err store_migrations_known(const struct schema *s, size_t more, struct arena *a, struct store_migration **ret,
                                 struct error *e)
 {
     struct store_migration *v = arena_array(a, struct store_migration, (size_t)schema_newest(s) + more);
     if (!v)
-        return no_room(e);
+        return error_no_room(e);
     for (int i = 1; i <= schema_newest(s); i++)
         v[i - 1] = (struct store_migration){ .version = i, .name = schema_step_at(s, i).name, .known = true };
     *ret = v;
@@ -92,5 +87,5 @@ enum err store_migrations_mark(const struct schema *s, struct arena *a, struct s
     m->version = version;
     m->applied = true;
     m->applied_ms = applied_ms;
-    return known || arena_str(a, name, &m->name) ? ERR_OK : no_room(e);
+    return known || arena_str(a, name, &m->name) ? ERR_OK : error_no_room(e);
 }

@@ -6,7 +6,7 @@ enum { ONE_MAX = 16 + 10 }; /* bytes of one */
 
 static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-void settled_add(struct settled_list *l, const struct delivery_name *v, size_t n)
+void settled_add(struct settled_list *l, const struct fenced_id *v, size_t n)
 {
     if (n == 0)
         return;
@@ -18,7 +18,7 @@ void settled_add(struct settled_list *l, const struct delivery_name *v, size_t n
     l->n += n;
 }
 
-size_t settled_take(struct settled_list *l, struct delivery_name *ret, size_t max)
+size_t settled_take(struct settled_list *l, struct fenced_id *ret, size_t max)
 {
     size_t n = min_of(l->n, max);
     if (n == 0)
@@ -31,7 +31,7 @@ size_t settled_take(struct settled_list *l, struct delivery_name *ret, size_t ma
 
 /* ---- bytes ---- */
 
-static size_t write_one(const struct delivery_name *d, uint8_t out[ONE_MAX])
+static size_t write_one(const struct fenced_id *d, uint8_t out[ONE_MAX])
 {
     size_t n = sizeof d->id.b;
     uint64_t fence = (uint64_t)d->fence;
@@ -43,7 +43,7 @@ static size_t write_one(const struct delivery_name *d, uint8_t out[ONE_MAX])
 }
 
 /* How many bytes it took; 0: there is no whole one. */
-static size_t read_one(const uint8_t *p, size_t n, struct delivery_name *ret)
+static size_t read_one(const uint8_t *p, size_t n, struct fenced_id *ret)
 {
     size_t at = sizeof ret->id.b;
     uint64_t fence = 0;
@@ -97,7 +97,7 @@ static size_t read_letters(struct str text, uint8_t *ret)
 
 /* ---- lines ---- */
 
-size_t settled_write(struct buf *line, const struct delivery_name *v, size_t n)
+size_t settled_write(struct buf *line, const struct fenced_id *v, size_t n)
 {
     uint8_t bytes[SETTLED_LINE_MAX];
     size_t room = (line->max - line->n) / 4 * 3, used = 0, count = 0;
@@ -111,7 +111,7 @@ void settled_read(struct settled_list *l, struct str text)
 {
     uint8_t bytes[SETTLED_LINE_MAX];
     size_t n = read_letters(str_sub(text, 0, min_of(text.n, (size_t)SETTLED_LINE_MAX)), bytes), one;
-    struct delivery_name d;
+    struct fenced_id d;
     for (size_t at = 0; (one = read_one(bytes + at, n - at, &d)); at += one)
         settled_add(l, &d, 1);
 }

@@ -12,13 +12,13 @@ enum {
 };
 
 struct settled_list {
-    struct delivery_name *v;
+    struct fenced_id *v;
     size_t n, cap;
 };
 
-void settled_add(struct settled_list *l, const struct delivery_name *v, size_t n);
-size_t settled_take(struct settled_list *l, struct delivery_name *ret, size_t max); /* off the front; how many */
+void settled_add(struct settled_list *l, const struct fenced_id *v, size_t n);
+size_t settled_take(struct settled_list *l, struct fenced_id *ret, size_t max); /* off the front; how many */
 
 /* Behind what is in the line, as many as fit; how many. */
-size_t settled_write(struct buf *line, const struct delivery_name *v, size_t n);
+size_t settled_write(struct buf *line, const struct fenced_id *v, size_t n);
 void settled_read(struct settled_list *l, struct str text); /* adds what can be read */

@@ -120,13 +120,13 @@ enum err postgres_running(struct store_postgres *s, struct op *base)
 
 static int by_id(const void *a, const void *b)
 {
-    return uuid_cmp(((const struct delivery_name *)a)->id, ((const struct delivery_name *)b)->id);
+    return uuid_cmp(((const struct fenced_id *)a)->id, ((const struct fenced_id *)b)->id);
 }
 
 static enum err send_retake(struct store_postgres *s, const struct op_retake *op, struct error *e)
 {
     struct pg_params *p = &s->params;
-    struct delivery_name *v = xcalloc(op->n + 1, sizeof *v);
+    struct fenced_id *v = xcalloc(op->n + 1, sizeof *v);
     if (op->n)
         memcpy(v, op->v, op->n * sizeof *v);
     qsort(v, op->n, sizeof *v, by_id);

@@ -482,7 +482,7 @@ enum err reader_postgres_open(struct store_postgres *s, struct reader **ret, str
 enum err notifier_new(const struct store_postgres_setup *setup, struct notifier **ret, struct error *e) must_use;
 void notifier_free(struct notifier *n); /* NULL is fine */
 void notifier_watch(struct notifier *n, struct store_watch *w);
-void notifier_settled(struct notifier *n, const struct delivery_name *v, size_t count); /* any thread */
+void notifier_settled(struct notifier *n, const struct fenced_id *v, size_t count); /* any thread */
 void notifier_tell(struct notifier *n, const struct store_notice *news); /* what a transaction has done; any thread */
 void notifier_know(struct notifier *n, struct uuid self, const struct node_rows *nodes); /* as a beat sees them */
 void notifier_await(struct notifier *n, struct store_barrier *barrier);

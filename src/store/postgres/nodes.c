@@ -102,11 +102,6 @@ static const struct pg_statement purge_leases = {
     "LIMIT $1 FOR UPDATE SKIP LOCKED)"
 };
 
-static enum err no_room(struct error *e)
-{
-    return error_set(e, ERR_LIMIT, "the answer is larger than the memory set aside for it");
-}
-
 /* A parameter list with one id in it. */
 static struct pg_params *params_of(struct store_postgres *s, struct uuid id)
 {
@@ -168,7 +163,7 @@ static enum err read_nodes(struct store_postgres *s, const struct pg_result *r, 
 {
     struct node_rows all = { arena_array(a, struct node_row, (size_t)r->rows), (size_t)r->rows };
     if (!all.v)
-        return no_room(e);
+        return error_no_room(e);
     for (int i = 0; i < r->rows; i++)
         if (pg_row_read(&s->conn, &s->lanes, r, i, 1, &table_nodes, a, &all.v[i], e))
             return e->code;
@@ -262,7 +257,7 @@ enum err postgres_recall_list(struct store_postgres *s, struct op *base)
         return e->code;
     struct recall_request *v = arena_array(&base->arena, struct recall_request, (size_t)r.rows);
     if (!v)
-        return no_room(e);
+        return error_no_room(e);
     for (int i = 0; i < r.rows; i++)
         v[i] = (struct recall_request){ pg_uuid(&r, i, 0), pg_i64(&r, i, 1), pg_bool(&r, i, 2), pg_i64(&r, i, 3) };
     op->ret = v;

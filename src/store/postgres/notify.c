@@ -198,7 +198,7 @@ static void tell_words(struct notifier *n, const struct barrier_word *words, siz
 }
 
 /* Some of what waits, and no more than a few lines: the rest follows. What cannot be told now is lost. */
-static void tell_settled(struct notifier *n, const struct delivery_name *v, size_t count)
+static void tell_settled(struct notifier *n, const struct fenced_id *v, size_t count)
 {
     struct buf line;
     enum err rc = ERR_OK;
@@ -217,7 +217,7 @@ static enum err tell_all(struct notifier *n)
 {
     struct barrier_word words[BARRIER_OWED_MAX];
     struct store_notice news = n->has_pending ? n->pending : (struct store_notice){ 0 };
-    struct delivery_name settled[SETTLED_LINES * SETTLED_LINE_COUNT];
+    struct fenced_id settled[SETTLED_LINES * SETTLED_LINE_COUNT];
     size_t word_count = n->word_count, settled_count = settled_take(&n->settled, settled, array_count(settled));
     memcpy(words, n->words, word_count * sizeof *words);
     n->has_pending = false;
@@ -276,7 +276,7 @@ void notifier_tell(struct notifier *n, const struct store_notice *news)
     pthread_mutex_unlock(&n->lock);
 }
 
-void notifier_settled(struct notifier *n, const struct delivery_name *v, size_t count)
+void notifier_settled(struct notifier *n, const struct fenced_id *v, size_t count)
 {
     pthread_mutex_lock(&n->lock);
     settled_add(&n->settled, v, min_of(count, SETTLED_MAX - n->settled.n));

@@ -45,11 +45,6 @@ void pg_add_ids(struct pg_params *p, const struct uuid *ids, size_t n)
     pg_array_end(p);
 }
 
-static enum err no_room(struct error *e)
-{
-    return error_set(e, ERR_LIMIT, "does not fit in the memory allowed");
-}
-
 /* ---- guards ---- */
 
 enum guard_column {
@@ -95,7 +90,7 @@ static enum err read_guard(struct store_postgres *s, const struct pg_result *r, 
     };
     if (pg_is_null(r, row, G_WAITS_FOR))
         return ERR_OK;
-    return arena_str(&s->arena, pg_text(r, row, G_WAITS_FOR), &ret->waits_for) ? ERR_OK : no_room(e);
+    return arena_str(&s->arena, pg_text(r, row, G_WAITS_FOR), &ret->waits_for) ? ERR_OK : error_no_room(e);
 }
 
 /* The row of an id; -1: none. Rows are sorted by id. */
@@ -169,7 +164,7 @@ static enum err add_tasks(struct store_postgres *s, const struct task *const *ta
 {
     int64_t *lanes = arena_alloc(&s->arena, max_of(n, (size_t)1) * sizeof *lanes);
     if (!lanes)
-        return no_room(e);
+        return error_no_room(e);
     for (size_t i = 0; i < n; i++)
         if (pg_lane_number(s, task_lane(tasks[i]), task_pool(tasks[i]), &lanes[i], e))
             return e->code;

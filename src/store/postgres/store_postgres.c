@@ -350,7 +350,7 @@ static void heeded(struct store *base, uint64_t heard)
     notifier_catalog_applied(self(base)->notifier, heard);
 }
 
-static void tell(struct store *base, const struct delivery_name *settled, size_t n)
+static void tell(struct store *base, const struct fenced_id *settled, size_t n)
 {
     notifier_settled(self(base)->notifier, settled, n);
 }

@@ -317,7 +317,7 @@ enum err sqlite_settle(struct store_sqlite *s, struct op *base)
 /* ---- what is claimed anew in place ---- */
 
 /* The scratch's nth, if it may be taken; *n rises then. */
-static enum err read_retaken(struct store_sqlite *s, const struct op_retake *op, const struct delivery_name *name,
+static enum err read_retaken(struct store_sqlite *s, const struct op_retake *op, const struct fenced_id *name,
                              size_t *n, struct arena *a, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_RETAKEN);

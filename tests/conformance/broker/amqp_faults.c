@@ -194,7 +194,7 @@ static void a_wiped_broker_begins_another_epoch(void **state)
 {
     struct world *w = *state;
     struct task v[] = { some_task(w), some_task(w) };
-    struct delivery_id id = { v[0].id, v[0].fence };
+    struct fenced_id id = { v[0].id, v[0].fence };
     struct error e = { 0 };
     bool known = false;
     push(w, v, 1);
@@ -216,7 +216,7 @@ static void what_was_pushed_before_a_wipe_is_unknown_to_who_did_not_see_it(void 
 {
     struct world *w = *state;
     struct task v[] = { some_task(w), some_task(w) };
-    struct delivery_id ids[] = { { v[0].id, v[0].fence }, { v[1].id, v[1].fence } };
+    struct fenced_id ids[] = { { v[0].id, v[0].fence }, { v[1].id, v[1].fence } };
     struct pushed before, after;
     struct error e = { 0 };
     bool known[2];

@@ -91,7 +91,7 @@ static void who_waits_is_woken_and_holds_up_nobody(void **state)
     const struct task *running = &first;
     int64_t began = rabbit_now_ms();
     assert_ok(queue_renew(twin, &running, 1, &by, &e), &e);
-    assert_ok(queue_ack(twin, &(struct delivery_id){ first.id, first.fence }, 1, &e), &e);
+    assert_ok(queue_ack(twin, &(struct fenced_id){ first.id, first.fence }, 1, &e), &e);
     assert_true(rabbit_now_ms() - began < 1000);
     push(w, &second, 1);
     pthread_join(thread, NULL);
@@ -185,14 +185,14 @@ static void an_abort_waits_for_what_waits(void **state)
     take_exactly(w, 0, 1); /* from now on it hears what is said */
     push(w, v + 1, 1);
     struct error e = { 0 };
-    assert_ok(queue_abort(w->queue, (struct delivery_id){ v[1].id, 1 }, &e), &e);
+    assert_ok(queue_abort(w->queue, (struct fenced_id){ v[1].id, 1 }, &e), &e);
     struct take t = take_of(1);
     struct taken got = { 0 };
     t.wait_ms = ENOUGH_MS;
     assert_ok(queue_take(w->workers[0], &t, &w->arena, &got, &e), &e);
     assert_int_equal(got.tasks.n, 1);
     assert_int_equal(got.abort_count, 1);
-    assert_true(uuid_eq(got.aborts[0].task, v[1].id));
+    assert_true(uuid_eq(got.aborts[0].id, v[1].id));
 }
 
 static void workers_are_told_the_time_by_who_asks_for_lapses(void **state)
@@ -259,13 +259,13 @@ static void acks_of_some_hold_for_no_others(void **state)
 {
     struct world *w = *state;
     struct task v[MANY];
-    struct delivery_id done[MANY];
+    struct fenced_id done[MANY];
     struct error e = { 0 };
     size_t n = 0, kept = MANY / 7;
     struct tasks got = push_and_take_many(w, v);
     for (size_t i = 0; i < MANY; i++)
         if (i % 7 != 3 || i / 7 >= kept)
-            done[n++] = (struct delivery_id){ got.v[i].id, got.v[i].fence };
+            done[n++] = (struct fenced_id){ got.v[i].id, got.v[i].fence };
     assert_ok(queue_ack(w->workers[0], done + n / 2, n - n / 2, &e), &e); /* the later ones first */
     assert_ok(queue_ack(w->workers[0], done, n / 2, &e), &e);
     queue_free(w->workers[0]);
@@ -273,7 +273,7 @@ static void acks_of_some_hold_for_no_others(void **state)
     struct delivery_timeouts gone = lapse_exactly(w, kept);
     for (size_t i = 0; i < kept; i++)
         for (size_t k = 0; k < n; k++)
-            assert_false(uuid_eq(gone.v[i].task.id, done[k].task));
+            assert_false(uuid_eq(gone.v[i].task.id, done[k].id));
 }
 
 static const struct CMUnitTest tests[] = {

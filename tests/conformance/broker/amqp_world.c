@@ -106,7 +106,7 @@ void take_none(struct world *w, int worker)
 void ack(struct world *w, int worker, const struct task *t)
 {
     struct error e = { 0 };
-    assert_ok(queue_ack(w->workers[worker], &(struct delivery_id){ t->id, t->fence }, 1, &e), &e);
+    assert_ok(queue_ack(w->workers[worker], &(struct fenced_id){ t->id, t->fence }, 1, &e), &e);
 }
 
 struct delivery_timeouts lapse_exactly(struct world *w, size_t n)
@@ -121,7 +121,7 @@ struct delivery_timeouts lapse_exactly(struct world *w, size_t n)
         for (size_t i = 0; i < some.n; i++) {
             assert_true(all.n < n);
             all.v[all.n++] = some.v[i];
-            struct delivery_id id = { some.v[i].task.id, some.v[i].task.fence };
+            struct fenced_id id = { some.v[i].task.id, some.v[i].task.fence };
             assert_ok(queue_ack(w->queue, &id, 1, &e), &e);
         }
     }

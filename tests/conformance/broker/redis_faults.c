@@ -107,7 +107,7 @@ static void restarted_with_its_data_what_waits_lapses_and_what_runs_goes_on(void
     got = take_some(w, 0, 5, 1000);
     assert_int_equal(got.tasks.n, 1);
     assert_true(uuid_eq(got.tasks.v[0].id, later.id));
-    assert_ok(queue_recall(w->control, (struct delivery_id){ v[1].id, v[1].fence }, &recalled, &e), &e);
+    assert_ok(queue_recall(w->control, (struct fenced_id){ v[1].id, v[1].fence }, &recalled, &e), &e);
     assert_false(recalled);
     ack(w, 0, &later);
     ack(w, 0, &v[0]);

@@ -69,9 +69,9 @@ static inline struct task some_task(struct world *w)
                           .target = TARGET_NOOP };
 }
 
-static inline struct delivery_id id_of(const struct task *t)
+static inline struct fenced_id id_of(const struct task *t)
 {
-    return (struct delivery_id){ t->id, t->fence };
+    return (struct fenced_id){ t->id, t->fence };
 }
 
 static inline void push(struct world *w, const struct task *v, size_t n)
@@ -102,7 +102,7 @@ static inline struct taken take_some(struct world *w, int worker, size_t max, in
 
 static inline void ack(struct world *w, int worker, const struct task *t)
 {
-    struct delivery_id d = id_of(t);
+    struct fenced_id d = id_of(t);
     struct error e = { 0 };
     assert_ok(queue_ack(worker < 0 ? w->control : w->workers[worker], &d, 1, &e), &e);
 }
@@ -131,7 +131,7 @@ static inline struct queue_state look_at_last(struct world *w)
 
 static inline bool is_known(struct world *w, const struct task *t)
 {
-    struct delivery_id d = id_of(t);
+    struct fenced_id d = id_of(t);
     struct error e = { 0 };
     bool known = false;
     assert_ok(queue_known(w->control, &d, NULL, 1, &known, &e), &e);

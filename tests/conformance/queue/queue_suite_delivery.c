@@ -192,7 +192,7 @@ static void a_queue_that_can_not_tell_knows_what_was_pushed_in_its_epoch(void **
 {
     struct world *w = *state;
     struct task v[] = { some_task(w), some_task(w), some_task(w) };
-    struct delivery_id ids[] = { id_of(&v[0]), id_of(&v[1]), id_of(&v[2]) };
+    struct fenced_id ids[] = { id_of(&v[0]), id_of(&v[1]), id_of(&v[2]) };
     struct error e = { 0 };
     uint64_t epoch = epoch_now(w), epochs[] = { epoch, epoch + 1, 0 };
     bool known[3];
@@ -325,7 +325,7 @@ static void many_at_once_all_come(void **state)
     struct take t = take_of(w, 0, TAKE_MAX);
     t.visibility_ms = 60000;
     struct tasks got = take_exactly_with(w, 0, t, MANY);
-    struct delivery_id *ids = xcalloc(MANY, sizeof *ids);
+    struct fenced_id *ids = xcalloc(MANY, sizeof *ids);
     for (int i = 0; i < MANY; i++)
         ids[i] = id_of(&got.v[i]);
     struct error e = { 0 };

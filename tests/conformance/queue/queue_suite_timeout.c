@@ -191,7 +191,7 @@ static void who_runs_it_is_asked_once_to_abort(void **state)
     struct take own = take_of(w, 0, 0);
     struct taken told = take_with(w, 0, &own);
     assert_int_equal(told.abort_count, 1);
-    assert_true(uuid_eq(told.aborts[0].task, v[0].id) && told.aborts[0].fence == v[0].fence);
+    assert_true(uuid_eq(told.aborts[0].id, v[0].id) && told.aborts[0].fence == v[0].fence);
     assert_int_equal(take_with(w, 0, &own).abort_count, 0);
     ack(w, 0, &v[0]);
 }

@@ -153,9 +153,9 @@ struct task some_big_task(struct world *w)
     return t;
 }
 
-struct delivery_id id_of(const struct task *t)
+struct fenced_id id_of(const struct task *t)
 {
-    return (struct delivery_id){ t->id, t->fence };
+    return (struct fenced_id){ t->id, t->fence };
 }
 
 void push(struct world *w, const struct task *v, size_t n)
@@ -181,7 +181,7 @@ void ask_abort(struct world *w, const struct task *t)
 
 bool is_known(struct world *w, const struct task *t)
 {
-    struct delivery_id d = id_of(t);
+    struct fenced_id d = id_of(t);
     struct error e = { 0 };
     bool known = false;
     assert_ok(queue_known(w->queue, &d, NULL, 1, &known, &e), &e);
@@ -243,14 +243,14 @@ void take_none(struct world *w, int worker)
 
 void ack(struct world *w, int worker, const struct task *t)
 {
-    struct delivery_id d = id_of(t);
+    struct fenced_id d = id_of(t);
     struct error e = { 0 };
     assert_ok(queue_ack(w->workers[worker].handle, &d, 1, &e), &e);
 }
 
 void ack_timed_out(struct world *w, const struct task *t)
 {
-    struct delivery_id d = id_of(t);
+    struct fenced_id d = id_of(t);
     struct error e = { 0 };
     assert_ok(queue_ack(w->queue, &d, 1, &e), &e);
 }

@@ -60,7 +60,7 @@ extern const struct test_list delivery_tests, lapse_tests, filter_tests, random_
 
 struct task some_task(struct world *w);
 struct task some_big_task(struct world *w); /* of 20 KB and a bit */
-struct delivery_id id_of(const struct task *t);
+struct fenced_id id_of(const struct task *t);
 void push(struct world *w, const struct task *v, size_t n);
 bool recall(struct world *w, const struct task *t);
 void ask_abort(struct world *w, const struct task *t);

@@ -25,7 +25,7 @@ static void treat(struct crew_member *m, const struct tasks *got)
 {
     struct error e;
     for (size_t i = 0; i < got->n; i++) {
-        struct delivery_id d = id_of(&got->v[i]);
+        struct fenced_id d = id_of(&got->v[i]);
         m->wrong |= !queue_lets_through(&m->filter, &got->v[i], S(""));
         m->own += str_starts(got->v[i].name, S("own"));
         m->wrong |= queue_ack(m->queue, &d, 1, &e) != ERR_OK;

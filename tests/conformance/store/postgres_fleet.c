@@ -168,7 +168,7 @@ static void claim_some(struct world *w, struct uuid node, struct task ret[RETAKE
     }
 }
 
-static struct op_retake retake_of(struct world *w, struct uuid node, const struct delivery_name v[RETAKEN])
+static struct op_retake retake_of(struct world *w, struct uuid node, const struct fenced_id v[RETAKEN])
 {
     return (struct op_retake){
         .op.kind = OP_RETAKE, .claim = fresh_id(w), .node = node, .v = v, .n = RETAKEN, .max_bytes = 10000
@@ -185,11 +185,11 @@ static void two_that_claim_the_same_anew_take_each_once(void **state)
     beat(w, nodes[1]);
     for (int round = 0; round < ROUNDS; round++) {
         struct task tasks[RETAKEN];
-        struct delivery_name names[2][RETAKEN];
+        struct fenced_id names[2][RETAKEN];
         struct call a, b;
         claim_some(w, nodes[0], tasks);
         for (int i = 0; i < RETAKEN; i++)
-            names[0][i] = names[1][RETAKEN - 1 - i] = (struct delivery_name){ tasks[i].id, tasks[i].fence };
+            names[0][i] = names[1][RETAKEN - 1 - i] = (struct fenced_id){ tasks[i].id, tasks[i].fence };
         struct op_retake x = retake_of(w, nodes[0], names[0]), y = retake_of(w, nodes[1], names[1]);
         start(&a, w->store, &x.op);
         start(&b, other, &y.op);
@@ -216,13 +216,13 @@ static void who_claims_anew_and_who_settles_agree(void **state)
     beat(w, node);
     for (int round = 0; round < ROUNDS; round++) {
         struct task tasks[RETAKEN];
-        struct delivery_name names[RETAKEN];
+        struct fenced_id names[RETAKEN];
         struct settlement done[RETAKEN];
         struct call a, b;
         size_t settled = 0;
         claim_some(w, node, tasks);
         for (int i = 0; i < RETAKEN; i++) {
-            names[RETAKEN - 1 - i] = (struct delivery_name){ tasks[i].id, tasks[i].fence };
+            names[RETAKEN - 1 - i] = (struct fenced_id){ tasks[i].id, tasks[i].fence };
             done[i] = settlement_of(&tasks[i], TASK_COMPLETED);
         }
         struct op_retake retake = retake_of(w, node, names);
@@ -250,7 +250,7 @@ struct ear {
     struct store_watch watch;
     pthread_mutex_t lock;
     pthread_cond_t told;
-    struct delivery_name *v;
+    struct fenced_id *v;
     size_t n;
     int calls;
     bool ready;
@@ -293,9 +293,9 @@ static void others_hear_which_tasks_were_settled_and_one_does_not_hear_itself(vo
     store_watch(w->store, &own.watch);
     wait_for(&ear, 0);
     wait_for(&own, 0);
-    struct delivery_name *v = xcalloc(COUNT, sizeof *v);
+    struct fenced_id *v = xcalloc(COUNT, sizeof *v);
     for (int i = 0; i < COUNT; i++)
-        v[i] = (struct delivery_name){ fresh_id(w), i % 3 ? i + 1 : INT64_MAX - i };
+        v[i] = (struct fenced_id){ fresh_id(w), i % 3 ? i + 1 : INT64_MAX - i };
     store_tell(w->store, v, COUNT);
     wait_for(&ear, COUNT);
     store_tell(other, v, 1); /* back: what it hears then is all that it hears */

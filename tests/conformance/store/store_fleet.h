@@ -35,7 +35,7 @@ static inline struct tasks handed(struct world *w)
 static inline bool runs(struct world *w, struct uuid id, int64_t fence)
 {
     bool ret = false;
-    struct delivery_name name = { id, fence };
+    struct fenced_id name = { id, fence };
     struct op_running op = { .op.kind = OP_RUNNING, .v = &name, .n = 1, .ret = &ret };
     assert_ok(world_apply(w, &op.op), &op.op.error);
     return ret;

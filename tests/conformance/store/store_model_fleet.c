@@ -64,10 +64,10 @@ void model_make_handed(struct model *m, union any_op *op)
 void model_make_running(struct model *m, union any_op *op)
 {
     size_t n = 1 + below(m, 8);
-    struct delivery_name *v = arena_array(&m->arena, struct delivery_name, n);
+    struct fenced_id *v = arena_array(&m->arena, struct fenced_id, n);
     for (size_t i = 0; i < n; i++) {
         struct task t = some_running(m);
-        v[i] = (struct delivery_name){ t.id, t.fence };
+        v[i] = (struct fenced_id){ t.id, t.fence };
     }
     op->running = (struct op_running){ .op.kind = OP_RUNNING, .v = v, .n = n, .ret = arena_array(&m->arena, bool, n) };
 }
@@ -76,14 +76,14 @@ void model_make_running(struct model *m, union any_op *op)
 void model_make_retake(struct model *m, union any_op *op)
 {
     size_t n = 0, max = 1 + below(m, 8);
-    struct delivery_name *v = arena_array(&m->arena, struct delivery_name, max);
+    struct fenced_id *v = arena_array(&m->arena, struct fenced_id, max);
     for (size_t i = 0; i < max; i++) {
         struct task t = some_running(m);
         bool twice = false;
         for (size_t j = 0; j < n; j++)
             twice = twice || uuid_eq(v[j].id, t.id);
         if (!twice)
-            v[n++] = (struct delivery_name){ t.id, t.fence };
+            v[n++] = (struct fenced_id){ t.id, t.fence };
     }
     op->retake = (struct op_retake){ .op.kind = OP_RETAKE,
                                      .claim = uuid_next(&m->ids, m->now_ms),
@@ -243,14 +243,14 @@ bool hands_nothing(struct op *op, struct prng *random)
 bool retakes_under_any_fence(struct op *op, struct prng *random)
 {
     (void)random;
-    static struct delivery_name names[64][8];
+    static struct fenced_id names[64][8];
     static size_t at;
     struct op_retake *retake = container_of(op, struct op_retake, op);
     if (op->kind != OP_RETAKE || retake->n > array_count(names[0]))
         return false;
-    struct delivery_name *v = names[at++ % array_count(names)];
+    struct fenced_id *v = names[at++ % array_count(names)];
     for (size_t i = 0; i < retake->n; i++)
-        v[i] = (struct delivery_name){ retake->v[i].id, max_of(retake->v[i].fence - 1, (int64_t)1) };
+        v[i] = (struct fenced_id){ retake->v[i].id, max_of(retake->v[i].fence - 1, (int64_t)1) };
     retake->v = v;
     return false;
 }

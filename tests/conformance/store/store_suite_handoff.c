@@ -267,7 +267,7 @@ static void a_task_runs_under_its_fence_alone(void **state)
     struct world *w = *state;
     struct task t = claimed_by(w, some_node(w)), waits = some_task(w);
     insert(w, &waits, 1);
-    struct delivery_name v[] = {
+    struct fenced_id v[] = {
         { t.id, t.fence }, { t.id, t.fence + 1 }, { fresh_id(w), 1 }, { waits.id, 1 }, { t.id, t.fence }
     };
     bool ret[array_count(v)] = { false, true, true, true, false };
@@ -284,7 +284,7 @@ static void what_is_settled_in_the_same_batch_runs_no_more(void **state)
     struct world *w = *state;
     struct task t = claimed_by(w, some_node(w));
     bool before = false, after = true;
-    struct delivery_name name = { t.id, t.fence };
+    struct fenced_id name = { t.id, t.fence };
     struct settlement v = settlement_of(&t, TASK_COMPLETED);
     struct op_running first = { .op.kind = OP_RUNNING, .v = &name, .n = 1, .ret = &before };
     struct op_settle settle = { .op.kind = OP_SETTLE, .v = &v, .n = 1, .now_ms = NOW };

@@ -25,14 +25,14 @@ static struct task some_handed(struct world *w, struct uuid node)
     return handed_task(w, node, &t);
 }
 
-static struct op_retake retake_of(struct world *w, struct uuid node, const struct delivery_name *v, size_t n)
+static struct op_retake retake_of(struct world *w, struct uuid node, const struct fenced_id *v, size_t n)
 {
     return (struct op_retake){
         .op.kind = OP_RETAKE, .claim = fresh_id(w), .node = node, .v = v, .n = n, .max_bytes = BYTES
     };
 }
 
-static struct tasks retake(struct world *w, struct uuid node, const struct delivery_name *v, size_t n)
+static struct tasks retake(struct world *w, struct uuid node, const struct fenced_id *v, size_t n)
 {
     struct op_retake op = retake_of(w, node, v, n);
     assert_ok(world_apply(w, &op.op), &op.op.error);
@@ -41,7 +41,7 @@ static struct tasks retake(struct world *w, struct uuid node, const struct deliv
 
 static bool is_retaken(struct world *w, struct uuid node, const struct task *t)
 {
-    struct delivery_name name = { t->id, t->fence };
+    struct fenced_id name = { t->id, t->fence };
     struct tasks taken = retake(w, node, &name, 1);
     bool runs_anew = runs(w, t->id, t->fence + 1);
     assert_int_equal(taken.n, runs_anew);
@@ -55,7 +55,7 @@ static void what_is_taken_runs_on_under_the_next_fence_and_another_claim(void **
     struct task t = some_task(w);
     t.payload = S("{\"a\":1}");
     struct task was = handed_task(w, before, &t), stays = some_handed(w, before);
-    struct delivery_name names[] = { { was.id, was.fence }, { fresh_id(w), 1 } };
+    struct fenced_id names[] = { { was.id, was.fence }, { fresh_id(w), 1 } };
     struct op_retake op = retake_of(w, after, names, 2);
     assert_ok(world_apply(w, &op.op), &op.op.error);
     assert_tasks(&op.ret, &was.id);
@@ -92,7 +92,7 @@ static void who_comes_second_takes_nothing(void **state)
     struct world *w = *state;
     struct uuid one = some_node(w), other = some_node(w);
     struct task t = some_handed(w, one);
-    struct delivery_name name = { t.id, t.fence };
+    struct fenced_id name = { t.id, t.fence };
     assert_int_equal(retake(w, one, &name, 1).n, 1);
     assert_int_equal(retake(w, other, &name, 1).n, 0);
     assert_true(runs(w, t.id, t.fence + 1));
@@ -208,7 +208,7 @@ static void a_claim_that_was_made_and_a_node_that_is_dead_take_nothing(void **st
     struct world *w = *state;
     struct uuid node = some_node(w), dead = some_node(w);
     struct task t = some_handed(w, node), other = some_handed(w, node);
-    struct delivery_name name = { t.id, t.fence };
+    struct fenced_id name = { t.id, t.fence };
     struct op_retake op = retake_of(w, node, &name, 1);
     op.claim = other.claim;
     assert_int_equal(world_apply(w, &op.op), ERR_CONFLICT);
@@ -224,7 +224,7 @@ static void an_answer_that_does_not_fit_leaves_no_trace(void **state)
     struct world *w = *state;
     struct uuid node = some_node(w);
     struct task t = some_handed(w, node);
-    struct delivery_name name = { t.id, t.fence };
+    struct fenced_id name = { t.id, t.fence };
     struct op_retake op = retake_of(w, node, &name, 1);
     arena_init(&op.op.arena, 64);
     assert_int_equal(world_apply(w, &op.op), ERR_LIMIT);

@@ -76,7 +76,7 @@ static int64_t step_at(int64_t now_ms)
 
 static bool knows(const struct task *t)
 {
-    struct delivery_id id = { t->id, t->fence };
+    struct fenced_id id = { t->id, t->fence };
     struct error e;
     bool known;
     assert_ok(queue_known(hand.queue, &id, NULL, 1, &known, &e), &e);

@@ -43,7 +43,7 @@ static void others_are_told_of_what_they_hold(void **state)
     struct task t = task_due(w, 1, NOW);
     rest(w);
     struct taken taken = take_all(w, &a);
-    struct delivery_name name = { t.id, 1 };
+    struct fenced_id name = { t.id, 1 };
     node_heard_settled(w->node, &name, 1); /* as if it were another's */
     assert_int_equal(node_status(w->node).scheduler.held, 0);
     publish_outcome(&taken.tasks.v[0], OUTCOME_OK);
@@ -91,7 +91,7 @@ static void what_lapses_is_lost_and_claimed_anew(void **state)
     assert_int_equal(row.losses, 1);
     assert_int_equal(row.fence, 2);
     assert_int_equal(queue_depth(hand.queue), 1);
-    struct delivery_id id = { t.id, 1 };
+    struct fenced_id id = { t.id, 1 };
     struct error e;
     bool known;
     assert_ok(queue_known(hand.queue, &id, NULL, 1, &known, &e), &e);

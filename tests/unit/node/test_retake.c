@@ -94,7 +94,7 @@ static void what_another_node_held_is_this_ones_and_the_other_is_told(void **sta
     struct world *w = *state;
     struct task t = task_due(w, 1, NOW);
     rest(w);
-    struct delivery_name name = { t.id, 1 };
+    struct fenced_id name = { t.id, 1 };
     node_heard_settled(w->node, &name, 1); /* as if it were another's */
     assert_int_equal(held(w), 0);
     wipe();
@@ -113,7 +113,7 @@ static void what_counts_in_a_limit_of_another_node_is_returned(void **state)
     put_queue(w, &limited);
     struct task own = task_due(w, 1, NOW), other = task_due(w, 2, NOW);
     rest(w);
-    struct delivery_name name = { other.id, 1 };
+    struct fenced_id name = { other.id, 1 };
     node_heard_settled(w->node, &name, 1);
     wipe();
     assert_true(rebuild_until(w, OP_SETTLE));

@@ -226,7 +226,7 @@ static void an_ack_that_failed_is_sent_again(void **state)
     refuse(&b->async_io, IO_ACK, false);
     step(b, 200);
     carry(&b->async_io, IO_ACK);
-    struct delivery_id id = { t.id, t.fence };
+    struct fenced_id id = { t.id, t.fence };
     struct error e;
     bool known;
     assert_ok(queue_known(b->async_io.queue, &id, NULL, 1, &known, &e), &e);
@@ -265,7 +265,7 @@ static void who_is_full_asks_only_what_it_should_end(void **state)
     come_to_rest(b);
     assert_int_equal(b->run_count, SLOTS);
     struct error e;
-    assert_ok(queue_abort(b->async_io.queue, (struct delivery_id){ t.id, t.fence }, &e), &e);
+    assert_ok(queue_abort(b->async_io.queue, (struct fenced_id){ t.id, t.fence }, &e), &e);
     step(b, 300);
     struct io_request *take = find_io_request(&b->async_io, IO_TAKE);
     assert_non_null(take);
