@@ -20,6 +20,7 @@ static bool another_thread_may(struct thread_owner *o)
 
 static void an_owner_that_nobody_took_refuses_nobody(void **state)
 {
+    (void)state;
     struct thread_owner o = { 0 };
     assert_true(thread_owner_is_caller(&o));
     assert_true(another_thread_may(&o));
@@ -27,6 +28,7 @@ static void an_owner_that_nobody_took_refuses_nobody(void **state)
 
 static void only_the_thread_that_took_it_may_call(void **state)
 {
+    (void)state;
     struct thread_owner o = { 0 };
     thread_owner_take(&o);
     assert_owned(&o);
@@ -35,6 +37,7 @@ static void only_the_thread_that_took_it_may_call(void **state)
 
 static void a_dropped_owner_refuses_nobody(void **state)
 {
+    (void)state;
     struct thread_owner o = { 0 };
     thread_owner_take(&o);
     thread_owner_drop(&o);
