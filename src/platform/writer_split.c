@@ -2,31 +2,15 @@
 
 #include <string.h>
 
-static enum writer_way way_of(enum op_kind kind)
-{
-    switch (kind) {
-    case OP_CLAIM:
-    case OP_CLAIMED:
-    case OP_RETAKE: return WRITER_CLAIMS;
-    case OP_HEARTBEAT:
-    case OP_NODE_DEAD:
-    case OP_LEASE:
-    case OP_LIMIT_TAKE:
-    case OP_RECALL:
-    case OP_RECALL_LIST: return WRITER_URGENT;
-    default: return WRITER_ALL;
-    }
-}
-
-static void submit(struct writer *base, struct op *op)
+static void writer_split_submit(struct writer *base, struct op *op)
 {
     struct writer_split *s = container_of(base, struct writer_split, base);
-    writer_submit(s->ways[way_of(op->kind)], op);
+    writer_submit(s->ways[op_table[op->kind].route], op);
 }
 
-struct writer *writer_split_init(struct writer_split *s, struct writer *const ways[WRITER_WAYS])
+struct writer *writer_split_init(struct writer_split *s, struct writer *const ways[OP_ROUTES])
 {
-    static const struct writer_ops ops = { submit };
+    static const struct writer_ops ops = { writer_split_submit };
     s->base = (struct writer){ &ops };
     memcpy(s->ways, ways, sizeof s->ways);
     return &s->base;

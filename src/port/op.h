@@ -1,52 +1,65 @@
 #pragma once
-/* port/op.h - what every operation on a store (port/store.h) has: its kind, its result, and who wants to know. */
+/* port/op.h - what every operation on a store has: its kind, its result and its completion.
+ *
+ * OP_MAP is the one list of operations. A row gives the constant and the verb: OP_CLAIM, struct op_claim, and the handler
+ * of each store (sqlite_claim, postgres_claim, memory_claim). port/op_table.h says how each is carried to the store. */
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/list.h"
 
+#define OP_MAP(X)                                                                                                      \
+    X(INSERT, insert)                                                                                                  \
+    X(CLAIM, claim)                                                                                                    \
+    X(CLAIMED, claimed)                                                                                                \
+    X(ORPHANS, orphans)                                                                                                \
+    X(SETTLE, settle)                                                                                                  \
+    X(RECURRING, recurring)                                                                                            \
+    X(SPAWN, spawn)                                                                                                    \
+    X(CATCH_UP, catch_up)                                                                                              \
+    X(PUT, put)                                                                                                        \
+    X(KEY_PUT, key_put)                                                                                                \
+    X(CATALOG, catalog)                                                                                                \
+    X(LEASE, lease)                                                                                                    \
+    X(PURGE, purge)                                                                                                    \
+    X(HEARTBEAT, heartbeat)                                                                                            \
+    X(NODE_DEAD, node_dead)                                                                                            \
+    X(LIMIT_TAKE, limit_take)                                                                                          \
+    X(RECALL, recall)                                                                                                  \
+    X(RECALL_LIST, recall_list)                                                                                        \
+    X(HANDOFF, handoff)                                                                                                \
+    X(HANDED_OFF, handed_off)                                                                                          \
+    X(RUNNING, running)                                                                                                \
+    X(RETAKE, retake)                                                                                                  \
+    X(LEASE_RENEW, lease_renew)                                                                                        \
+    X(LEASES_EXPIRED, leases_expired)                                                                                  \
+    X(WORKER_REPORT, worker_report)
+
 enum op_kind {
-    OP_INSERT,
-    OP_CLAIM,
-    OP_CLAIMED,
-    OP_ORPHANS,
-    OP_SETTLE,
-    OP_RECURRING,
-    OP_SPAWN,
-    OP_CATCH_UP,
-    OP_PUT,
-    OP_KEY_PUT,
-    OP_CATALOG,
-    OP_LEASE,
-    OP_PURGE,
-    OP_HEARTBEAT,
-    OP_NODE_DEAD,
-    OP_LIMIT_TAKE,
-    OP_RECALL,
-    OP_RECALL_LIST,
-    OP_HANDOFF,
-    OP_HANDED_OFF,
-    OP_RUNNING,
-    OP_RETAKE,
-    OP_LEASE_RENEW,
-    OP_LEASES_EXPIRED,
-    OP_WORKER_REPORT
+#define X(name, verb) OP_##name,
+    OP_MAP(X)
+#undef X
 };
-enum { OP_KINDS = OP_WORKER_REPORT + 1 };
+enum {
+#define X(name, verb) +1
+    OP_KINDS = 0 OP_MAP(X)
+#undef X
+};
 
 struct op {
     enum op_kind kind;
     enum err rc; /* result */
     struct error error;
-    struct arena arena;          /* for results; whoever made the operation inits and releases it */
-    void (*done)(struct op *op); /* called by the writer's owner after the commit, or the failure */
+    struct arena arena;          /* for results; the submitter inits and releases it */
+    void (*done)(struct op *op); /* called after the commit or the failure, on the thread that drives the submitter */
     void *context;
     struct list link;             /* the writer's, like the next two */
-    void (*relay)(struct op *op); /* where `done` goes on to, when a loop stands in between */
+    void (*relay)(struct op *op); /* the submitter's `done`, while a loop stands between it and the writer */
     void *relay_context;
 };
 
-/* Keeps an answer for whoever asks again with the same key (R2.3), in the transaction of what it answers. Where a record of
- * the key exists already, the operation fails with ERR_CONFLICT, field "idempotency-key", and does nothing else. */
+/* Stores the answer to a request in the transaction of the operation, for a request that repeats the key.
+ * If the key has a record already, the operation fails with ERR_CONFLICT, field "idempotency-key", and does nothing
+ * else. Every operation that carries a key checks the record before anything else. */
 struct idempotency {
     int32_t tenant;
     uint8_t key[32];     /* SHA-256 of method, route and key */

@@ -1,148 +1,9 @@
-/* One door a verb, so that every adapter is asserted alike. */
+/* One front door for each verb, so that every store is asserted alike. */
 #include "port/store.h"
 
 #include <assert.h>
 
-static void check_claim(const struct op_claim *c)
-{
-    assert(!uuid_is_nil(c->claim) && !uuid_is_nil(c->node) && c->max > 0 && c->max <= CLAIM_MAX);
-    assert(c->until_ms >= c->now_ms && c->lane_count > 0 && c->help_after_ms >= 0);
-}
-
-static void check_claim_result(const struct op_claim *c)
-{
-    assert(c->ret.n <= c->max);
-    for (size_t i = 0; i < c->ret.n; i++) {
-        const struct task *t = &c->ret.v[i];
-        assert(t->state == TASK_RUNNING && t->fence > 0 && uuid_eq(t->claim, c->claim));
-        assert(t->kind != TASK_RECURRING && t->due_ms <= c->until_ms && t->waits_for.n == 0);
-    }
-    for (size_t i = 0; i < c->lane_count; i++)
-        assert(c->lanes[i].ret_taken <= c->lanes[i].max && c->lanes[i].ret_next_due_ms >= c->ret_next_due_ms);
-}
-
-static void check_retake(const struct op_retake *r)
-{
-    assert(!uuid_is_nil(r->claim) && !uuid_is_nil(r->node) && r->n <= CLAIM_MAX);
-    for (size_t i = 0; i < r->n; i++)
-        assert(r->v[i].fence > 0);
-}
-
-static void check_retake_result(const struct op_retake *r)
-{
-    assert(r->ret.n <= r->n);
-    for (size_t i = 0; i < r->ret.n; i++) {
-        const struct task *t = &r->ret.v[i];
-        assert(t->state == TASK_RUNNING && t->fence > 1 && uuid_eq(t->claim, r->claim) && retake_may(r, t));
-    }
-}
-
-static bool waits_for_nothing(const struct task *t, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (t[i].waits_for.n)
-            return false;
-    return true;
-}
-
-static void check_new_tasks(const struct op *op)
-{
-    if (op->kind == OP_INSERT) {
-        const struct op_insert *insert = (const struct op_insert *)op;
-        assert(waits_for_nothing(insert->tasks, insert->count));
-    } else if (op->kind == OP_SPAWN) {
-        const struct op_spawn *spawn = (const struct op_spawn *)op;
-        assert(waits_for_nothing(spawn->plan->occurrences.v, spawn->plan->occurrences.n));
-    } else if (op->kind == OP_PUT) {
-        const struct op_put *put = (const struct op_put *)op;
-        assert(!put->also || waits_for_nothing(put->also, 1));
-    }
-}
-
-static void check_settle(const struct op_settle *s)
-{
-    assert(!s->idempotency || s->n == 1);
-    for (size_t i = 0; i < s->n; i++) {
-        assert(s->v[i].fence > 0);
-        assert(s->v[i].replace || task_may_become(TASK_RUNNING, s->v[i].verdict.next));
-    }
-}
-
-static void check_catalog(const struct op_catalog *op)
-{
-    assert(op->n > 0 && op->n <= CATALOG_LIST_MAX);
-    for (size_t i = 0; i < op->n; i++) {
-        const struct catalog_entry *x = &op->v[i].entry;
-        assert(x->kind <= CATALOG_JOB && x->tenant >= 0 && x->name.n > 0 && x->name.n <= CATALOG_NAME_MAX);
-        assert(op->v[i].version >= -1);
-    }
-}
-
-static void check_recurring(const struct op_recurring *op)
-{
-    assert(!op->own || op->help_until_ms <= op->until_ms);
-}
-
-static void check_beat(const struct op_heartbeat *op)
-{
-    assert(!uuid_is_nil(op->node.id));
-}
-
-static void check_share(const struct op_limit_take *op)
-{
-    assert(!uuid_is_nil(op->node));
-    for (size_t i = 0; i < op->n; i++) {
-        const struct share *s = &op->v[i];
-        assert(s->key.n > 0 && s->key.n <= SHARE_KEY_MAX && s->rate >= 0 && (s->rate == 0 || s->burst >= 1));
-        assert(s->want_tokens >= 0 && s->give_back_tokens >= 0 && s->concurrency >= 0 && s->want_places >= 0);
-    }
-}
-
-static void check_share_result(const struct op_limit_take *op)
-{
-    for (size_t i = 0; i < op->n; i++) {
-        const struct share *s = &op->v[i];
-        assert(s->ret_tokens >= 0 && s->ret_tokens <= s->want_tokens && s->ret_places >= 0);
-        assert(s->ret_places <= s->want_places);
-    }
-}
-
-static void check_op(const struct op *op)
-{
-    check_new_tasks(op);
-    switch (op->kind) {
-    case OP_CLAIM: check_claim((const struct op_claim *)op); break;
-    case OP_SETTLE: check_settle((const struct op_settle *)op); break;
-    case OP_CATCH_UP: assert(((const struct op_catch_up *)op)->max > 0); break;
-    case OP_CATALOG: check_catalog((const struct op_catalog *)op); break;
-    case OP_PURGE: assert(((const struct op_purge *)op)->max > 0); break;
-    case OP_RECURRING: check_recurring((const struct op_recurring *)op); break;
-    case OP_HEARTBEAT: check_beat((const struct op_heartbeat *)op); break;
-    case OP_NODE_DEAD: assert(((const struct op_node_dead *)op)->beats > 0); break;
-    case OP_LIMIT_TAKE: check_share((const struct op_limit_take *)op); break;
-    case OP_RECALL: assert(((const struct op_recall *)op)->fence > 0); break;
-    case OP_RECALL_LIST: assert(((const struct op_recall_list *)op)->max > 0); break;
-    case OP_HANDOFF: assert(!uuid_is_nil(((const struct op_handoff *)op)->node)); break;
-    case OP_HANDED_OFF: assert(((const struct op_handed_off *)op)->max > 0); break;
-    case OP_RETAKE: check_retake((const struct op_retake *)op); break;
-    case OP_LEASES_EXPIRED: assert(((const struct op_leases_expired *)op)->max > 0); break;
-    default: break;
-    }
-}
-
-static void check_result(const struct op *op)
-{
-    if (op->kind == OP_CLAIM)
-        check_claim_result((const struct op_claim *)op);
-    else if (op->kind == OP_RETAKE)
-        check_retake_result((const struct op_retake *)op);
-    else if (op->kind == OP_LIMIT_TAKE)
-        check_share_result((const struct op_limit_take *)op);
-    else if (op->kind == OP_RECALL)
-        assert(!uuid_is_nil(((const struct op_recall *)op)->ret_owner));
-    else if (op->kind == OP_RECALL_LIST)
-        assert(((const struct op_recall_list *)op)->ret_count <= ((const struct op_recall_list *)op)->max);
-}
+#include "port/op_table.h"
 
 enum err catalog_docs_fit(const struct op_catalog *op, struct error *e)
 {
@@ -240,8 +101,8 @@ enum err recall_too_late(struct error *e)
     return error_in(e, "fence");
 }
 
-/* What a lease takes is due, and anybody's. */
-static void mind_lease(struct op_claim *c)
+/* A lease takes tasks that are due, of any partition (struct lease_terms, rule 1). */
+static void apply_lease_terms(struct op_claim *c)
 {
     if (!c->lease)
         return;
@@ -253,14 +114,16 @@ enum err store_apply(struct store *s, struct op *const *ops, size_t n, struct er
 {
     assert(n > 0 && n <= STORE_BATCH_MAX);
     for (size_t i = 0; i < n; i++) {
-        check_op(ops[i]);
+        assert((size_t)ops[i]->kind < OP_KINDS);
+        if (op_table[ops[i]->kind].check)
+            op_table[ops[i]->kind].check(ops[i]);
         if (ops[i]->kind == OP_CLAIM)
-            mind_lease((struct op_claim *)ops[i]);
+            apply_lease_terms((struct op_claim *)ops[i]);
     }
     enum err rc = s->ops->apply(s, ops, n, e);
     for (size_t i = 0; rc == ERR_OK && i < n; i++)
-        if (ops[i]->rc == ERR_OK)
-            check_result(ops[i]);
+        if (ops[i]->rc == ERR_OK && op_table[ops[i]->kind].check_result)
+            op_table[ops[i]->kind].check_result(ops[i]);
     return rc;
 }
 
@@ -362,7 +225,7 @@ enum err reader_keys(struct reader *r, int32_t tenant, struct arena *a, struct k
     return rc;
 }
 
-/* A key or name that nobody could have written is not there: it may come from outside. */
+/* A key or name of an impossible length comes from outside the process: it does not exist. */
 static enum err not_there(const char *what, struct error *e)
 {
     return error_set(e, ERR_NOT_FOUND, "there is no such %s", what);

@@ -312,7 +312,7 @@ static enum err serve_http(struct server *a, struct error *e)
     struct api_setup setup = {
         .listen = a->setup.listen,
         .store = a->store,
-        .writer = batcher_writer(a->batchers[WRITER_ALL]),
+        .writer = batcher_writer(a->batchers[OP_VIA_ALL]),
         .clock = a->setup.clock,
         .zones = a->setup.zones,
         .catalog = a->catalog,
@@ -394,7 +394,7 @@ void server_free(struct server *a)
     node_free(a->node);
     a->node = NULL;
     runners_free(&a->runners);
-    for (int way = 0; way < WRITER_WAYS; way++)
+    for (int way = 0; way < OP_ROUTES; way++)
         batcher_free(a->batchers[way]);
     loop_free(a->loop);
     server_close_fleet(a);

@@ -64,8 +64,8 @@ struct server {
     struct clock *clock; /* of a store that is shared; NULL: the machine's is the one */
     struct store *store; /* what is read, and news */
     struct catalog_cache *catalog;
-    struct store *ways[WRITER_WAYS]; /* to write; of a store that carries one transaction, the first alone */
-    struct batcher *batchers[WRITER_WAYS];
+    struct store *ways[OP_ROUTES]; /* to write; of a store that carries one transaction, the first alone */
+    struct batcher *batchers[OP_ROUTES];
     struct writer_split split;
     struct loop *loop;
     struct queue *queue;

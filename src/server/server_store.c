@@ -65,21 +65,21 @@ static enum err first_key(struct server *a, char ret_key[SERVER_KEY_TEXT], struc
 
 static enum err open_sqlite(struct server *a, struct error *e)
 {
-    if (store_sqlite_open_at(a->setup.data_dir, clock_wall_ms(a->setup.clock), &a->ways[WRITER_ALL], e))
+    if (store_sqlite_open_at(a->setup.data_dir, clock_wall_ms(a->setup.clock), &a->ways[OP_VIA_ALL], e))
         return e->code;
-    a->store = a->ways[WRITER_ALL];
+    a->store = a->ways[OP_VIA_ALL];
     return load_pepper(a, e);
 }
 
 /* After an outage all nodes are to beat again before one of them has been silent for too long to another that came back earlier. */
-static enum err open_way(const struct server_setup *setup, enum writer_way way, struct store *beside,
+static enum err open_way(const struct server_setup *setup, enum op_route way, struct store *beside,
                          struct store **ret, struct error *e)
 {
     struct store_postgres_setup store = { .url = setup->store_url,
                                           .read_url = setup->store_read_url,
                                           .listen_url = setup->store_listen_url,
                                           .clock = setup->clock,
-                                          .retry_ms = way == WRITER_URGENT ? setup->beat_ms : 0,
+                                          .retry_ms = way == OP_VIA_URGENT ? setup->beat_ms : 0,
                                           .migrate = !beside,
                                           .beside = beside,
                                           .archive_dir = setup->archive_dir };
@@ -92,10 +92,10 @@ static enum err open_postgres(struct server *a, struct error *e)
     crypto_random(a->pepper, sizeof a->pepper); /* if it is the first */
     if (!directory_make(setup->data_dir))
         return error_set(e, ERR_UNAVAILABLE, "make data directory '%s': %s", setup->data_dir, strerror(errno));
-    for (int way = 0; way < WRITER_WAYS; way++)
-        if (open_way(setup, (enum writer_way)way, a->ways[WRITER_ALL], &a->ways[way], e))
+    for (int way = 0; way < OP_ROUTES; way++)
+        if (open_way(setup, (enum op_route)way, a->ways[OP_VIA_ALL], &a->ways[way], e))
             return e->code;
-    a->store = a->ways[WRITER_ALL];
+    a->store = a->ways[OP_VIA_ALL];
     return store_postgres_join(setup->store_url, setup->clock, a->pepper, sizeof a->pepper, e);
 }
 
@@ -107,17 +107,17 @@ enum err server_open_store(struct server *a, char ret_key[SERVER_KEY_TEXT], stru
 
 struct writer *server_open_writer(struct server *a)
 {
-    struct writer *ways[WRITER_WAYS];
-    for (int way = 0; way < WRITER_WAYS && a->ways[way]; way++) {
+    struct writer *ways[OP_ROUTES];
+    for (int way = 0; way < OP_ROUTES && a->ways[way]; way++) {
         a->batchers[way] = batcher_new(a->ways[way], a->metrics, a->setup.clock);
         ways[way] = batcher_writer(a->batchers[way]);
     }
-    batcher_watch(a->batchers[WRITER_ALL], server_on_lanes_unblocked, a);
-    return a->batchers[WRITER_CLAIMS] ? writer_split_init(&a->split, ways) : ways[WRITER_ALL];
+    batcher_watch(a->batchers[OP_VIA_ALL], server_on_lanes_unblocked, a);
+    return a->batchers[OP_VIA_CLAIMS] ? writer_split_init(&a->split, ways) : ways[OP_VIA_ALL];
 }
 
 void server_close_store(struct server *a)
 {
-    for (int way = WRITER_WAYS; way-- > 0;) /* the first is the last to go: others stand beside it */
+    for (int way = OP_ROUTES; way-- > 0;) /* the first is the last to go: others stand beside it */
         store_free(a->ways[way]);
 }

@@ -7,6 +7,7 @@
 #include "base/failpoint.h"
 #include "base/prng.h"
 #include "platform/batcher.h"
+#include "port/op_table.h"
 #include "seed.h"
 
 /* ---- a store that only takes notes, and waits at a gate ---- */
@@ -414,6 +415,44 @@ static void second_of_two_equal_idempotency_keys_waits(void **state)
     assert_int_equal(w->stub.calls, 5);
 }
 
+static size_t batch_of(const struct world *w, int id)
+{
+    for (size_t i = 0; i < w->stub.n; i++)
+        if (w->stub.log[i].id == id)
+            return w->stub.log[i].batch;
+    fail_msg("operation %d never came", id);
+    return 0;
+}
+
+/* Walks the table of operations: whichever carries a key, the second of two waits for the answer to the first. */
+static void equal_keys_are_never_in_one_transaction(void **state)
+{
+    struct world *w = *state;
+    struct idempotency keys[OP_KINDS] = { 0 };
+    struct settlement one = { .fence = 1, .verdict.next = TASK_COMPLETED };
+    struct probe p[OP_KINDS][2] = { 0 };
+    hold_up(w);
+    for (size_t kind = 0; kind < OP_KINDS; kind++) {
+        keys[kind] = (struct idempotency){ .tenant = 1, .key = { (uint8_t)kind } };
+        for (int i = 0; i < 2 && op_table[kind].idempotency_at; i++) {
+            if (kind == OP_SETTLE)
+                p[kind][i].settle = (struct op_settle){ .v = &one, .n = 1 };
+            *(const struct idempotency **)((char *)&p[kind][i] + op_table[kind].idempotency_at) = &keys[kind];
+            submit(w, &p[kind][i], (enum op_kind)kind, (int)(2 * kind) + i + 1);
+        }
+    }
+    let_go(w);
+    size_t pairs = 0;
+    for (size_t kind = 0; kind < OP_KINDS; kind++) {
+        if (!op_table[kind].idempotency_at)
+            continue;
+        assert_int_equal(batch_of(w, (int)(2 * kind) + 1), 2);
+        assert_int_equal(batch_of(w, (int)(2 * kind) + 2), 3);
+        pairs++;
+    }
+    assert_true(pairs >= 5);
+}
+
 static void what_is_left_over_waits_for_no_arrival(void **state)
 {
     struct world *w = *state;
@@ -689,6 +728,7 @@ int main(void)
         test(flood_of_settles_leaves_room_for_creates),
         test(big_create_is_not_starved_by_big_settles),
         test(second_of_two_equal_idempotency_keys_waits),
+        test(equal_keys_are_never_in_one_transaction),
         test(what_is_left_over_waits_for_no_arrival),
         test(operation_that_fails_alone_leaves_its_neighbours),
         test(culprit_is_found_by_halving),

@@ -1,0 +1,248 @@
+#include "port/op_table.h"
+
+#include <assert.h>
+
+#include "port/store.h"
+
+/* ---- checks of what callers give and stores answer ---- */
+
+static void check_no_waits(const struct task *t, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        assert(t[i].waits_for.n == 0);
+}
+
+static void check_insert(const struct op *op)
+{
+    const struct op_insert *insert = (const struct op_insert *)op;
+    check_no_waits(insert->tasks, insert->count);
+}
+
+static void check_claim(const struct op *op)
+{
+    const struct op_claim *c = (const struct op_claim *)op;
+    assert(!uuid_is_nil(c->claim) && !uuid_is_nil(c->node) && c->max > 0 && c->max <= CLAIM_MAX);
+    assert(c->until_ms >= c->now_ms && c->lane_count > 0 && c->help_after_ms >= 0);
+}
+
+static void check_claim_result(const struct op *op)
+{
+    const struct op_claim *c = (const struct op_claim *)op;
+    assert(c->ret.n <= c->max);
+    for (size_t i = 0; i < c->ret.n; i++) {
+        const struct task *t = &c->ret.v[i];
+        assert(t->state == TASK_RUNNING && t->fence > 0 && uuid_eq(t->claim, c->claim));
+        assert(t->kind != TASK_RECURRING && t->due_ms <= c->until_ms && t->waits_for.n == 0);
+    }
+    for (size_t i = 0; i < c->lane_count; i++)
+        assert(c->lanes[i].ret_taken <= c->lanes[i].max && c->lanes[i].ret_next_due_ms >= c->ret_next_due_ms);
+}
+
+static void check_settle(const struct op *op)
+{
+    const struct op_settle *s = (const struct op_settle *)op;
+    assert(!s->idempotency || s->n == 1);
+    for (size_t i = 0; i < s->n; i++) {
+        assert(s->v[i].fence > 0);
+        assert(s->v[i].replace || task_may_become(TASK_RUNNING, s->v[i].verdict.next));
+    }
+}
+
+static void check_recurring(const struct op *op)
+{
+    const struct op_recurring *r = (const struct op_recurring *)op;
+    assert(!r->own || r->help_until_ms <= r->until_ms);
+}
+
+static void check_spawn(const struct op *op)
+{
+    const struct op_spawn *s = (const struct op_spawn *)op;
+    check_no_waits(s->plan->occurrences.v, s->plan->occurrences.n);
+}
+
+static void check_catch_up(const struct op *op)
+{
+    assert(((const struct op_catch_up *)op)->max > 0);
+}
+
+static void check_put(const struct op *op)
+{
+    const struct op_put *put = (const struct op_put *)op;
+    if (put->also)
+        check_no_waits(put->also, 1);
+}
+
+static void check_catalog(const struct op *op)
+{
+    const struct op_catalog *c = (const struct op_catalog *)op;
+    assert(c->n > 0 && c->n <= CATALOG_LIST_MAX);
+    for (size_t i = 0; i < c->n; i++) {
+        const struct catalog_entry *x = &c->v[i].entry;
+        assert(x->kind <= CATALOG_JOB && x->tenant >= 0 && x->name.n > 0 && x->name.n <= CATALOG_NAME_MAX);
+        assert(c->v[i].version >= -1);
+    }
+}
+
+static void check_purge(const struct op *op)
+{
+    assert(((const struct op_purge *)op)->max > 0);
+}
+
+static void check_heartbeat(const struct op *op)
+{
+    assert(!uuid_is_nil(((const struct op_heartbeat *)op)->node.id));
+}
+
+static void check_node_dead(const struct op *op)
+{
+    assert(((const struct op_node_dead *)op)->beats > 0);
+}
+
+static void check_limit_take(const struct op *op)
+{
+    const struct op_limit_take *l = (const struct op_limit_take *)op;
+    assert(!uuid_is_nil(l->node));
+    for (size_t i = 0; i < l->n; i++) {
+        const struct share *s = &l->v[i];
+        assert(s->key.n > 0 && s->key.n <= SHARE_KEY_MAX && s->rate >= 0 && (s->rate == 0 || s->burst >= 1));
+        assert(s->want_tokens >= 0 && s->give_back_tokens >= 0 && s->concurrency >= 0 && s->want_places >= 0);
+    }
+}
+
+static void check_limit_take_result(const struct op *op)
+{
+    const struct op_limit_take *l = (const struct op_limit_take *)op;
+    for (size_t i = 0; i < l->n; i++) {
+        const struct share *s = &l->v[i];
+        assert(s->ret_tokens >= 0 && s->ret_tokens <= s->want_tokens && s->ret_places >= 0);
+        assert(s->ret_places <= s->want_places);
+    }
+}
+
+static void check_recall(const struct op *op)
+{
+    assert(((const struct op_recall *)op)->fence > 0);
+}
+
+static void check_recall_result(const struct op *op)
+{
+    assert(!uuid_is_nil(((const struct op_recall *)op)->ret_owner));
+}
+
+static void check_recall_list(const struct op *op)
+{
+    assert(((const struct op_recall_list *)op)->max > 0);
+}
+
+static void check_recall_list_result(const struct op *op)
+{
+    const struct op_recall_list *l = (const struct op_recall_list *)op;
+    assert(l->ret_count <= l->max);
+}
+
+static void check_handoff(const struct op *op)
+{
+    assert(!uuid_is_nil(((const struct op_handoff *)op)->node));
+}
+
+static void check_handed_off(const struct op *op)
+{
+    assert(((const struct op_handed_off *)op)->max > 0);
+}
+
+static void check_retake(const struct op *op)
+{
+    const struct op_retake *r = (const struct op_retake *)op;
+    assert(!uuid_is_nil(r->claim) && !uuid_is_nil(r->node) && r->n <= CLAIM_MAX);
+    for (size_t i = 0; i < r->n; i++)
+        assert(r->v[i].fence > 0);
+}
+
+static void check_retake_result(const struct op *op)
+{
+    const struct op_retake *r = (const struct op_retake *)op;
+    assert(r->ret.n <= r->n);
+    for (size_t i = 0; i < r->ret.n; i++) {
+        const struct task *t = &r->ret.v[i];
+        assert(t->state == TASK_RUNNING && t->fence > 1 && uuid_eq(t->claim, r->claim) && retake_may(r, t));
+    }
+}
+
+static void check_leases_expired(const struct op *op)
+{
+    assert(((const struct op_leases_expired *)op)->max > 0);
+}
+
+/* ---- weights: the number of rows that an operation may touch ---- */
+
+#define WEIGHT(verb, member)                                                                                           \
+    static size_t verb##_weight(const struct op *op)                                                                   \
+    {                                                                                                                  \
+        return ((const struct op_##verb *)op)->member;                                                                 \
+    }
+WEIGHT(insert, count)
+WEIGHT(claim, max)
+WEIGHT(orphans, max)
+WEIGHT(settle, n)
+WEIGHT(recurring, max)
+WEIGHT(spawn, plan->occurrences.n)
+WEIGHT(catch_up, max)
+WEIGHT(catalog, n)
+WEIGHT(purge, max)
+WEIGHT(limit_take, n)
+WEIGHT(recall_list, max)
+WEIGHT(handoff, n)
+WEIGHT(handed_off, max)
+WEIGHT(running, n)
+WEIGHT(retake, n)
+WEIGHT(lease_renew, n)
+WEIGHT(leases_expired, max)
+WEIGHT(worker_report, n)
+#undef WEIGHT
+
+/* ---- the table ---- */
+
+#define KEY(verb) offsetof(struct op_##verb, idempotency)
+/* clang-format off */
+const struct op_row op_table[OP_KINDS] = {
+    /*                                          urgency   route          weight                 key            check                 check of the result */
+    [OP_INSERT]        = { "OP_INSERT",         OP_REST,  OP_VIA_ALL,    insert_weight,         KEY(insert),   check_insert,         NULL },
+    [OP_CLAIM]         = { "OP_CLAIM",          OP_FRONT, OP_VIA_CLAIMS, claim_weight,          0,             check_claim,          check_claim_result },
+    [OP_CLAIMED]       = { "OP_CLAIMED",        OP_FRONT, OP_VIA_CLAIMS, NULL,                  0,             NULL,                 NULL },
+    [OP_ORPHANS]       = { "OP_ORPHANS",        OP_FRONT, OP_VIA_ALL,    orphans_weight,        0,             NULL,                 NULL },
+    [OP_SETTLE]        = { "OP_SETTLE",         OP_FRONT, OP_VIA_ALL,    settle_weight,         KEY(settle),   check_settle,         NULL },
+    [OP_RECURRING]     = { "OP_RECURRING",      OP_REST,  OP_VIA_ALL,    recurring_weight,      0,             check_recurring,      NULL },
+    [OP_SPAWN]         = { "OP_SPAWN",          OP_REST,  OP_VIA_ALL,    spawn_weight,          0,             check_spawn,          NULL },
+    [OP_CATCH_UP]      = { "OP_CATCH_UP",       OP_FRONT, OP_VIA_ALL,    catch_up_weight,       0,             check_catch_up,       NULL }, /* no claim is made until it is done */
+    [OP_PUT]           = { "OP_PUT",            OP_REST,  OP_VIA_ALL,    NULL,                  KEY(put),      check_put,            NULL },
+    [OP_KEY_PUT]       = { "OP_KEY_PUT",        OP_REST,  OP_VIA_ALL,    NULL,                  KEY(key_put),  NULL,                 NULL },
+    [OP_CATALOG]       = { "OP_CATALOG",        OP_REST,  OP_VIA_ALL,    catalog_weight,        KEY(catalog),  check_catalog,        NULL },
+    [OP_LEASE]         = { "OP_LEASE",          OP_FRONT, OP_VIA_URGENT, NULL,                  0,             NULL,                 NULL }, /* a late one costs its holder the lease */
+    [OP_PURGE]         = { "OP_PURGE",          OP_REST,  OP_VIA_ALL,    purge_weight,          0,             check_purge,          NULL },
+    [OP_HEARTBEAT]     = { "OP_HEARTBEAT",      OP_FRONT, OP_VIA_URGENT, NULL,                  0,             check_heartbeat,      NULL }, /* a late one costs the node its life */
+    [OP_NODE_DEAD]     = { "OP_NODE_DEAD",      OP_FRONT, OP_VIA_URGENT, NULL,                  0,             check_node_dead,      NULL },
+    [OP_LIMIT_TAKE]    = { "OP_LIMIT_TAKE",     OP_FRONT, OP_VIA_URGENT, limit_take_weight,     0,             check_limit_take,     check_limit_take_result }, /* claims wait for it */
+    [OP_RECALL]        = { "OP_RECALL",         OP_FRONT, OP_VIA_URGENT, NULL,                  0,             check_recall,         check_recall_result },
+    [OP_RECALL_LIST]   = { "OP_RECALL_LIST",    OP_FRONT, OP_VIA_URGENT, recall_list_weight,    0,             check_recall_list,    check_recall_list_result },
+    [OP_HANDOFF]       = { "OP_HANDOFF",        OP_FRONT, OP_VIA_ALL,    handoff_weight,        0,             check_handoff,        NULL },
+    [OP_HANDED_OFF]    = { "OP_HANDED_OFF",     OP_REST,  OP_VIA_ALL,    handed_off_weight,     0,             check_handed_off,     NULL },
+    [OP_RUNNING]       = { "OP_RUNNING",        OP_REST,  OP_VIA_ALL,    running_weight,        0,             NULL,                 NULL },
+    [OP_RETAKE]        = { "OP_RETAKE",         OP_FRONT, OP_VIA_CLAIMS, retake_weight,         0,             check_retake,         check_retake_result },
+    [OP_LEASE_RENEW]   = { "OP_LEASE_RENEW",    OP_FRONT, OP_VIA_ALL,    lease_renew_weight,    0,             NULL,                 NULL }, /* a late one costs its holder the lease */
+    [OP_LEASES_EXPIRED]= { "OP_LEASES_EXPIRED", OP_FRONT, OP_VIA_ALL,    leases_expired_weight, 0,             check_leases_expired, NULL },
+    [OP_WORKER_REPORT] = { "OP_WORKER_REPORT",  OP_REST,  OP_VIA_ALL,    worker_report_weight,  0,             NULL,                 NULL },
+};
+/* clang-format on */
+#undef KEY
+
+size_t op_weight(const struct op *op)
+{
+    const struct op_row *row = &op_table[op->kind];
+    return row->weight ? row->weight(op) : 1;
+}
+
+const struct idempotency *op_idempotency(const struct op *op)
+{
+    size_t at = op_table[op->kind].idempotency_at;
+    return at ? *(const struct idempotency *const *)((const char *)op + at) : NULL;
+}

@@ -1,0 +1,194 @@
+#pragma once
+/* port/store/claims.h - the hot path: OP_CLAIM, OP_CLAIMED, OP_ORPHANS, OP_SETTLE, and the recall of claimed tasks: OP_RECALL,
+ * OP_RECALL_LIST. A part of port/store.h. */
+#include "core/sharing/partition.h"
+#include "core/sharing/slot.h"
+#include "core/task/settle.h"
+#include "core/task/task.h"
+#include "port/op.h"
+
+/* OP_CLAIM - takes due tasks of the given lanes: SCHEDULED becomes RUNNING, the fence rises by one.
+ *
+ *  Selection
+ *  1. From each lane at most its quota, in the order of due_ms, then id. Lanes are served in the order given; none is given
+ *     twice. ret has that order.
+ *  2. From all lanes together at most max. The bytes of a task are those of its payload and its target_config. The task with
+ *     which their sum reaches max_bytes is the last one taken, so that a task of any size is taken.
+ *  3. Only tasks with due_ms <= until_ms; AT_MOST_ONCE tasks only with due_ms <= now_ms.
+ *  4. Never RECURRING, WORKER or WORKFLOW tasks, except by a lease (struct lease_terms).
+ *  5. ret_next_due_ms counts every task that was left for later, by a quota or otherwise, and no task that no claim would ever
+ *     take. A task due later than CLAIM_SIGHT_MS from now may count as due at that time, even in a lane that has none: a
+ *     caller that is told that time or a later one asks again then.
+ *  The claim
+ *  6. A row of the claim (id, node) is kept while tasks hold it. A claim id that exists: ERR_CONFLICT.
+ *  7. A node that is marked dead (OP_NODE_DEAD) claims nothing: ERR_CONFLICT, field "node".
+ *  Partitions, with `own`
+ *  8. A task of another node's partition is taken only if due_ms + help_after_ms <= now_ms. In ret_next_due_ms it counts with
+ *     that sum as its due_ms. The same holds for suspects.
+ *  Suspects (core/task/task.h)
+ *  9. Suspects are in lanes of their own. They count neither in a quota nor in a lane's ret_next_due_ms. Of all lanes together,
+ *     whatever their quotas, at most max_suspects are taken, after all other tasks, in the order of due_ms, then id, within
+ *     max and max_bytes.
+ *  Slots (core/sharing/slot.h)
+ * 10. A task that needs slots is taken if it holds or can take each of them; it takes them with the claim. A slot is free if
+ *     fewer tasks than its limit hold its key and no task waits in its line before this one.
+ * 11. A task that finds no slot is left while due_ms > now_ms, and counts in ret_next_due_ms. A task whose slot another node is
+ *     changing at this moment is left too, due or not, and counts in ret_conflicts.
+ * 12. From its due time on, slot_decide says what becomes of a task without a slot. Such a task counts neither in a quota nor
+ *     in max; its bytes count in max_bytes:
+ *       SLOT_WAIT     BLOCKED; waits_for is the key. It keeps the slots that it took before that one, and no others.
+ *       SLOT_SKIP     SKIPPED; last_error "skipped: the run of <RFC 3339> is not over", with the earliest scheduled_ms of a
+ *                     holder. If its runs_count is 1, it becomes 0, and one moves from its parent's runs_count (not below 0)
+ *                     to skipped_count.
+ *       SLOT_REPLACE  BLOCKED as well. Holders that are not RUNNING become CANCELLED, last_error "replaced by the run of
+ *                     <RFC 3339>", and release their slot at once. Holders that are RUNNING, under this claim too, are in
+ *                     ret_replaced, for the caller to abort. Other tasks that wait for the key become CANCELLED.
+ * 13. updated_ms is now_ms; of a final task completed_ms is too.
+ * 14. Tasks that are BLOCKED, SKIPPED or CANCELLED when all is done are in ret_gated, in no order.
+ * 15. One claim decides about CLAIM_GATED_MAX such tasks, then it stops. It leaves a lane after it passed over as many in it.
+ *     So a long line delays no other lane.
+ *  Lines of waiting tasks
+ * 16. A slot goes to the task that waits longest. Whenever a holder releases a slot (by a settle, a put, or a claim that
+ *     cancels; slot_outlives says which states release which slots), or the first of a line leaves it, the first of the line
+ *     takes the slot in the same transaction: the BLOCKED task of that key with the earliest due_ms, then id. It is SCHEDULED
+ *     again with its own due_ms. This repeats while the next one fits.
+ * 17. ret_unblocked_lanes has the bit (lane_bit) of each such task's lane; 0: there was none. The task is claimed like any other,
+ *     and holds its slot already; the claim that gave it the slot takes it, if its turn is still to come. */
+struct lane_quota {
+    struct lane lane;
+    size_t max;
+    size_t ret_taken;
+    int64_t ret_next_due_ms; /* the earliest due_ms left in this lane; INT64_MAX: none */
+};
+
+struct replaced {
+    struct uuid id;
+    int64_t fence;
+    int64_t by_scheduled_ms; /* of the run that replaces it */
+};
+
+/* A claim for an outside worker (POST /v1/leases).
+ *  1. It takes WORKER tasks and no others, of any partition, only if due at now_ms: store_apply sets until_ms and own so.
+ *  2. Each task is under a lease from then on: until_ms, worker, no progress yet.
+ *  3. The claim counts as handed off (OP_HANDOFF) from the start: the death of the node does not matter to it. */
+struct lease_terms {
+    int64_t until_ms;
+    struct str worker; /* a name for people */
+};
+
+struct op_claim {
+    struct op op;
+    struct uuid claim, node;
+    const struct lease_terms *lease; /* NULL: the node itself runs or pushes the tasks */
+    struct lane_quota *lanes;
+    size_t lane_count;
+    int64_t now_ms, until_ms;
+    size_t max, max_bytes, max_suspects;
+    const struct partitions *own; /* NULL: all */
+    int64_t help_after_ms;        /* with own */
+    struct tasks ret;             /* as they are after the claim, suspects last */
+    struct tasks ret_gated;       /* tasks that found no slot (rule 14) */
+    struct replaced *ret_replaced;
+    size_t ret_replaced_count;
+    int64_t ret_next_due_ms;     /* the earliest due_ms left in these lanes; INT64_MAX: none */
+    int64_t ret_next_suspect_ms; /* the same for suspects of these lanes */
+    uint64_t ret_unblocked_lanes;
+    size_t ret_conflicts; /* tasks that were left because another node was changing them at that moment */
+};
+
+/* For stores: whether a task of this due time is for the caller now, and with which time it counts if it was left (rule 8). */
+bool claim_is_for(const struct op_claim *op, struct uuid id, int64_t due_ms);
+int64_t claim_counts_as(const struct op_claim *op, struct uuid id, int64_t due_ms);
+enum err node_is_dead(struct error *e); /* rule 7 */
+
+/* OP_CLAIMED - reads the tasks that a claim holds now, in no order; of an unknown claim, none. For a node that does not know
+ * whether its claim was committed. */
+struct op_claimed {
+    struct op op;
+    struct uuid claim;
+    struct tasks ret;
+};
+
+/* OP_ORPHANS - reads RUNNING tasks of claims whose node does not live: marked dead (OP_NODE_DEAD) or unknown.
+ *
+ *  1. Not of this node's own claims, and not of claims that were handed off (OP_HANDOFF).
+ *  2. At most max, in no order.
+ *  3. A node that never sent a heartbeat is unknown. */
+struct op_orphans {
+    struct op op;
+    struct uuid not_node;
+    size_t max;
+    struct tasks ret;
+};
+
+/* OP_SETTLE - applies verdicts on claimed tasks.
+ *
+ *  1. A settlement is applied only if its task is RUNNING under exactly its fence. Else it is `stale` and changes nothing; a
+ *     stale settlement, a repeated one among them, does not fail the operation.
+ *  2. Applied means: state, attempts, losses and last_error as in the verdict; due_ms too if the new state is SCHEDULED; the
+ *     task leaves its claim; updated_ms is now_ms; completed_ms is now_ms if the new state is final, else 0.
+ *  3. The verdict's execution is written with it. An execution of the same task and id exists already if this is a repeat.
+ *     started_ms becomes its started_us in milliseconds.
+ *  4. The parent of an OCCURRENCE gets last_run_ms: the execution's started_us in milliseconds, unless it has a later one.
+ *     Without an execution last_run_ms stays.
+ *  5. `cause` of a FAILED task is the verdict's; of any other it becomes empty.
+ *  6. If an OCCURRENCE with runs_count 1 becomes EXPIRED or SKIPPED, its runs_count becomes 0, and one moves from its parent's
+ *     runs_count (not below 0) to skipped_count.
+ *  7. With `replace`, the task becomes that row instead (state, fields, version and fence as in the row). The verdict's
+ *     execution is written all the same. OP_PUT 11 to 13 hold.
+ *  8. With `idempotency` there is exactly one settlement. The record of its key is checked first, whatever the fence says. It
+ *     is stored if the settlement is applied, so a repeat of an applied one fails by its key. A stale one stores none. */
+struct settlement {
+    struct uuid id;
+    int64_t fence;
+    struct uuid parent; /* nil: none */
+    struct verdict verdict;
+    const struct task *replace; /* NULL: the verdict decides */
+    bool stale;                 /* result */
+};
+
+struct op_settle {
+    struct op op;
+    struct settlement *v;
+    size_t n;
+    int64_t now_ms;
+    const struct idempotency *idempotency; /* NULL: none */
+    uint64_t ret_unblocked_lanes;          /* OP_CLAIM 17 */
+};
+
+/* OP_RECALL - asks the holder of a RUNNING task to return it, or, with `abort`, to abort it if it has fired.
+ *
+ *  1. The request is kept until the task is no longer RUNNING under that fence.
+ *  2. ret_owner is the node whose claim holds the task.
+ *  3. If the task is not RUNNING under that fence, or no claim holds it: ERR_CONFLICT, field "fence".
+ *  4. Repeated, it stays one request. It aborts if either asked to abort. It names the replacing run if either does; the later
+ *     name counts.
+ *  5. The worker that leases a task learns of the request when it renews its lease (OP_LEASE_RENEW); the node does not. */
+struct op_recall {
+    struct op op;
+    struct uuid id;
+    int64_t fence;
+    bool abort;
+    int64_t by_scheduled_ms; /* of the run that replaces it; 0: it is not replaced */
+    int64_t now_ms;
+    struct uuid ret_owner;
+};
+
+enum err recall_too_late(struct error *e); /* rule 3, for stores */
+
+/* OP_RECALL_LIST - reads the recall requests for tasks that a node holds, at most max, in no order. Requests that have ended
+ * (OP_RECALL 1) are deleted on the way. */
+struct recall_request {
+    struct uuid id;
+    int64_t fence;
+    bool abort;
+    int64_t by_scheduled_ms; /* as in struct op_recall */
+};
+
+struct op_recall_list {
+    struct op op;
+    struct uuid node;
+    size_t max;
+    struct recall_request *ret;
+    size_t ret_count;
+};

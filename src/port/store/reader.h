@@ -1,0 +1,181 @@
+#pragma once
+/* port/store/reader.h - reads tasks, executions and records, on a connection of its own. A part of port/store.h.
+ *
+ * One reader belongs to one thread at a time. It sees every transaction that was committed before the call, except where
+ * the caller allows a lag (may_lag). */
+#include "port/store/catalog.h"
+#include "port/store/fleet.h"
+#include "port/store/tasks.h"
+
+/* A filter that is zero does not filter; several are joined by "and". Newest first (by id, descending). No reader finds deleted
+ * tasks: they are neither returned, nor listed, nor counted. */
+struct task_filter {
+    int32_t tenant;
+    unsigned states;         /* bit s: state s wanted; 0: any */
+    bool by_kind, recurring; /* by_kind: only RECURRING (recurring), or only ONE_TIME */
+    struct str name;         /* whole, or a prefix when it ends in '*' */
+    struct str queue, task_type;
+    struct str calendar;        /* RECURRING tasks that name it */
+    struct str cause;           /* of FAILED ones */
+    bool by_resolved, resolved; /* by_resolved: only FAILED ones that are resolved, or only those that are not */
+    struct str waits_for;       /* tasks that wait for this slot */
+    int64_t due_before_ms, due_after_ms; /* after <= due_ms < before; 0: no bound */
+    struct uuid parent;   /* occurrences of this recurring task; nil: no occurrences, unless the next is set */
+    bool occurrences;     /* occurrences of all recurring tasks, beside the other tasks */
+    struct uuid before;   /* only ids below it; nil: from the newest on */
+    size_t limit, offset; /* for a list; reader_count counts all pages together */
+    bool may_lag;         /* for a person: the answer may miss what was committed a moment ago */
+};
+
+struct task_page {
+    struct tasks tasks;
+    bool more;
+    struct uuid next_before; /* if more: the page's last id */
+};
+
+/* Newest first, by id, descending. */
+struct execution_filter {
+    int32_t tenant;
+    struct uuid task;  /* one-time or recurring; never nil */
+    unsigned statuses; /* bit s; 0: any */
+    struct uuid before;
+    size_t limit;
+    bool may_lag; /* as of tasks */
+};
+
+struct execution_page {
+    struct executions executions;
+    bool more;
+    struct uuid next_before;
+};
+
+/* Dead letters grouped by cause: FAILED tasks that are neither resolved nor deleted. */
+struct cause_group {
+    struct str cause;
+    int64_t count;                           /* up to 10,000 where counting is slow */
+    int64_t first_failed_ms, last_failed_ms; /* completed_ms */
+    struct uuid latest;                      /* the newest of them, by id */
+    struct str last_error;                   /* its */
+};
+
+struct cause_groups {
+    struct cause_group *v;
+    size_t n;
+};
+
+struct key_list {
+    struct api_key *v;
+    size_t n;
+};
+
+/* A task that holds a slot. */
+struct slot_holder {
+    struct uuid task;
+    enum task_state state;
+    int64_t scheduled_ms;
+};
+
+struct slot_holders {
+    struct slot_holder *v;
+    size_t n;
+};
+
+/* Over all tenants and kinds, without deleted tasks. May lag a moment. */
+struct store_counts {
+    int64_t by_state[9]; /* enum task_state; counted up to 10,000 each where counting is slow */
+    int64_t due;         /* SCHEDULED and not RECURRING, with due_ms <= now; also up to 10,000 */
+};
+
+/* What a tenant has, without deleted tasks. */
+struct tenant_usage {
+    int64_t pending;   /* not final, of any kind */
+    int64_t recurring; /* RECURRING ones among them */
+};
+
+/* The terms of a lease. */
+struct lease_row {
+    int64_t fence, until_ms;
+    struct str worker, progress;
+};
+
+struct reader {
+    const struct reader_ops *ops;
+};
+
+struct reader_ops {
+    enum err (*get)(struct reader *, int32_t tenant, struct uuid id, struct arena *, struct task *ret, struct error *);
+    enum err (*list)(struct reader *, const struct task_filter *, struct arena *, struct task_page *ret,
+                     struct error *);
+    enum err (*count)(struct reader *, const struct task_filter *, size_t max, size_t *ret, struct error *);
+    enum err (*executions)(struct reader *, const struct execution_filter *, struct arena *, struct execution_page *ret,
+                           struct error *);
+    enum err (*idempotency)(struct reader *, int32_t tenant, const uint8_t key[32], struct arena *,
+                            struct idempotency *ret, struct error *);
+    enum err (*key)(struct reader *, struct str id, struct arena *, struct api_key *ret, struct error *);
+    enum err (*keys)(struct reader *, int32_t tenant, struct arena *, struct key_list *ret, struct error *);
+    enum err (*dedupe)(struct reader *, int32_t tenant, struct str key, int64_t now_ms, struct uuid *ret,
+                       struct error *);
+    enum err (*slots)(struct reader *, struct str key, struct arena *, struct slot_holders *ret, struct error *);
+    enum err (*causes)(struct reader *, int32_t tenant, size_t max, struct arena *, struct cause_groups *ret,
+                       struct error *);
+    enum err (*catalog_get)(struct reader *, int32_t tenant, enum catalog_kind, struct str name, struct arena *,
+                            struct catalog_entry *ret, struct error *);
+    enum err (*catalog_list)(struct reader *, const struct catalog_filter *, struct arena *, struct catalog_page *ret,
+                             struct error *);
+    enum err (*lanes)(struct reader *, struct arena *, struct lane **ret, size_t *ret_count, struct error *);
+    enum err (*counts)(struct reader *, int64_t now_ms, struct store_counts *ret, struct error *);
+    enum err (*queue_due)(struct reader *, int32_t tenant, struct str queue, int64_t now_ms, int64_t *ret,
+                          struct error *);
+    enum err (*usage)(struct reader *, int32_t tenant, struct tenant_usage *ret, struct error *);
+    enum err (*lease)(struct reader *, int32_t tenant, struct uuid task, struct arena *, struct lease_row *ret,
+                      struct error *);
+    enum err (*workers)(struct reader *, struct uuid before, size_t max, struct arena *, struct worker_rows *ret,
+                        struct error *);
+    enum err (*clock)(struct reader *, int64_t *ret_us, struct error *); /* NULL: the store has no clock of its own */
+    void (*free)(struct reader *);
+};
+
+/* ERR_NOT_FOUND if there is none, or if it belongs to another tenant. */
+enum err reader_get(struct reader *r, int32_t tenant, struct uuid id, struct arena *a, struct task *ret,
+                    struct error *e) must_use;
+enum err reader_list(struct reader *r, const struct task_filter *f, struct arena *a, struct task_page *ret,
+                     struct error *e) must_use;
+enum err reader_count(struct reader *r, const struct task_filter *f, size_t max, size_t *ret, struct error *e) must_use;
+enum err reader_executions(struct reader *r, const struct execution_filter *f, struct arena *a,
+                           struct execution_page *ret, struct error *e) must_use;
+enum err reader_idempotency(struct reader *r, int32_t tenant, const uint8_t key[32], struct arena *a,
+                            struct idempotency *ret, struct error *e) must_use;
+enum err reader_key(struct reader *r, struct str id, struct arena *a, struct api_key *ret, struct error *e) must_use;
+/* The tenant's keys, by id; at most LIST_MAX. */
+enum err reader_keys(struct reader *r, int32_t tenant, struct arena *a, struct key_list *ret, struct error *e) must_use;
+/* The task that holds a dedupe key at now_ms; ERR_NOT_FOUND: none, also if that task is deleted or purged. */
+enum err reader_dedupe(struct reader *r, int32_t tenant, struct str key, int64_t now_ms, struct uuid *ret,
+                       struct error *e) must_use;
+/* By scheduled_ms, then id; at most LIST_MAX. */
+enum err reader_slots(struct reader *r, struct str key, struct arena *a, struct slot_holders *ret,
+                      struct error *e) must_use;
+/* The largest groups first, then by cause; at most max. */
+enum err reader_causes(struct reader *r, int32_t tenant, size_t max, struct arena *a, struct cause_groups *ret,
+                       struct error *e) must_use;
+enum err reader_catalog_get(struct reader *r, int32_t tenant, enum catalog_kind kind, struct str name, struct arena *a,
+                            struct catalog_entry *ret, struct error *e) must_use;
+enum err reader_catalog_list(struct reader *r, const struct catalog_filter *f, struct arena *a,
+                             struct catalog_page *ret, struct error *e) must_use;
+/* Every lane that has a SCHEDULED or BLOCKED task which a claim may take at its due time, each once, in no order. Lanes without
+ * such a task may be among them. */
+enum err reader_lanes(struct reader *r, struct arena *a, struct lane **ret, size_t *ret_count,
+                      struct error *e) must_use;
+enum err reader_counts(struct reader *r, int64_t now_ms, struct store_counts *ret, struct error *e) must_use;
+/* How many tasks of a queue a claim could take now; up to 10,000 where counting is slow. May lag a moment. */
+enum err reader_queue_due(struct reader *r, int32_t tenant, struct str queue, int64_t now_ms, int64_t *ret,
+                          struct error *e) must_use;
+enum err reader_usage(struct reader *r, int32_t tenant, struct tenant_usage *ret, struct error *e) must_use;
+/* Of a task that is RUNNING under a lease; else ERR_NOT_FOUND. */
+enum err reader_lease(struct reader *r, int32_t tenant, struct uuid task, struct arena *a, struct lease_row *ret,
+                      struct error *e) must_use;
+/* By id, descending, below `before` (nil: from the highest on); at most max, up to LIST_MAX. */
+enum err reader_workers(struct reader *r, struct uuid before, size_t max, struct arena *a, struct worker_rows *ret,
+                        struct error *e) must_use;
+/* The store's clock, as in OP_HEARTBEAT 6; 0: it has none of its own. */
+enum err reader_clock(struct reader *r, int64_t *ret_us, struct error *e) must_use;
+void reader_free(struct reader *r);

@@ -1,0 +1,27 @@
+#pragma once
+/* port/store/retention.h - OP_PURGE: deletes what has been kept long enough. A part of port/store.h. */
+#include "port/op.h"
+
+/* OP_PURGE - deletes one small batch: at most max rows of all kinds together. Which kind comes first is not defined. A limit of 0
+ * deletes nothing of its kind.
+ *
+ *  1. Idempotency records, by created_ms.
+ *  2. Final tasks, deleted ones too, by completed_ms. FAILED tasks that are not resolved have a limit of their own.
+ *  3. Executions, by completed_us. Where they lie in monthly partitions: once all of their month is old enough.
+ *  4. Dedupe keys whose window ended before now_ms.
+ *  5. Catalog entries of kind JOB, by updated_ms, if their doc says {"state": …} other than "RUNNING".
+ *  6. Dead nodes that hold no claim and died before now_ms - NODE_KEPT_MS.
+ *  7. Recall requests that have ended (OP_RECALL 1).
+ *  8. Workers, by seen_ms.
+ *  9. Limits (OP_LIMIT_TAKE) that no node asked for since the workers' limit, with no place taken and a full bucket: a new row
+ *     would be the same.
+ * 10. A little of the freed space goes back to the file system, where that is the store's task. */
+struct op_purge {
+    struct op op;
+    int64_t now_ms;
+    int64_t idempotency_before_ms, tasks_before_ms, dlq_before_ms, executions_before_ms, jobs_before_ms;
+    int64_t workers_before_ms;
+    size_t max;
+    size_t ret_forgotten;
+    bool ret_more; /* ask again soon: there may be more to delete or to give back */
+};
