@@ -43,7 +43,7 @@ static void try_message(struct str text)
     struct arena a;
     arena_init(&a, 1 << 20);
     struct task t = { .target = TARGET_MESSAGE, .target_config = text, .payload = S("{}") };
-    struct letter l;
+    struct message_target l;
     struct error e = { 0 };
     if (message_target_read(&t, &a, &l, &e)) {
         require(e.text[0]);

@@ -1,4 +1,4 @@
-/* No limit is 0 here and null in the document; 0 is read as no limit too. */
+/* "No limit" is 0 in the struct and null in the document. A 0 in the document is read as no limit, too. */
 #include "core/sharing/tenant_rules.h"
 
 #include "base/json/json.h"
@@ -25,7 +25,7 @@ static const struct json_field fields[] = {
 };
 /* clang-format on */
 
-static bool is_name(struct str s)
+static bool tenant_rules_is_name(struct str s)
 {
     for (size_t i = 0; i < s.n; i++) {
         char c = ascii_lower(s.p[i]);
@@ -43,7 +43,7 @@ enum err tenant_rules_read(struct str doc, struct arena *a, struct tenant_rules 
     struct doc d = { 0 };
     if (json_parse(doc, &json, e) || json_read(json.root, fields, array_count(fields), &d, a, e))
         return e->code;
-    if (!is_name(d.rules.name))
+    if (!tenant_rules_is_name(d.rules.name))
         return error_field(e, "name", "must hold letters, digits, '.', '_' and '-' only");
     d.rules.number = (int32_t)d.number;
     *ret = d.rules;
