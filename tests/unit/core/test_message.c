@@ -286,12 +286,12 @@ static void what_is_no_event_is_refused_in_plain_words(void **state)
         const char *text, *field, *says;
     } rows[] = {
         { "", "", "is empty" },
-        { "[1]", "", "no message of Belfry's" },
-        { "{'v':0}", "", "no message of Belfry's" },
-        { "{'v':'1'}", "", "no message of Belfry's" },
+        { "[1]", "", "not a Belfry message" },
+        { "{'v':0}", "", "not a Belfry message" },
+        { "{'v':'1'}", "", "not a Belfry message" },
         { "{'v':2,'event':'NEW'}", "", "of version 2; this Belfry reads version 1: update it" },
         { "{'v':1}", "event", "is missing" },
-        { "{'v':1,'event':'PARTY'}", "event", "none that this version" },
+        { "{'v':1,'event':'PARTY'}", "event", "not known to this version" },
         { "{'v':1,'event':'OUTCOME'}", "", "without its task" },
         { "{'v':1,'event':'WORKER','worker':{'slots':1}}", "worker.id", "is missing" },
         { "{'v':1,'event':'WORKER','worker':{'id':'x'}}", "worker.id", "must be a UUID" },

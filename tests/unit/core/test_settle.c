@@ -232,8 +232,8 @@ static void a_loss_spends_no_attempt_and_runs_again(void **state)
     assert_true(v.has_execution);
     assert_int_equal(v.execution.status, EXECUTION_LOST);
     assert_int_equal(v.execution.attempt, 2);
-    assert_str(v.last_error, "lost: whoever ran it died before it reported; it may have run");
-    assert_str(v.execution.error, "lost: whoever ran it died before it reported; it may have run");
+    assert_str(v.last_error, "lost: its worker died before it reported; the task may have run");
+    assert_str(v.execution.error, "lost: its worker died before it reported; the task may have run");
     t.due_ms = NOW + 10;
     assert_true(settled(&t, &o).due_ms == NOW + 10);
 }
@@ -305,7 +305,7 @@ static void at_most_once_does_not_survive_a_loss(void **state)
     struct verdict v = settled(&t, &o);
     assert_int_equal(v.next, TASK_FAILED);
     assert_int_equal(v.losses, 1);
-    assert_str(v.last_error, "outcome unknown: whoever ran it died, and it is to run at most once");
+    assert_str(v.last_error, "outcome unknown: its worker died, and the task must run at most once");
 }
 
 /* ---- held, expired ---- */
@@ -367,7 +367,7 @@ static void a_retry_that_would_come_too_late_expires_it_at_once(void **state)
     assert_int_equal(v.attempts, 2);
     assert_true(v.has_execution);
     assert_str(v.execution.error, "it did not work");
-    assert_str(v.last_error, "expired: of use until 1970-01-20T16:13:20.200Z, the next attempt would come at "
+    assert_str(v.last_error, "expired: it was valid until 1970-01-20T16:13:20.200Z, the next attempt would come at "
                              "1970-01-20T16:13:20.200Z; it failed with: it did not work");
     assert_str(str_from(v.cause.text), "");
     t.expires_ms = NOW + 201;
