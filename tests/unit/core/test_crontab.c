@@ -1,4 +1,4 @@
-/* core/crontab: which lines call a URL, and why the others do not. */
+/* core/time/crontab: which lines call a URL, and why the others are refused. */
 #include "check.h"
 #include "core/time/crontab.h"
 

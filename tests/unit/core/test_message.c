@@ -1,4 +1,4 @@
-/* The wire format: what is written reads back the same; what comes from outside is judged. */
+/* The wire format: written messages read back unchanged; input from outside is checked. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <time.h>
@@ -101,7 +101,7 @@ static struct task task_there_and_back(const struct task *t, const char *tenant)
     return back;
 }
 
-/* Tables; X is what is to be done with each field. */
+/* Tables of the fields; X is applied to each field. */
 /* clang-format off */
 #define NUMBERS(X)                                                                                                     \
     X(tenant) X(kind) X(state) X(due_ms) X(scheduled_ms) X(version) X(fence) X(attempts) X(losses) X(priority)         \
@@ -264,7 +264,7 @@ static void members_that_are_not_known_are_passed_over(void **state)
     assert_str(ev.worker.doc, "[ 1 ]");
 }
 
-/* Bodies in tables are written with ' for ". */
+/* JSON texts in tables are written with ' instead of ". */
 static enum err read_quoted(const char *quoted, struct error *e)
 {
     char *copy = xstrdup(quoted);
@@ -357,7 +357,7 @@ static int64_t cpu_ns(void)
     return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
-/* How long it takes is said, not judged: sanitizers and neighbours make any bound a guess. */
+/* The time is printed but not checked: with sanitizers and other load any limit would be a guess. */
 static void a_usual_task_is_written_and_read_quickly(void **state)
 {
     (void)state;
