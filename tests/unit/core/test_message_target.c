@@ -104,7 +104,7 @@ static void what_is_no_broker_is_refused(void **state)
         { "redis://a\\u00e4", "holds a character" },
         { "amqp://a,b", "too many hosts" },
         { "kafka://1,2,3,4,5,6,7,8,9,0,1,2,3,4,5,6,7", "too many hosts" },
-        { "kafka://a/x", "has a path" },
+        { "kafka://a/x", "must have no path" },
     };
     for (size_t i = 0; i < array_count(rows); i++) {
         char config[256];
