@@ -5,28 +5,28 @@
 
 enum { LIMIT_MAX = 1000000, WEIGHT_MAX = 1000, TEXT_MAX = 1000 };
 
-struct pause {
+struct queue_pause_json {
     struct str by, reason;
     int64_t since_ms, until_ms;
     bool is_set;
 };
 
-struct doc {
+struct queue_rules_json {
     double rate;
     int64_t burst, concurrent, weight, resumed_ms;
-    struct pause pause;
+    struct queue_pause_json pause;
 };
 
 /* clang-format off */
-#define AT(member) .offset = offsetof(struct pause, member)
+#define AT(member) .offset = offsetof(struct queue_pause_json, member)
 static const struct json_field pause_fields[] = {
     { .name = "by", .kind = JSON_KIND_STR, AT(by), .max = TEXT_MAX, .nullable = true },
     { .name = "reason", .kind = JSON_KIND_STR, AT(reason), .max = TEXT_MAX, .nullable = true },
-    { .name = "since", .kind = JSON_KIND_TIME, AT(since_ms), .seen_offset = offsetof(struct pause, is_set), .required = true },
+    { .name = "since", .kind = JSON_KIND_TIME, AT(since_ms), .seen_offset = offsetof(struct queue_pause_json, is_set), .required = true },
     { .name = "until", .kind = JSON_KIND_TIME, AT(until_ms), .nullable = true },
 };
 #undef AT
-#define AT(member) .offset = offsetof(struct doc, member)
+#define AT(member) .offset = offsetof(struct queue_rules_json, member)
 static const struct json_field fields[] = {
     { .name = "max_dispatches_per_second", .kind = JSON_KIND_F64, AT(rate), .max = LIMIT_MAX, .nullable = true },
     { .name = "max_burst", .kind = JSON_KIND_I64, AT(burst), .max = LIMIT_MAX, .nullable = true },
@@ -42,7 +42,7 @@ enum err queue_rules_read(struct str doc, struct arena *a, struct queue_rules *r
     struct error own; /* so that e may be NULL */
     e = e ? e : &own;
     cleanup_with(json_doc_release) struct json_doc json = { 0 };
-    struct doc d = { .weight = QUEUE_RULES_DEFAULT.weight };
+    struct queue_rules_json d = { .weight = QUEUE_RULES_DEFAULT.weight };
     if (json_parse(doc, &json, e) || json_read(json.root, fields, array_count(fields), &d, a, e))
         return e->code;
     if (d.rate > 0 && d.burst == 0) /* default: the tokens of one second */

@@ -252,16 +252,16 @@ struct cron_cycle {
 static struct cron_cycle cron_describe_cycle(const struct cron *c)
 {
     int first = cron_next_in_day(c, 0), last = cron_next_in_day(c, first + 1);
-    struct cron_cycle beat = { first, last, last - first };
+    struct cron_cycle cycle = { first, last, last - first };
     while (last < DAY_S - 1) {
         int next = cron_next_in_day(c, last + 1);
         if (next < 0)
             break;
-        if (next - last != beat.step)
+        if (next - last != cycle.step)
             return (struct cron_cycle){ .step = 0 };
-        beat.last = last = next;
+        cycle.last = last = next;
     }
-    return beat;
+    return cycle;
 }
 
 static void cron_describe_put_period(struct buf *out, int n, const char *unit)
@@ -401,9 +401,9 @@ static bool cron_describe_put_time(struct buf *out, const struct cron_syntax *sy
     if (second.others + minute.others + hour.others == 0) {
         struct cron c = { .seconds = second.set, .minutes = minute.set, .hours = (uint32_t)hour.set };
         int count = second.count * minute.count * hour.count;
-        struct cron_cycle beat = count > TIMES_FEW ? cron_describe_cycle(&c) : (struct cron_cycle){ .step = 0 };
-        if (beat.step)
-            return cron_describe_put_cycle(out, beat);
+        struct cron_cycle cycle = count > TIMES_FEW ? cron_describe_cycle(&c) : (struct cron_cycle){ .step = 0 };
+        if (cycle.step)
+            return cron_describe_put_cycle(out, cycle);
         if (count <= TIMES_MAX) {
             cron_describe_put_times(out, &c, count);
             return false;
