@@ -1,5 +1,5 @@
-/* Any bytes as a cron expression. The first eight choose the hash and the start, the rest is the text. What parses must
- * have a description, and a search whose answers match, come in order and leave nothing out between them. */
+/* Any bytes as a cron expression. The first eight choose the hash and the start; the rest is the text. A valid
+ * expression must have a description, and a search must return matching times in order and leave none out. */
 #include <stdlib.h>
 
 #include "core/time/cron.h"

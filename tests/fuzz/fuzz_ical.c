@@ -1,4 +1,5 @@
-/* An iCalendar file, of any kind: what is accepted are dates in order, each once and within reason; what is refused has a sentence. */
+/* An iCalendar file of any kind. If it is accepted, its dates are sorted, unique and within limits. If it is refused,
+ * the error has a sentence. */
 #include <stdlib.h>
 
 #include "port/ical.h"
@@ -11,7 +12,7 @@ static void require(bool holds)
         abort();
 }
 
-static int64_t passing_ns; /* time passes by being asked for: the limit on it is reached too */
+static int64_t passing_ns; /* each reading advances the clock, so that the time limit is reached, too */
 
 static int64_t wall_us(struct clock *c)
 {

@@ -1,5 +1,6 @@
-/* JSON bodies: whatever parses must print through the writer as text that parses to the same value, every member's text must
- * be the value it stands for, and reading by table must end in a value or a sentence. The quick way takes what jansson takes. */
+/* JSON bodies. A text that parses must print through the writer as text that parses to the same value; every member's
+ * text must be its value; reading by a table must end in a value or an error sentence. The fast parser accepts exactly
+ * what jansson accepts. */
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -45,7 +46,7 @@ static void print(struct jw *w, json_t *v) // NOLINT(misc-no-recursion)
     }
 }
 
-/* Printed without a point, a real comes back as an integer: what is compared is what a second printing gives. */
+/* A real that is printed without a point comes back as an integer, so the results of a second printing are compared. */
 static void print_and_parse_again(json_t *v)
 {
     struct buf first, second;
@@ -159,7 +160,7 @@ static void read_by_table(json_t *v)
     arena_release(&a);
 }
 
-/* A number of more digits than a double ever has is all that may be left to jansson. */
+/* Only a number with more digits than a double can have may be left to jansson. */
 static void compare_with_jansson(struct str text, bool is_json)
 {
     enum { LONG_NUMBER = 400 };

@@ -1,4 +1,5 @@
-/* What comes from a queue or a topic: whoever may write there may write anything. What is read writes a message that reads the same again. */
+/* Messages from a queue or a topic: other programs may write anything there. A message that is read must be written so
+ * that it reads back the same. */
 #include <stdlib.h>
 
 #include "core/target/message.h"

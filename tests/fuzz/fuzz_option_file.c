@@ -1,5 +1,5 @@
-/* Configuration files: a value is kept only if its row allows it, with a NUL behind it; a refusal has a sentence that names
- * the file. */
+/* Configuration files. A value is kept only if its row allows it, and is followed by a NUL. An error has a sentence
+ * that names the file. */
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
-/* The query of a request. Whatever is accepted lies within its bounds and is UTF-8; what is refused has a sentence and a field
- * without odd bytes in them. */
+/* The query of a request. An accepted value is within its bounds and is UTF-8. An error has a sentence and a field
+ * without unprintable bytes. */
 #include <stdlib.h>
 
 #include "api/server/query.h"

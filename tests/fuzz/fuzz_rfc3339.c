@@ -1,5 +1,5 @@
-/* Instants and durations as text. Whatever is accepted prints, and what was printed reads back as the same value; what
- * is refused leaves the result alone and has a sentence without odd bytes in it. */
+/* Instants and durations as text. An accepted value prints as text that reads back as the same value. An error leaves
+ * the result unchanged and has a sentence without unprintable bytes. */
 #include <stdlib.h>
 
 #include "base/duration.h"

@@ -1,5 +1,5 @@
-/* What users set up: the documents of queues, tenants and calendars. What is accepted is written so that it reads the same, and what
- * is written of that is the same text again. */
+/* The documents of queues, tenants and calendars, which users write. An accepted document is written so that it reads
+ * back the same, and writing it again gives the same text. */
 #include <stdlib.h>
 
 #include "core/sharing/queue_rules.h"

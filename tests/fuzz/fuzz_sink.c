@@ -1,5 +1,5 @@
-/* The sink's request parser. Whatever it accepts lies within the text, and reads the same with more behind it; each shorter
- * text was neither accepted nor refused for the wrong reason. */
+/* The sink's request parser. An accepted request is within the text. Its head alone is read the same; with one byte less
+ * the parser asks for more. */
 #include <stdlib.h>
 
 #include "bench/sink_parse.h"

@@ -1,5 +1,6 @@
-/* Task bodies: a body becomes a task that holds to its limits, whose view is JSON that makes the same task again, or it is
- * refused with a sentence. The same text as an edit of that task, and of a recurring one, ends in a row or a sentence too. */
+/* Task bodies. A body becomes a task within all limits, whose view is JSON that creates the same task again; or it is
+ * refused with a sentence. The same text as an edit of that task and of a recurring task ends in a row or a sentence,
+ * too. */
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -15,7 +16,7 @@ static void check(bool holds)
         abort();
 }
 
-/* UTC, and nothing else: what is behind the port is fuzzed elsewhere. */
+/* Provides UTC only: the real implementation of the port is fuzzed elsewhere. */
 static enum err get_zone(struct zoneinfo *z, struct str name, struct tz **ret, struct error *e)
 {
     (void)z;
@@ -57,7 +58,7 @@ static void show(const struct task *t, struct buf *out)
     task_to_json(&w, t, &c);
 }
 
-/* The view, less what users may not give, as a body again. */
+/* Uses the view, without the members that users may not give, as a body again. */
 static void check_round_trip(const struct task *t, struct arena *a)
 {
     static const char *const ours[] = { "id",          "status",     "next_execution", "version",   "created_at",
@@ -69,7 +70,8 @@ static void check_round_trip(const struct task *t, struct arena *a)
     show(t, &first);
     struct json_doc body;
     json_t *view =
-        json_loadb(buf_cstr(&first), first.n, JSON_ALLOW_NUL, NULL); /* by itself: a document is not changed */
+        /* a separate document, since a parsed one must not be changed */
+        json_loadb(buf_cstr(&first), first.n, JSON_ALLOW_NUL, NULL);
     check(view);
     for (size_t i = 0; i < array_count(ours); i++)
         json_object_del(view, ours[i]);
@@ -78,7 +80,7 @@ static void check_round_trip(const struct task *t, struct arena *a)
     struct task again;
     struct error e = { 0 };
     enum err rc = task_from_json(&body, &c, a, &again, &e);
-    check(rc == ERR_OK || rc == ERR_LIMIT || strcmp(e.field, "metadata") == 0); /* printed it may be longer */
+    check(rc == ERR_OK || rc == ERR_LIMIT || strcmp(e.field, "metadata") == 0); /* it may be longer when printed */
     if (rc == ERR_OK) {
         check(again.cursor_ms == t->cursor_ms && again.due_ms == t->due_ms && again.timeout_ms == t->timeout_ms);
         check(str_eq(again.concurrency_key, t->concurrency_key) && again.concurrency_limit == t->concurrency_limit);

@@ -1,11 +1,12 @@
-/* Whatever bytes are taken for a zone, its spans are in order and its wall clock goes there and back. */
+/* Any bytes as a zone file: if they are accepted, the spans are in order and wall-clock times convert back to their
+ * instants. */
 #include <assert.h>
 #include <stdlib.h>
 
 #include "core/time/tz.h"
 
 enum { EDGES_MAX = 300 };
-#define FAR (INT64_C(1) << 60) /* beyond it sums stop at the ends of int64_t */
+#define FAR (INT64_C(1) << 60) /* beyond it, sums are capped at the ends of int64_t */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,5 +1,5 @@
-/* What comes from users and from targets on the way out and back: a target's JSON and where it goes, an address, a range, Retry-After. What is
- * accepted keeps the promises of its header; what is refused has a sentence. */
+/* Input from users and from targets: a target's JSON, its host and path, an address, a range, Retry-After. An accepted
+ * value fulfils the promises of its header; an error has a sentence. */
 #include <stdlib.h>
 
 #include "base/json/json.h"
@@ -43,7 +43,7 @@ static void try_message(struct str text)
     struct arena a;
     arena_init(&a, 1 << 20);
     struct task t = { .target = TARGET_MESSAGE, .target_config = text, .payload = S("{}") };
-    struct letter l;
+    struct message_target l;
     struct error e = { 0 };
     if (message_target_read(&t, &a, &l, &e)) {
         require(e.text[0]);
@@ -60,7 +60,7 @@ static void try_message(struct str text)
     arena_release(&a);
 }
 
-/* These two look only at what is JSON; what they see of it never grows beyond its room. */
+/* These two accept JSON only; their results never exceed their limits. */
 static void try_place(struct str text)
 {
     struct json_doc doc = { 0 };

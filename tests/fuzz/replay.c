@@ -1,4 +1,5 @@
-/* Runs a fuzz target over the files of a folder and counts each as a test (TAP): what a fuzzer once found stays fixed. */
+/* Runs a fuzz target over the files of a folder and reports each as a test (TAP), so that inputs that a fuzzer once
+ * found stay fixed. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,7 +17,8 @@ static void run_file(const char *path)
     static uint8_t data[1 << 20];
     size_t n = fread(data, 1, sizeof data, f);
     fclose(f);
-    uint8_t *exact = malloc(n ? n : 1); /* its own allocation, so that a sanitizer sees a read past its end */
+    /* an allocation of the exact size, so that a sanitizer detects a read past its end */
+    uint8_t *exact = malloc(n ? n : 1);
     for (size_t i = 0; i < n; i++)
         exact[i] = data[i];
     LLVMFuzzerTestOneInput(exact, n);

@@ -170,7 +170,7 @@ static enum err check_http(json_t *config, struct arena *a, int64_t *ret_timeout
 
 static enum err check_message(json_t *config, struct arena *a, int64_t *ret_timeout_ms, struct error *e)
 {
-    struct letter l;
+    struct message_target l;
     enum err rc = message_target_check(config, a, &l, e);
     if (rc == ERR_OK && l.content.timeout_ms)
         *ret_timeout_ms = l.content.timeout_ms;

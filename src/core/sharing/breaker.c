@@ -1,4 +1,4 @@
-/* The window is a ring of slices, each a part of it long; what was counted leaves it slice by slice. */
+/* The sliding window is a ring of BREAKER_SLICES slices. Counts leave the window one slice at a time. */
 #include "core/sharing/breaker.h"
 
 #include <assert.h>
@@ -28,35 +28,36 @@ void breaker_init(struct breaker *b, const struct breaker_rules *rules, int64_t 
     b->slice = now_ms / (rules->window_ms / BREAKER_SLICES);
 }
 
-/* ---- time ---- */
+/* ---- time and state ---- */
 
-static void shift(int64_t *time_ms, int64_t by_ms)
+static void breaker_shift_time(int64_t *time_ms, int64_t by_ms)
 {
     if (*time_ms)
         *time_ms -= by_ms;
 }
 
-/* Everybody's waiting goes on as if nothing had happened; the window only starts anew. */
-static void set_back(struct breaker *b, int64_t by_ms)
+/* The clock was set back. Moves every stored time back by the same amount, so that remaining waits keep their length.
+ * breaker_slide_window then clears the window. */
+static void breaker_move_times_back(struct breaker *b, int64_t by_ms)
 {
-    shift(&b->since_ms, by_ms);
-    shift(&b->until_ms, by_ms);
-    shift(&b->hold_until_ms, by_ms);
-    shift(&b->trial_until_ms, by_ms);
-    shift(&b->last_given_ms, by_ms);
+    breaker_shift_time(&b->since_ms, by_ms);
+    breaker_shift_time(&b->until_ms, by_ms);
+    breaker_shift_time(&b->hold_until_ms, by_ms);
+    breaker_shift_time(&b->trial_until_ms, by_ms);
+    breaker_shift_time(&b->last_given_ms, by_ms);
 }
 
-static void clear_window(struct breaker *b)
+static void breaker_clear_window(struct breaker *b)
 {
     memset(b->slices, 0, sizeof b->slices);
     b->total = b->failures = 0;
 }
 
-static void slide_window(struct breaker *b, int64_t now_ms)
+static void breaker_slide_window(struct breaker *b, int64_t now_ms)
 {
     int64_t slice = now_ms / (b->rules->window_ms / BREAKER_SLICES);
     if (slice < b->slice || slice - b->slice >= BREAKER_SLICES) {
-        clear_window(b);
+        breaker_clear_window(b);
         b->slice = slice;
     }
     while (b->slice < slice) {
@@ -67,7 +68,7 @@ static void slide_window(struct breaker *b, int64_t now_ms)
     }
 }
 
-static void become(struct breaker *b, enum breaker_state state, int64_t now_ms)
+static void breaker_set_state(struct breaker *b, enum breaker_state state, int64_t now_ms)
 {
     b->state = state;
     b->since_ms = now_ms;
@@ -75,18 +76,19 @@ static void become(struct breaker *b, enum breaker_state state, int64_t now_ms)
     b->trial_until_ms = 0;
 }
 
-/* What time alone has changed since it was last looked at. Returns what counts as now: one who asks may be a little behind one who
- * told, and that is no clock set back. */
-static int64_t look(struct breaker *b, int64_t now_ms)
+/* Applies the state changes that are due by time alone. Returns the time that counts as now: if now_ms is up to
+ * JITTER_MS behind the latest time seen, that time counts, because callers pass times in any order within a second.
+ * Only a larger step back is treated as a clock that was set back. */
+static int64_t breaker_advance_time(struct breaker *b, int64_t now_ms)
 {
     if (now_ms < b->seen_ms && now_ms >= b->seen_ms - JITTER_MS)
         now_ms = b->seen_ms;
     if (now_ms < b->seen_ms)
-        set_back(b, b->seen_ms - now_ms);
+        breaker_move_times_back(b, b->seen_ms - now_ms);
     b->seen_ms = now_ms;
-    slide_window(b, now_ms);
+    breaker_slide_window(b, now_ms);
     if (b->state == BREAKER_OPEN && b->until_ms <= now_ms)
-        become(b, BREAKER_HALF_OPEN, now_ms);
+        breaker_set_state(b, BREAKER_HALF_OPEN, now_ms);
     if (b->trial_until_ms && b->trial_until_ms <= now_ms)
         b->trial_until_ms = 0;
     if (b->hold_until_ms <= now_ms)
@@ -96,8 +98,8 @@ static int64_t look(struct breaker *b, int64_t now_ms)
 
 /* ---- asking ---- */
 
-/* When the next may go; 0: now. */
-static int64_t opens_at(const struct breaker *b, int64_t now_ms)
+/* Returns when the next call may go; 0: now. */
+static int64_t breaker_next_call_ms(const struct breaker *b, int64_t now_ms)
 {
     int64_t at = b->hold_until_ms;
     if (b->state == BREAKER_OPEN)
@@ -109,12 +111,12 @@ static int64_t opens_at(const struct breaker *b, int64_t now_ms)
 
 bool breaker_would_go(struct breaker *b, int64_t now_ms)
 {
-    now_ms = look(b, now_ms);
-    return opens_at(b, now_ms) == 0;
+    now_ms = breaker_advance_time(b, now_ms);
+    return breaker_next_call_ms(b, now_ms) == 0;
 }
 
-/* One a millisecond, behind those who were told before. */
-static int64_t give_time(struct breaker *b, int64_t from_ms)
+/* Spreads held calls over time: each gets a time one millisecond after the previous one. */
+static int64_t breaker_assign_retry_time(struct breaker *b, int64_t from_ms)
 {
     int64_t at = max_of(from_ms, b->last_given_ms + 1);
     if (at - from_ms >= BREAKER_SPREAD_MAX_MS)
@@ -126,10 +128,10 @@ static int64_t give_time(struct breaker *b, int64_t from_ms)
 
 struct breaker_answer breaker_ask(struct breaker *b, int64_t timeout_ms, int64_t now_ms)
 {
-    now_ms = look(b, now_ms);
-    int64_t at = opens_at(b, now_ms);
+    now_ms = breaker_advance_time(b, now_ms);
+    int64_t at = breaker_next_call_ms(b, now_ms);
     if (at)
-        return (struct breaker_answer){ .until_ms = give_time(b, at) };
+        return (struct breaker_answer){ .until_ms = breaker_assign_retry_time(b, at) };
     bool trial = b->state == BREAKER_HALF_OPEN;
     if (trial)
         b->trial_until_ms = now_ms + timeout_ms + BREAKER_TRIAL_GRACE_MS;
@@ -157,14 +159,14 @@ enum breaker_sign breaker_sign_of(const struct outcome *o)
     return BREAKER_NOTHING;
 }
 
-static void close_it(struct breaker *b, int64_t now_ms)
+static void breaker_close(struct breaker *b, int64_t now_ms)
 {
-    become(b, BREAKER_CLOSED, now_ms);
-    clear_window(b); /* what was before the trial says nothing any more */
+    breaker_set_state(b, BREAKER_CLOSED, now_ms);
+    breaker_clear_window(b); /* outcomes from before the trial no longer count */
     b->held = 0;
 }
 
-static void count(struct breaker *b, bool failure, int64_t now_ms)
+static void breaker_count_outcome(struct breaker *b, bool failure, int64_t now_ms)
 {
     const struct breaker_rules *r = b->rules;
     int at = (int)(b->slice % BREAKER_SLICES);
@@ -173,36 +175,36 @@ static void count(struct breaker *b, bool failure, int64_t now_ms)
     b->slices[at].failures += failure;
     b->failures += failure;
     if (b->total >= r->total_min && (int64_t)b->failures * 100 > (int64_t)b->total * r->failures_percent)
-        become(b, BREAKER_OPEN, now_ms);
+        breaker_set_state(b, BREAKER_OPEN, now_ms);
 }
 
-/* Only a trial has a say in a breaker that is not closed: others went before it opened. */
+/* If the breaker is not closed, only a trial can change its state: the other calls started before it opened. */
 void breaker_report(struct breaker *b, bool trial, const struct outcome *o, int64_t now_ms)
 {
     enum breaker_sign sign = breaker_sign_of(o);
-    now_ms = look(b, now_ms);
+    now_ms = breaker_advance_time(b, now_ms);
     if (b->rules->follows_retry_after && sign == BREAKER_FAILURE && o->retry_after_ms > 0)
         b->hold_until_ms = max_of(b->hold_until_ms, now_ms + min_of(o->retry_after_ms, (int64_t)BREAKER_HOLD_MAX_MS));
     if (b->state == BREAKER_CLOSED && sign != BREAKER_NOTHING)
-        count(b, sign == BREAKER_FAILURE, now_ms);
+        breaker_count_outcome(b, sign == BREAKER_FAILURE, now_ms);
     if (b->state == BREAKER_CLOSED || !trial)
         return;
     if (sign == BREAKER_ALIVE)
-        close_it(b, now_ms);
+        breaker_close(b, now_ms);
     else if (sign == BREAKER_FAILURE)
-        become(b, BREAKER_OPEN, now_ms);
+        breaker_set_state(b, BREAKER_OPEN, now_ms);
     else
         b->trial_until_ms = 0;
 }
 
 struct breaker_status breaker_status(struct breaker *b, int64_t now_ms)
 {
-    now_ms = look(b, now_ms);
+    now_ms = breaker_advance_time(b, now_ms);
     return (struct breaker_status){
         .state = b->state,
         .held_by_retry_after = b->hold_until_ms > 0,
         .since_ms = b->since_ms,
-        .until_ms = opens_at(b, now_ms),
+        .until_ms = breaker_next_call_ms(b, now_ms),
         .failures = b->failures,
         .total = b->total,
         .held = b->held,

@@ -1,12 +1,12 @@
-/* Stride scheduling on a tree. Each node has a pass: what it got over its weight. A pick goes from the root to the child with the least
- * pass, level by level, and raises the passes on its way. The picks of a round are only planned; fair_took raises the real passes
- * by what was taken.
+/* Stride scheduling on a tree. Each node has a pass: the tasks it got so far, divided by its weight. A pick goes from
+ * the root to the child with the lowest pass, level by level, and raises the passes on its way. The picks of a round
+ * only raise the planned passes; fair_took raises the real ones by the number of tasks that were taken.
  *
- * A node's floor is where its children stand that have something due and are not stopped by a cap. A child that comes (back)
- * into a round starts at the floor at least: neither idle nor capped time is saved up. It is never above a child that
- * waits for its turn, so nobody loses what is due to it: not even one that a claim keeps cutting off.
+ * A node's floor is the lowest pass among its children that have more tasks due and are not stopped by a cap. A child
+ * that enters a round starts at the floor at least, so idle or capped time is not saved up. The floor is never above
+ * the pass of a child that still waits for its turn, so such a child loses nothing, even if claims keep cutting it off.
  *
- * Passes count UNIT a task of weight 1: at 100,000 tasks a second they last for five years. */
+ * A pass grows by UNIT for each task at weight 1. At 100,000 tasks a second 64 bits last for five years. */
 #include "core/sharing/fair.h"
 
 #include <assert.h>
@@ -18,7 +18,7 @@ enum { UNIT = 1 << 20, CLASSES = 3, PICKS_A_LANE = 16 };
 
 static const uint64_t class_shares[CLASSES] = { [CLASS_LOW] = 10, [CLASS_NORMAL] = 30, [CLASS_HIGH] = 60 };
 
-/* A tenant has a place in each class that one of its lanes may count in. */
+/* A tenant has a node in each class that one of its lanes may count in. */
 struct fair_tenant {
     struct fair_node in_class[CLASSES];
     int32_t number;
@@ -28,7 +28,7 @@ struct fair_tenant {
 struct fair {
     struct fair_node root, classes[CLASSES];
     struct map tenants;
-    struct fair_node **heaps; /* room for all children of all nodes of a round */
+    struct fair_node **heaps; /* space for all children of all nodes of a round */
     size_t heaps_cap;
 };
 
@@ -54,27 +54,27 @@ void fair_free(struct fair *f)
 
 /* ---- lanes ---- */
 
-static struct str tenant_key(const int32_t *number)
+static struct str fair_tenant_key(const int32_t *number)
 {
     return (struct str){ (const char *)number, sizeof *number };
 }
 
-static struct fair_tenant *tenant_of(struct fair *f, int32_t number)
+static struct fair_tenant *fair_tenant_of(struct fair *f, int32_t number)
 {
-    struct fair_tenant *t = map_get(&f->tenants, tenant_key(&number));
+    struct fair_tenant *t = map_get(&f->tenants, fair_tenant_key(&number));
     if (t)
         return t;
     t = xnew(*t);
     t->number = number;
     for (int c = 0; c < CLASSES; c++)
         t->in_class[c] = (struct fair_node){ .parent = &f->classes[c], .weight = 1, .rank = number };
-    map_put(&f->tenants, tenant_key(&t->number), t);
+    map_put(&f->tenants, fair_tenant_key(&t->number), t);
     return t;
 }
 
 void fair_add(struct fair *f, struct fair_lane *l, struct lane lane)
 {
-    *l = (struct fair_lane){ .lane = lane, .tenant = tenant_of(f, lane.tenant) };
+    *l = (struct fair_lane){ .lane = lane, .tenant = fair_tenant_of(f, lane.tenant) };
     l->tenant->lanes++;
 }
 
@@ -82,13 +82,13 @@ void fair_remove(struct fair *f, struct fair_lane *l)
 {
     struct fair_tenant *t = l->tenant;
     if (--t->lanes == 0) {
-        map_remove(&f->tenants, tenant_key(&t->number));
+        map_remove(&f->tenants, fair_tenant_key(&t->number));
         free(t);
     }
     *l = (struct fair_lane){ 0 };
 }
 
-/* ---- ageing ---- */
+/* ---- classes and ageing ---- */
 
 enum priority_class fair_draw(struct prng *random)
 {
@@ -107,9 +107,9 @@ enum priority_class fair_class(enum priority_class class_, int priority, int64_t
     return priority_class_of((int)min_of(aged, (int64_t)PRIORITY_MAX));
 }
 
-/* ---- who is before whom ---- */
+/* ---- order of the nodes ---- */
 
-static int compare_lanes(const struct fair_lane *a, const struct fair_lane *b)
+static int fair_compare_lanes(const struct fair_lane *a, const struct fair_lane *b)
 {
     size_t n = min_of(a->lane.queue.n, b->lane.queue.n);
     int order = n ? memcmp(a->lane.queue.p, b->lane.queue.p, n) : 0;
@@ -117,27 +117,28 @@ static int compare_lanes(const struct fair_lane *a, const struct fair_lane *b)
         return order;
     if (a->lane.queue.n != b->lane.queue.n)
         return a->lane.queue.n < b->lane.queue.n ? -1 : 1;
-    return (int)b->lane.class_ - (int)a->lane.class_; /* a low one that has aged stands behind those it joined */
+    /* an aged low lane comes after the lanes of the class it joined */
+    return (int)b->lane.class_ - (int)a->lane.class_;
 }
 
-/* Among equals by who they are, never by the order of the asks. */
-static bool is_before(const struct fair_node *a, const struct fair_node *b)
+/* Equal passes are ordered by the lanes' identity, never by the order of the asks. */
+static bool fair_node_is_before(const struct fair_node *a, const struct fair_node *b)
 {
     if (a->planned != b->planned)
         return a->planned < b->planned;
-    return a->ask ? compare_lanes(a->ask->lane, b->ask->lane) < 0 : a->rank < b->rank;
+    return a->ask ? fair_compare_lanes(a->ask->lane, b->ask->lane) < 0 : a->rank < b->rank;
 }
 
-static void sift_down(struct fair_node *parent, size_t at)
+static void fair_heap_sift_down(struct fair_node *parent, size_t at)
 {
     struct fair_node **v = parent->heap, *node = v[at];
     for (;;) {
         size_t child = 2 * at + 1;
         if (child >= parent->ready)
             break;
-        if (child + 1 < parent->ready && is_before(v[child + 1], v[child]))
+        if (child + 1 < parent->ready && fair_node_is_before(v[child + 1], v[child]))
             child++;
-        if (!is_before(v[child], node))
+        if (!fair_node_is_before(v[child], node))
             break;
         v[at] = v[child];
         at = child;
@@ -147,7 +148,7 @@ static void sift_down(struct fair_node *parent, size_t at)
 
 /* ---- the tree of a round ---- */
 
-static int64_t allowed(const struct fair_round *r, const struct fair_ask *a)
+static int64_t fair_caps_left(const struct fair_round *r, const struct fair_ask *a)
 {
     int64_t most = FAIR_ROOM_MAX;
     for (size_t i = 0; i < FAIR_CAPS; i++) {
@@ -159,8 +160,8 @@ static int64_t allowed(const struct fair_round *r, const struct fair_ask *a)
     return max_of(most, (int64_t)0);
 }
 
-/* Under another parent than last time it is new there. */
-static void enter(struct fair_node *node, struct fair_node *parent)
+/* A node under another parent than in its last round is new there: it starts at the floor. */
+static void fair_node_enter(struct fair_node *node, struct fair_node *parent)
 {
     if (node->parent != parent || node->pass < parent->floor)
         node->pass = parent->floor;
@@ -174,47 +175,47 @@ static void enter(struct fair_node *node, struct fair_node *parent)
     node->count = node->ready = 0;
 }
 
-/* Parents first; at most three levels. */
-static void bring_in(struct fair_node *node, struct fair_node *parent)
+/* Enters the parents first; at most three levels. */
+static void fair_node_enter_with_parents(struct fair_node *node, struct fair_node *parent)
 {
     if (!parent->is_in)
-        bring_in(parent, parent->parent);
-    enter(node, parent);
+        fair_node_enter_with_parents(parent, parent->parent);
+    fair_node_enter(node, parent);
     parent->count++;
 }
 
-/* Into its parent's heap, which gets its room when its first child comes. */
-static void put_in_heap(struct fair *f, size_t *used, struct fair_node *node)
+/* Adds a node to its parent's heap. The heap gets its space when its first child comes. */
+static void fair_heap_add(struct fair *f, size_t *used, struct fair_node *node)
 {
     struct fair_node *parent = node->parent;
     if (!parent->heap) {
         parent->heap = f->heaps + *used;
         *used += parent->count;
         if (parent->parent)
-            put_in_heap(f, used, parent);
+            fair_heap_add(f, used, parent);
     }
     parent->heap[parent->ready++] = node;
 }
 
-static void order_heap(struct fair_node *parent)
+static void fair_heap_order(struct fair_node *parent)
 {
     for (size_t at = parent->ready / 2; at-- > 0;)
-        sift_down(parent, at);
+        fair_heap_sift_down(parent, at);
 }
 
-static void order_heaps(struct fair *f)
+static void fair_heaps_order(struct fair *f)
 {
-    order_heap(&f->root);
+    fair_heap_order(&f->root);
     for (size_t c = 0; c < f->root.count; c++) {
         struct fair_node *class_ = f->root.heap[c];
-        order_heap(class_);
+        fair_heap_order(class_);
         for (size_t t = 0; t < class_->count; t++)
-            order_heap(class_->heap[t]);
+            fair_heap_order(class_->heap[t]);
     }
 }
 
-/* Returns how many lanes are in it. */
-static size_t open_lanes(struct fair_round *r)
+/* Returns the number of lanes that take part in the round. */
+static size_t fair_open_lanes(struct fair_round *r)
 {
     size_t n = 0;
     for (size_t i = 0; i < r->n; i++) {
@@ -224,43 +225,43 @@ static size_t open_lanes(struct fair_round *r)
         assert(a->weight > 0);
         a->counted = fair_class(a->lane->lane.class_, a->priority, r->now_ms - a->next_due_ms);
         a->quota = 0;
-        a->capped = due && allowed(r, a) == 0;
+        a->capped = due && fair_caps_left(r, a) == 0;
         a->open = due && !a->capped;
         if (!a->open)
             continue;
         node->ask = a;
         node->weight = (uint64_t)a->weight;
-        bring_in(node, &a->lane->tenant->in_class[a->counted]);
+        fair_node_enter_with_parents(node, &a->lane->tenant->in_class[a->counted]);
         n++;
     }
     return n;
 }
 
-static void grow_tree(struct fair *f, struct fair_round *r, size_t lanes)
+static void fair_build_heaps(struct fair *f, struct fair_round *r, size_t lanes)
 {
-    size_t nodes = 2 * lanes + CLASSES, used = 0; /* no more tenants than lanes */
+    size_t nodes = 2 * lanes + CLASSES, used = 0; /* there are no more tenants than lanes */
     if (nodes > f->heaps_cap) {
         f->heaps_cap = 2 * nodes;
         f->heaps = xrealloc(f->heaps, f->heaps_cap * sizeof(struct fair_node *));
     }
     for (size_t i = 0; i < r->n; i++)
         if (r->asks[i].open)
-            put_in_heap(f, &used, &r->asks[i].lane->node);
-    order_heaps(f);
+            fair_heap_add(f, &used, &r->asks[i].lane->node);
+    fair_heaps_order(f);
 }
 
 /* ---- picking ---- */
 
-static void raise_plan(struct fair_node *node, uint64_t n)
+static void fair_raise_planned(struct fair_node *node, uint64_t n)
 {
     for (; node->parent; node = node->parent) {
         node->planned += n * UNIT / node->weight;
-        sift_down(node->parent, 0);
+        fair_heap_sift_down(node->parent, 0);
     }
 }
 
-/* It can take no more, and so do those above it that it was the last of. */
-static void drop(struct fair_node *node)
+/* The lane can take no more. Removes it from its heap, and each parent that has no other child left. */
+static void fair_heap_drop(struct fair_node *node)
 {
     for (; node->parent; node = node->parent) {
         struct fair_node *parent = node->parent;
@@ -268,15 +269,15 @@ static void drop(struct fair_node *node)
         parent->heap[parent->ready] = node;
         parent->heap[0] = last;
         if (parent->ready) {
-            sift_down(parent, 0);
+            fair_heap_sift_down(parent, 0);
             return;
         }
     }
 }
 
-/* A few at a time when there is much room, so that a round costs by its lanes and not by its tasks: what that lets a lane get ahead is
- * made up for by the next round. */
-static void plan(struct fair *f, struct fair_round *r, size_t lanes)
+/* Picks several tasks at a time if there is much room, so that the cost of a round grows with its lanes and not with
+ * its tasks. If a lane gets ahead by that, the next round makes up for it. */
+static void fair_plan_quotas(struct fair *f, struct fair_round *r, size_t lanes)
 {
     size_t quantum = lanes == 1 ? r->room : max_of(r->room / (PICKS_A_LANE * lanes), (size_t)1);
     for (size_t left = r->room; left && f->root.ready;) {
@@ -284,9 +285,9 @@ static void plan(struct fair *f, struct fair_round *r, size_t lanes)
         while (!node->ask)
             node = node->heap[0];
         struct fair_ask *a = node->ask;
-        size_t n = min_of(min_of(quantum, left), (size_t)allowed(r, a));
+        size_t n = min_of(min_of(quantum, left), (size_t)fair_caps_left(r, a));
         if (!n) {
-            drop(node);
+            fair_heap_drop(node);
             continue;
         }
         a->quota += n;
@@ -294,7 +295,7 @@ static void plan(struct fair *f, struct fair_round *r, size_t lanes)
         for (size_t i = 0; i < FAIR_CAPS; i++)
             if (a->caps[i] >= 0)
                 r->caps[a->caps[i]] -= (int64_t)n;
-        raise_plan(node, n);
+        fair_raise_planned(node, n);
     }
 }
 
@@ -306,23 +307,23 @@ void fair_share(struct fair *f, struct fair_round *r)
     f->root.count = f->root.ready = 0;
     f->root.lowest_held = UINT64_MAX;
     f->root.highest_pass = 0;
-    size_t lanes = open_lanes(r);
+    size_t lanes = fair_open_lanes(r);
     if (lanes) {
-        grow_tree(f, r, lanes);
-        plan(f, r, lanes);
+        fair_build_heaps(f, r, lanes);
+        fair_plan_quotas(f, r, lanes);
     }
     for (size_t i = 0; i < r->n; i++) {
         struct fair_ask *a = &r->asks[i];
-        a->capped |= a->open && allowed(r, a) == 0;
+        a->capped |= a->open && fair_caps_left(r, a) == 0;
         for (struct fair_node *node = &a->lane->node; a->open && node; node = node->parent)
             node->is_in = false;
     }
     f->root.is_in = false;
 }
 
-/* ---- afterwards ---- */
+/* ---- accounting after a claim ---- */
 
-static void charge(const struct fair_round *r, const struct fair_ask *a)
+static void fair_charge_taken(const struct fair_round *r, const struct fair_ask *a)
 {
     bool held = !a->capped && a->next_due_ms <= r->until_ms;
     assert(a->taken <= a->quota);
@@ -332,7 +333,7 @@ static void charge(const struct fair_round *r, const struct fair_ask *a)
     }
 }
 
-static void look_at_children(const struct fair_ask *a)
+static void fair_sum_up_children(const struct fair_ask *a)
 {
     for (struct fair_node *node = &a->lane->node; node->parent; node = node->parent) {
         struct fair_node *parent = node->parent;
@@ -342,8 +343,8 @@ static void look_at_children(const struct fair_ask *a)
     }
 }
 
-/* If nobody waits any more, nobody is owed anything. */
-static void raise_watermarks(const struct fair_ask *a)
+/* If no child waits, the floor rises to the highest pass: no child is owed anything. */
+static void fair_raise_floors(const struct fair_ask *a)
 {
     for (struct fair_node *node = a->lane->node.parent; node; node = node->parent) {
         uint64_t floor = node->lowest_held == UINT64_MAX ? node->highest_pass : node->lowest_held;
@@ -356,11 +357,11 @@ void fair_took(struct fair *f, const struct fair_round *r)
     assert(!f->root.is_in);
     for (size_t i = 0; i < r->n; i++)
         if (r->asks[i].open)
-            charge(r, &r->asks[i]);
+            fair_charge_taken(r, &r->asks[i]);
     for (size_t i = 0; i < r->n; i++)
         if (r->asks[i].open)
-            look_at_children(&r->asks[i]);
+            fair_sum_up_children(&r->asks[i]);
     for (size_t i = 0; i < r->n; i++)
         if (r->asks[i].open)
-            raise_watermarks(&r->asks[i]);
+            fair_raise_floors(&r->asks[i]);
 }

@@ -1,5 +1,6 @@
-/* For each partition every node has a score, a hash of both; the highest has it. So what a node has depends on nobody but those with a
- * higher score, and goes to nobody but the next one. None of this may ever change: nodes of two versions would disagree. */
+/* Each node has a score for each partition, a hash of both. The node with the highest score owns the partition. So a
+ * partition moves only if its owner leaves (to the node with the next score) or if a node with a higher score joins.
+ * This computation must never change: nodes of two versions would disagree. */
 #include "core/sharing/partition.h"
 
 #include <assert.h>
@@ -14,7 +15,7 @@ int partition_of(struct uuid task)
     return (int)(hash_bytes(HASH_STABLE, uuid_bytes(&task)) >> 56);
 }
 
-static uint64_t score(struct uuid node, int partition)
+static uint64_t partition_score(struct uuid node, int partition)
 {
     char bytes[SCORED_BYTES];
     memcpy(bytes, node.b, sizeof node.b);
@@ -22,16 +23,16 @@ static uint64_t score(struct uuid node, int partition)
     return hash_bytes(HASH_STABLE, (struct str){ bytes, sizeof bytes });
 }
 
-static bool is_ahead(struct uuid node, struct uuid of, int partition)
+static bool partition_scores_higher(struct uuid node, struct uuid of, int partition)
 {
-    uint64_t a = score(node, partition), b = score(of, partition);
+    uint64_t a = partition_score(node, partition), b = partition_score(of, partition);
     return a != b ? a > b : uuid_cmp(node, of) > 0;
 }
 
-static bool owns(struct uuid node, const struct uuid *nodes, size_t n, int partition)
+static bool partition_owns(struct uuid node, const struct uuid *nodes, size_t n, int partition)
 {
     for (size_t i = 0; i < n; i++)
-        if (is_ahead(nodes[i], node, partition))
+        if (partition_scores_higher(nodes[i], node, partition))
             return false;
     return true;
 }
@@ -43,7 +44,7 @@ struct partitions partitions_share(struct uuid node, const struct uuid *nodes, s
     while (at < n && !uuid_eq(nodes[at], node))
         at++;
     for (int p = 0; at < n && p < PARTITIONS; p++)
-        if (owns(node, nodes, n, p))
+        if (partition_owns(node, nodes, n, p))
             own.bits[p / 64] |= UINT64_C(1) << (p % 64);
     return own;
 }

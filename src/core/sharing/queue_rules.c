@@ -1,32 +1,32 @@
-/* No limit is 0 here and null in the document; 0 is read as no limit too. */
+/* "No limit" is 0 in the struct and null in the document. A 0 in the document is read as no limit, too. */
 #include "core/sharing/queue_rules.h"
 
 #include "base/json/json.h"
 
 enum { LIMIT_MAX = 1000000, WEIGHT_MAX = 1000, TEXT_MAX = 1000 };
 
-struct pause {
+struct queue_pause_json {
     struct str by, reason;
     int64_t since_ms, until_ms;
     bool is_set;
 };
 
-struct doc {
+struct queue_rules_json {
     double rate;
     int64_t burst, concurrent, weight, resumed_ms;
-    struct pause pause;
+    struct queue_pause_json pause;
 };
 
 /* clang-format off */
-#define AT(member) .offset = offsetof(struct pause, member)
+#define AT(member) .offset = offsetof(struct queue_pause_json, member)
 static const struct json_field pause_fields[] = {
     { .name = "by", .kind = JSON_KIND_STR, AT(by), .max = TEXT_MAX, .nullable = true },
     { .name = "reason", .kind = JSON_KIND_STR, AT(reason), .max = TEXT_MAX, .nullable = true },
-    { .name = "since", .kind = JSON_KIND_TIME, AT(since_ms), .seen_offset = offsetof(struct pause, is_set), .required = true },
+    { .name = "since", .kind = JSON_KIND_TIME, AT(since_ms), .seen_offset = offsetof(struct queue_pause_json, is_set), .required = true },
     { .name = "until", .kind = JSON_KIND_TIME, AT(until_ms), .nullable = true },
 };
 #undef AT
-#define AT(member) .offset = offsetof(struct doc, member)
+#define AT(member) .offset = offsetof(struct queue_rules_json, member)
 static const struct json_field fields[] = {
     { .name = "max_dispatches_per_second", .kind = JSON_KIND_F64, AT(rate), .max = LIMIT_MAX, .nullable = true },
     { .name = "max_burst", .kind = JSON_KIND_I64, AT(burst), .max = LIMIT_MAX, .nullable = true },
@@ -42,10 +42,10 @@ enum err queue_rules_read(struct str doc, struct arena *a, struct queue_rules *r
     struct error own; /* so that e may be NULL */
     e = e ? e : &own;
     cleanup_with(json_doc_release) struct json_doc json = { 0 };
-    struct doc d = { .weight = QUEUE_RULES_DEFAULT.weight };
+    struct queue_rules_json d = { .weight = QUEUE_RULES_DEFAULT.weight };
     if (json_parse(doc, &json, e) || json_read(json.root, fields, array_count(fields), &d, a, e))
         return e->code;
-    if (d.rate > 0 && d.burst == 0) /* what a second brings */
+    if (d.rate > 0 && d.burst == 0) /* default: the tokens of one second */
         d.burst = max_of((int64_t)d.rate, (int64_t)1);
     *ret = (struct queue_rules){ .rate = d.rate,
                                  .burst = d.burst,
@@ -60,7 +60,7 @@ enum err queue_rules_read(struct str doc, struct arena *a, struct queue_rules *r
     return ERR_OK;
 }
 
-static void write_pause(struct jw *w, const struct queue_rules *r)
+static void queue_rules_write_pause(struct jw *w, const struct queue_rules *r)
 {
     jw_key(w, "paused");
     if (!r->paused) {
@@ -85,7 +85,7 @@ void queue_rules_write(struct jw *w, const struct queue_rules *r)
     jw_kv_i64_or_null(w, "max_burst", r->burst);
     jw_kv_i64_or_null(w, "max_concurrent", r->concurrent);
     jw_kv_i64(w, "weight", r->weight);
-    write_pause(w, r);
+    queue_rules_write_pause(w, r);
     jw_kv_time_or_null(w, "resumed_at", r->resumed_ms);
 }
 
@@ -94,8 +94,8 @@ bool queue_is_paused(const struct queue_rules *r, int64_t now_ms)
     return r->paused && (r->paused_until_ms == 0 || now_ms < r->paused_until_ms);
 }
 
-/* A pause that was to end by itself has, at its time. A clock that was set back far ends the ramp: it must not hold a queue for as
- * long as it was set back. */
+/* A pause with an end is over at that time; the ramp starts there. If the clock was set back by more than RAMP_MS,
+ * there is no ramp: a ramp must not limit a queue for as long as the clock was set back. */
 double queue_ramp_rate(const struct queue_rules *r, int64_t now_ms)
 {
     int64_t from_ms = r->paused ? r->paused_until_ms : r->resumed_ms;

@@ -7,41 +7,41 @@
 
 enum { KEYS_BYTES_MAX = 1 << 28 };
 
-static bool needs_overlap(const struct task *t)
+static bool slot_needs_overlap(const struct task *t)
 {
     return t->kind == TASK_OCCURRENCE && t->overlap != OVERLAP_ALLOW;
 }
 
-static bool needs_key(const struct task *t)
+static bool slot_needs_key(const struct task *t)
 {
     return t->kind != TASK_RECURRING && t->concurrency_limit > 0 && t->concurrency_key.n;
 }
 
-static void set_key(struct slot_need *n, int length)
+static void slot_set_key(struct slot_need *n, int length)
 {
-    assert(length > 0 && length < SLOT_KEY_MAX); /* what a user may write is shorter */
+    assert(length > 0 && length < SLOT_KEY_MAX); /* the API limits concurrency keys to less */
     n->key = (struct str){ n->text, (size_t)length };
 }
 
 size_t slot_needs(const struct task *t, struct slot_need ret[SLOTS_MAX])
 {
     size_t n = 0;
-    if (needs_overlap(t)) {
+    if (slot_needs_overlap(t)) {
         char parent[UUID_TEXT + 1];
         struct slot_need *need = &ret[n++];
         need->kind = SLOT_OVERLAP;
         need->limit = 1;
         need->policy = t->overlap;
         uuid_format(t->parent, parent);
-        set_key(need, snprintf(need->text, sizeof need->text, "o:%s", parent));
+        slot_set_key(need, snprintf(need->text, sizeof need->text, "o:%s", parent));
     }
-    if (needs_key(t)) {
+    if (slot_needs_key(t)) {
         struct slot_need *need = &ret[n++];
         need->kind = SLOT_KEY;
         need->limit = t->concurrency_limit;
         need->policy = OVERLAP_QUEUE_ALL;
-        set_key(need,
-                snprintf(need->text, sizeof need->text, "c:%d:" STR_FMT, (int)t->tenant, STR_ARG(t->concurrency_key)));
+        slot_set_key(need, snprintf(need->text, sizeof need->text, "c:%d:" STR_FMT, (int)t->tenant,
+                                    STR_ARG(t->concurrency_key)));
     }
     return n;
 }
@@ -75,7 +75,7 @@ bool slot_outlives(enum slot_kind kind, enum task_state next)
     return kind == SLOT_OVERLAP ? !task_is_final(next) : next == TASK_RUNNING;
 }
 
-static bool is_needed(const struct task *t, struct str key)
+static bool slot_is_needed(const struct task *t, struct str key)
 {
     struct slot_need needs[SLOTS_MAX];
     for (size_t i = slot_needs(t, needs); i-- > 0;)
@@ -86,7 +86,7 @@ static bool is_needed(const struct task *t, struct str key)
 
 bool slot_is_kept(const struct task *t, struct str key)
 {
-    return !t->deleted && slot_outlives(slot_kind_of(key), t->state) && is_needed(t, key);
+    return !t->deleted && slot_outlives(slot_kind_of(key), t->state) && slot_is_needed(t, key);
 }
 
 void slot_tidy(struct task *t, struct str waited_for)
@@ -94,13 +94,13 @@ void slot_tidy(struct task *t, struct str waited_for)
     if (t->waits_for.n == 0)
         return;
     bool blocked = t->state == TASK_BLOCKED && !t->deleted;
-    bool waits = blocked && waited_for.n && is_needed(t, waited_for);
+    bool waits = blocked && waited_for.n && slot_is_needed(t, waited_for);
     t->waits_for = waits ? waited_for : (struct str){ 0 };
     if (blocked && !waits)
         t->state = TASK_SCHEDULED;
 }
 
-static struct str reason(const char *before, int64_t ms, const char *behind, char out[SLOT_REASON_MAX])
+static struct str slot_format_reason(const char *before, int64_t ms, const char *behind, char out[SLOT_REASON_MAX])
 {
     char when[RFC3339_TEXT + 1];
     rfc3339_format(ms, when);
@@ -111,12 +111,12 @@ static struct str reason(const char *before, int64_t ms, const char *behind, cha
 
 struct str slot_skip_reason(int64_t holder_scheduled_ms, char out[SLOT_REASON_MAX])
 {
-    return reason("skipped: the run of ", holder_scheduled_ms, " is not over", out);
+    return slot_format_reason("skipped: the run of ", holder_scheduled_ms, " is not over", out);
 }
 
 struct str slot_replace_reason(int64_t by_scheduled_ms, char out[SLOT_REASON_MAX])
 {
-    return reason("replaced by the run of ", by_scheduled_ms, "", out);
+    return slot_format_reason("replaced by the run of ", by_scheduled_ms, "", out);
 }
 
 /* ---- lists of keys ---- */

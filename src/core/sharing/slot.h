@@ -1,13 +1,17 @@
 #pragma once
-/* core/sharing/slot.h - slots: how many tasks of a kind may run at once (R1.8). Overlap policies and concurrency keys are one thing here.
+/* core/sharing/slot.h - concurrency slots: how many tasks may run at once. They implement overlap policies and
+ * concurrency keys.
  *
- * A slot is a row with a holder, never a counter. An OCCURRENCE whose overlap is not ALLOW needs the one slot of its recurring
- * task and holds it from its first claim until it is final, retries and waits included: that is what "the previous run is not
- * over" means. A task with a concurrency key needs one of that key's slots for as long as it is claimed.
- * What a task that finds no slot does is decided here, at its due time and never before.
+ * A slot is a row with a holder, never a counter.
+ * - An OCCURRENCE whose overlap policy is not ALLOW needs the one slot of its recurring task. It holds the slot from
+ *   its first claim until it is final, retries and waits included: until then "the previous run is not over".
+ * - A task with a concurrency key needs one of that key's slots while it is claimed.
  *
- * Who waits for a slot stands in one line a key, by due_ms, then id, and nobody overtakes: the first of the line takes the slot
- * as soon as fewer than its own limit hold the key, the next one behind it. So in every line the first does not fit in. */
+ * If a task is due and finds no free slot, slot_decide says what happens: at its due time, never before.
+ *
+ * The tasks that wait for a key form one line, ordered by due_ms, then id. No task overtakes another: the first in line
+ * takes a slot as soon as fewer tasks than its own limit hold the key, then the next one. So if a line has waiting
+ * tasks, its first one does not fit now. */
 #include "base/buf.h"
 #include "core/task/task.h"
 
@@ -17,42 +21,44 @@ enum slot_kind { SLOT_OVERLAP, SLOT_KEY };
 
 struct slot_need {
     enum slot_kind kind;
-    struct str key;      /* "o:" and the recurring task's id, or "c:", its tenant, ':' and the concurrency key */
-    int limit;           /* of holders, itself among them */
-    enum overlap policy; /* of a SLOT_KEY: QUEUE_ALL */
+    struct str key;      /* "o:" and the recurring task's id, or "c:", the tenant, ':' and the concurrency key */
+    int limit;           /* of holders, including this task */
+    enum overlap policy; /* of a SLOT_KEY always QUEUE_ALL */
     char text[SLOT_KEY_MAX];
 };
 
-/* What the task needs, in the order they are to be taken. The keys point into ret: copy it, and they are to be set anew. */
+/* The slots that the task needs, in the order in which they must be taken. The keys point into ret: after a copy of
+ * ret, set them again. */
 size_t slot_needs(const struct task *t, struct slot_need ret[SLOTS_MAX]);
 enum slot_kind slot_kind_of(struct str key);
 struct str slot_key_name(struct str key); /* for people: the recurring task's id, or the concurrency key */
 
-/* A task that is due and found the key's slots taken, `waiting` others in its line. */
+/* What a due task does if all slots of the key are taken and `waiting` other tasks are in its line. */
 enum slot_answer { SLOT_WAIT, SLOT_SKIP, SLOT_REPLACE };
 enum slot_answer slot_decide(const struct slot_need *need, size_t waiting);
 
-/* Whether a task in this state, that holds such a slot, goes on holding it. */
+/* Whether a task that holds a slot of this kind keeps it in state `next`. */
 bool slot_outlives(enum slot_kind kind, enum task_state next);
 
-/* The same for a task as it is now: it may have been deleted, or need that slot no more. */
+/* The same for a task as it is now: it may have been deleted, or may no longer need this slot. */
 bool slot_is_kept(const struct task *t, struct str key);
 
-/* For a task that is to replace a row which waits for that key: only who is BLOCKED waits, for what the row waits for (the task may be a
- * change to the row as it was before), and only if it needs that still. Else what was BLOCKED by a slot is SCHEDULED, to be looked at anew
- * when it is claimed. */
+/* Sets waits_for of a task that is about to replace a row which waits for the key `waited_for`. The task may have been
+ * derived from an earlier version of that row. It keeps waiting only if it is BLOCKED and still needs that slot.
+ * Otherwise waits_for is cleared, and a BLOCKED task becomes SCHEDULED, to be checked again when it is claimed. */
 void slot_tidy(struct task *t, struct str waited_for);
 
-/* Why a task was skipped, or gave way to a later one. */
+/* The text that says why a task was skipped, or replaced by a later one. */
 enum { SLOT_REASON_MAX = 80 };
 struct str slot_skip_reason(int64_t holder_scheduled_ms, char out[SLOT_REASON_MAX]);
 struct str slot_replace_reason(int64_t by_scheduled_ms, char out[SLOT_REASON_MAX]);
 
-/* Keys whose lines are to be looked at once all else is done: of slots that were let go of, of tasks that left a line. */
+/* A set of keys whose lines must be checked once all other changes are made: keys of slots that were released and of
+ * tasks that left a line. */
 struct slot_keys {
-    struct buf text; /* each with a NUL behind it */
+    struct buf text; /* each key followed by a NUL */
 };
 void slot_keys_init(struct slot_keys *k);
 void slot_keys_release(struct slot_keys *k);
 void slot_keys_add(struct slot_keys *k, struct str key);
-bool slot_keys_next(const struct slot_keys *k, size_t *at, struct str *ret); /* *at: 0 to begin with */
+bool slot_keys_next(const struct slot_keys *k, size_t *at, struct str *ret); /* *at: 0 for the first call */

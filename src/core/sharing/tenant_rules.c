@@ -1,4 +1,4 @@
-/* No limit is 0 here and null in the document; 0 is read as no limit too. */
+/* "No limit" is 0 in the struct and null in the document. A 0 in the document is read as no limit, too. */
 #include "core/sharing/tenant_rules.h"
 
 #include "base/json/json.h"
@@ -6,13 +6,13 @@
 enum { NAME_MAX = 128 };
 #define COUNT_MAX 1000000000000LL
 
-struct doc {
+struct tenant_rules_json {
     int64_t number;
     struct tenant_rules rules;
 };
 
 /* clang-format off */
-#define AT(member) .offset = offsetof(struct doc, member)
+#define AT(member) .offset = offsetof(struct tenant_rules_json, member)
 static const struct json_field fields[] = {
     { .name = "number", .kind = JSON_KIND_I64, AT(number), .min = 1, .max = INT32_MAX, .required = true },
     { .name = "name", .kind = JSON_KIND_STR, AT(rules.name), .min = 1, .max = NAME_MAX, .required = true },
@@ -25,7 +25,7 @@ static const struct json_field fields[] = {
 };
 /* clang-format on */
 
-static bool is_name(struct str s)
+static bool tenant_rules_is_name(struct str s)
 {
     for (size_t i = 0; i < s.n; i++) {
         char c = ascii_lower(s.p[i]);
@@ -40,10 +40,10 @@ enum err tenant_rules_read(struct str doc, struct arena *a, struct tenant_rules 
     struct error own; /* so that e may be NULL */
     e = e ? e : &own;
     cleanup_with(json_doc_release) struct json_doc json = { 0 };
-    struct doc d = { 0 };
+    struct tenant_rules_json d = { 0 };
     if (json_parse(doc, &json, e) || json_read(json.root, fields, array_count(fields), &d, a, e))
         return e->code;
-    if (!is_name(d.rules.name))
+    if (!tenant_rules_is_name(d.rules.name))
         return error_field(e, "name", "must hold letters, digits, '.', '_' and '-' only");
     d.rules.number = (int32_t)d.number;
     *ret = d.rules;

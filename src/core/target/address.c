@@ -2,14 +2,16 @@
 
 #include <assert.h>
 
-/* Nothing out there, or nothing that a user of ours should reach through us. Bytes not given are zero. */
+/* Ranges that hold no public hosts, or hosts that users must not reach through this server. Bytes that are not given
+ * are zero. */
 enum { V4 = false, V6 = true };
 static const struct address_range blocked[] = {
-    { { { 0 }, V4 }, 8 },                       /* 0.0.0.0: this network */
-    { { { 10 }, V4 }, 8 },                      /* 10.0.0.0: private */
-    { { { 100, 64 }, V4 }, 10 },                /* 100.64.0.0: shared by carriers; clouds keep metadata there */
+    { { { 0 }, V4 }, 8 },  /* 0.0.0.0: this network */
+    { { { 10 }, V4 }, 8 }, /* 10.0.0.0: private */
+    /* 100.64.0.0: carrier-grade NAT; some clouds have metadata services there */
+    { { { 100, 64 }, V4 }, 10 },
     { { { 127 }, V4 }, 8 },                     /* 127.0.0.0: loopback */
-    { { { 168, 63, 129, 16 }, V4 }, 32 },       /* 168.63.129.16: Azure's wire server */
+    { { { 168, 63, 129, 16 }, V4 }, 32 },       /* 168.63.129.16: Azure's platform service */
     { { { 169, 254 }, V4 }, 16 },               /* 169.254.0.0: link local, metadata services */
     { { { 172, 16 }, V4 }, 12 },                /* 172.16.0.0: private */
     { { { 192, 0, 0 }, V4 }, 24 },              /* 192.0.0.0: protocol assignments */
@@ -20,9 +22,9 @@ static const struct address_range blocked[] = {
     { { { 203, 0, 113 }, V4 }, 24 },            /* 203.0.113.0: documentation */
     { { { 224 }, V4 }, 4 },                     /* 224.0.0.0: multicast */
     { { { 240 }, V4 }, 4 },                     /* 240.0.0.0: reserved, and broadcast */
-    { { { 0 }, V6 }, 96 },                      /* :: unspecified, loopback, and IPv4 in its oldest disguise */
+    { { { 0 }, V6 }, 96 },                      /* :: unspecified, loopback, and IPv4-compatible addresses */
     { { { 0x00, 0x64, 0xff, 0x9b }, V6 }, 96 }, /* 64:ff9b:: IPv4 behind NAT64 */
-    { { { 0x00, 0x64, 0xff, 0x9b, 0x00, 0x01 }, V6 }, 48 }, /* 64:ff9b:1:: the same, local */
+    { { { 0x00, 0x64, 0xff, 0x9b, 0x00, 0x01 }, V6 }, 48 }, /* 64:ff9b:1:: NAT64, local use */
     { { { 0x20, 0x01 }, V6 }, 32 },                         /* 2001:: Teredo */
     { { { 0x20, 0x01, 0x0d, 0xb8 }, V6 }, 32 },             /* 2001:db8:: documentation */
     { { { 0x20, 0x02 }, V6 }, 16 },                         /* 2002:: 6to4 */
@@ -33,13 +35,13 @@ static const struct address_range blocked[] = {
 };
 static const struct address_range mapped = { { { [10] = 0xff, 0xff }, V6 }, 96 }; /* ::ffff:0.0.0.0 */
 
-static int bits_of(struct address a)
+static int address_bits(struct address a)
 {
     return a.is_v6 ? 128 : 32;
 }
 
-/* One to three digits, at most 255, no zero in front; moves *at behind them. */
-static bool parse_octet(struct str s, size_t *at, uint8_t *ret)
+/* Reads one to three digits, at most 255, without a leading zero; moves *at past them. */
+static bool address_parse_octet(struct str s, size_t *at, uint8_t *ret)
 {
     size_t from = *at;
     int v = 0;
@@ -52,20 +54,20 @@ static bool parse_octet(struct str s, size_t *at, uint8_t *ret)
     return true;
 }
 
-static bool parse_v4(struct str s, uint8_t out[4])
+static bool address_parse_v4(struct str s, uint8_t out[4])
 {
     size_t at = 0;
     for (int i = 0; i < 4; i++) {
         if (i && (at == s.n || s.p[at++] != '.'))
             return false;
-        if (!parse_octet(s, &at, &out[i]))
+        if (!address_parse_octet(s, &at, &out[i]))
             return false;
     }
     return at == s.n;
 }
 
-/* One to four hex digits; moves *at behind them. */
-static bool parse_group(struct str s, size_t *at, uint8_t out[2])
+/* Reads one to four hex digits; moves *at past them. */
+static bool address_parse_v6_group(struct str s, size_t *at, uint8_t out[2])
 {
     size_t from = *at;
     int v = 0;
@@ -76,8 +78,9 @@ static bool parse_group(struct str s, size_t *at, uint8_t out[2])
     return *at > from;
 }
 
-/* Groups with ':' between them, the last four bytes perhaps as IPv4. Fills at most max bytes; an empty text is no group. */
-static bool parse_groups(struct str s, uint8_t *out, size_t max, size_t *ret_n)
+/* Reads groups separated by ':'; the last four bytes may be written as IPv4. Fills at most max bytes. An empty text has
+ * no groups. */
+static bool address_parse_v6_groups(struct str s, uint8_t *out, size_t max, size_t *ret_n)
 {
     size_t at = 0, n = 0;
     while (at < s.n) {
@@ -86,9 +89,9 @@ static bool parse_groups(struct str s, uint8_t *out, size_t max, size_t *ret_n)
         struct str rest = str_sub(s, at, s.n);
         if (str_find(rest, '.', 0) < rest.n && str_find(rest, ':', 0) == rest.n) {
             *ret_n = n + 4;
-            return n + 4 <= max && parse_v4(rest, out + n);
+            return n + 4 <= max && address_parse_v4(rest, out + n);
         }
-        if (n + 2 > max || !parse_group(s, &at, out + n))
+        if (n + 2 > max || !address_parse_v6_group(s, &at, out + n))
             return false;
         n += 2;
     }
@@ -96,7 +99,7 @@ static bool parse_groups(struct str s, uint8_t *out, size_t max, size_t *ret_n)
     return true;
 }
 
-static size_t find_gap(struct str s)
+static size_t address_find_v6_gap(struct str s)
 {
     for (size_t at = 0; at + 1 < s.n; at++)
         if (s.p[at] == ':' && s.p[at + 1] == ':')
@@ -104,17 +107,17 @@ static size_t find_gap(struct str s)
     return s.n;
 }
 
-static bool parse_v6(struct str s, uint8_t out[16])
+static bool address_parse_v6(struct str s, uint8_t out[16])
 {
-    size_t gap = find_gap(s), head_n = 0, tail_n = 0;
+    size_t gap = address_find_v6_gap(s), head_n = 0, tail_n = 0;
     uint8_t head[16] = { 0 }, tail[16];
-    if (!parse_groups(str_sub(s, 0, gap), head, sizeof head, &head_n))
+    if (!address_parse_v6_groups(str_sub(s, 0, gap), head, sizeof head, &head_n))
         return false;
     if (gap < s.n) {
-        struct str before = str_sub(s, 0, gap); /* IPv4 stands at the end only */
+        struct str before = str_sub(s, 0, gap); /* IPv4 notation is allowed at the end only */
         if (str_find(before, '.', 0) < before.n)
             return false;
-        if (!parse_groups(str_sub(s, gap + 2, s.n), tail, sizeof tail, &tail_n) || head_n + tail_n > 14)
+        if (!address_parse_v6_groups(str_sub(s, gap + 2, s.n), tail, sizeof tail, &tail_n) || head_n + tail_n > 14)
             return false;
         memcpy(head + 16 - tail_n, tail, tail_n);
     } else if (head_n != 16) {
@@ -127,13 +130,13 @@ static bool parse_v6(struct str s, uint8_t out[16])
 bool address_parse(struct str text, struct address *ret)
 {
     struct address a = { .is_v6 = str_find(text, ':', 0) < text.n };
-    if (!(a.is_v6 ? parse_v6(text, a.b) : parse_v4(text, a.b)))
+    if (!(a.is_v6 ? address_parse_v6(text, a.b) : address_parse_v4(text, a.b)))
         return false;
     *ret = a;
     return true;
 }
 
-static bool bit_at(struct address a, int i)
+static bool address_bit_at(struct address a, int i)
 {
     return a.b[i / 8] >> (7 - i % 8) & 1;
 }
@@ -144,12 +147,12 @@ enum err address_range_parse(struct str text, struct address_range *ret, struct 
     struct address_range r;
     if (!address_parse(str_sub(text, 0, slash), &r.first))
         return error_set(e, ERR_INVALID, "is no address or range such as 10.0.0.0/8 or fd00::/8");
-    int64_t bits = bits_of(r.first);
+    int64_t bits = address_bits(r.first);
     if (slash < text.n && !str_to_i64(str_sub(text, slash + 1, text.n), 0, bits, &bits))
-        return error_set(e, ERR_INVALID, "needs a prefix length between 0 and %d", bits_of(r.first));
+        return error_set(e, ERR_INVALID, "needs a prefix length between 0 and %d", address_bits(r.first));
     r.bits = (int)bits;
-    for (int i = r.bits; i < bits_of(r.first); i++)
-        if (bit_at(r.first, i))
+    for (int i = r.bits; i < address_bits(r.first); i++)
+        if (address_bit_at(r.first, i))
             return error_set(e, ERR_INVALID, "has bits set beyond its first %d", r.bits);
     *ret = r;
     return ERR_OK;
@@ -157,7 +160,7 @@ enum err address_range_parse(struct str text, struct address_range *ret, struct 
 
 bool address_in(const struct address_range *range, struct address a)
 {
-    assert(range->bits >= 0 && range->bits <= bits_of(range->first));
+    assert(range->bits >= 0 && range->bits <= address_bits(range->first));
     if (range->first.is_v6 != a.is_v6)
         return false;
     int whole = range->bits / 8, rest = range->bits % 8;
@@ -166,7 +169,7 @@ bool address_in(const struct address_range *range, struct address a)
     return rest == 0 || (range->first.b[whole] ^ a.b[whole]) >> (8 - rest) == 0;
 }
 
-static struct address unwrap(struct address a)
+static struct address address_unwrap_mapped(struct address a)
 {
     if (!address_in(&mapped, a))
         return a;
@@ -175,7 +178,7 @@ static struct address unwrap(struct address a)
     return v4;
 }
 
-static bool in_any(const struct address_range *ranges, size_t count, struct address a)
+static bool address_in_any(const struct address_range *ranges, size_t count, struct address a)
 {
     for (size_t i = 0; i < count; i++)
         if (address_in(&ranges[i], a))
@@ -183,18 +186,18 @@ static bool in_any(const struct address_range *ranges, size_t count, struct addr
     return false;
 }
 
-static bool is_own(const struct address_policy *p, struct address a)
+static bool address_is_own_interface(const struct address_policy *p, struct address a)
 {
     for (size_t i = 0; i < p->own_count; i++)
-        if (p->own[i].is_v6 == a.is_v6 && memcmp(p->own[i].b, a.b, (size_t)bits_of(a) / 8) == 0)
+        if (p->own[i].is_v6 == a.is_v6 && memcmp(p->own[i].b, a.b, (size_t)address_bits(a) / 8) == 0)
             return true;
     return false;
 }
 
 bool address_blocked(const struct address_policy *policy, struct address a)
 {
-    a = unwrap(a);
-    if (in_any(policy->allowed, policy->allowed_count, a))
+    a = address_unwrap_mapped(a);
+    if (address_in_any(policy->allowed, policy->allowed_count, a))
         return false;
-    return is_own(policy, a) || in_any(blocked, array_count(blocked), a);
+    return address_is_own_interface(policy, a) || address_in_any(blocked, array_count(blocked), a);
 }

@@ -1,22 +1,22 @@
 #pragma once
-/* core/target/address.h - which addresses we call: the guard against being used to reach what only we can reach.
+/* core/target/address.h - the addresses that may be called: prevents server-side request forgery (SSRF).
  *
- * An address is bytes, never text, by the time it is judged. Text is read strictly: four decimal numbers without leading
- * zeros, or IPv6 without zone and brackets; the octal, hex and short forms that other parsers guess at are no addresses here.
- * What is blocked is a table; an operator may allow ranges of it. */
+ * The check works on bytes, never on text. Text is parsed strictly: four decimal numbers without leading zeros, or IPv6
+ * without zone and brackets. The octal, hex and short forms that other parsers accept are refused. The blocked ranges
+ * are a table; an operator may allow ranges of it. */
 #include "base/str.h"
 
 struct address {
-    uint8_t b[16]; /* network order; IPv4 in the first four */
+    uint8_t b[16]; /* network byte order; IPv4 uses the first four */
     bool is_v6;
 };
 
 struct address_range {
     struct address first;
-    int bits; /* of the prefix */
+    int bits; /* length of the prefix */
 };
 
-/* allowed wins over everything; own are this machine's interfaces, blocked like the table. */
+/* `allowed` overrides everything. `own` are this machine's interfaces; they are blocked like the table. */
 struct address_policy {
     const struct address_range *allowed;
     size_t allowed_count;
@@ -26,10 +26,12 @@ struct address_policy {
 
 bool address_parse(struct str text, struct address *ret);
 
-/* "10.0.0.0/8", "fd00::/8", or one address. Bits beyond the prefix must be zero: 10.1.0.0/8 is more likely a mistake. */
+/* Parses "10.0.0.0/8", "fd00::/8" or a single address. Bits beyond the prefix must be zero, since 10.1.0.0/8 is more
+ * likely a mistake. */
 enum err address_range_parse(struct str text, struct address_range *ret, struct error *e) must_use;
 
-bool address_in(const struct address_range *range, struct address a); /* no unwrapping: families differ, ranges too */
+/* does not unwrap mapped addresses: an IPv4 range holds no IPv6 address */
+bool address_in(const struct address_range *range, struct address a);
 
-/* IPv4 mapped into IPv6 (::ffff:0:0/96) is judged as the IPv4 address it is. */
+/* An IPv4-mapped IPv6 address (::ffff:0:0/96) is checked as the IPv4 address that it stands for. */
 bool address_blocked(const struct address_policy *policy, struct address a);

@@ -1,6 +1,6 @@
 #include "core/target/message.h"
 
-/* A table; the formatter would make three lines of each row. */
+/* clang-format would make three lines of each row. */
 /* clang-format off */
 const char *const wire_task_kinds[] = { [TASK_ONE_TIME] = "ONE_TIME", [TASK_RECURRING] = "", [TASK_OCCURRENCE] = "OCCURRENCE" };
 const char *const wire_deliveries[] = { [DELIVER_AT_LEAST_ONCE] = "AT_LEAST_ONCE", [DELIVER_AT_MOST_ONCE] = "AT_MOST_ONCE" };
@@ -40,7 +40,8 @@ static const struct wire_field fields[] = {
     { "version",          WIRE_I64,  AT(version), WIRE_BETWEEN(0, INT64_MAX) },
     { "attempts",         WIRE_INT,  AT(attempts), WIRE_BETWEEN(0, WIRE_COUNT_MAX) },
     { "losses",           WIRE_INT,  AT(losses), WIRE_BETWEEN(0, WIRE_COUNT_MAX) },
-    { "last_error",       WIRE_TEXT, AT(last_error) }, /* tells whether it was lost alone before */
+    /* says whether it was lost alone before (node/updater/lost_verdict.c) */
+    { "last_error",       WIRE_TEXT, AT(last_error) },
     { "name",             WIRE_TEXT, AT(name) },
     { "task_type",        WIRE_TEXT, AT(task_type) },
     { "delivery",         WIRE_ENUM, AT(delivery), WIRE_NAMES(wire_deliveries) },

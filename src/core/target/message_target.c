@@ -3,7 +3,7 @@
 static const struct {
     const char *scheme;
     enum message_target_broker kind;
-    bool many; /* hosts */
+    bool many; /* accepts several hosts */
 } schemes[] = {
     { "redis://", MESSAGE_TARGET_REDIS, false },
     { "amqp://", MESSAGE_TARGET_AMQP, false },
@@ -11,8 +11,8 @@ static const struct {
     { "kafka://", MESSAGE_TARGET_KAFKA, true },
 };
 
-/* Its row, or the table's end. */
-static size_t scheme_of(struct str broker)
+/* Returns the index of the scheme, or the table's length if the address has none of them. */
+static size_t message_target_scheme(struct str broker)
 {
     size_t i = 0;
     while (i < array_count(schemes) && !str_starts(broker, str_from(schemes[i].scheme)))
@@ -22,19 +22,19 @@ static size_t scheme_of(struct str broker)
 
 enum message_target_broker message_target_broker_of(struct str broker)
 {
-    size_t i = scheme_of(broker);
+    size_t i = message_target_scheme(broker);
     return i < array_count(schemes) ? schemes[i].kind : MESSAGE_TARGET_NAMED;
 }
 
-/* host:port,host:port, and what stands behind the slash. */
-static struct str hosts_of(struct str broker, struct str *ret_path)
+/* Returns "host:port,host:port"; *ret_path is the text after the slash. */
+static struct str message_target_hosts(struct str broker, struct str *ret_path)
 {
-    size_t from = strlen(schemes[scheme_of(broker)].scheme), to = str_find(broker, '/', from);
+    size_t from = strlen(schemes[message_target_scheme(broker)].scheme), to = str_find(broker, '/', from);
     *ret_path = str_sub(broker, min_of(to + 1, broker.n), broker.n);
     return str_sub(broker, from, to);
 }
 
-static size_t host_end(struct str host)
+static size_t message_target_host_end(struct str host)
 {
     size_t bracket = host.n && host.p[0] == '[' ? str_find(host, ']', 0) : 0;
     return bracket ? bracket + 1 : str_find(host, ':', 0);
@@ -44,17 +44,17 @@ bool message_target_next_host(struct str broker, struct str *rest, struct str *r
 {
     struct str path, host;
     if (!rest->p)
-        *rest = hosts_of(broker, &path);
+        *rest = message_target_hosts(broker, &path);
     if (!str_cut(rest, ',', &host))
         return false;
-    host = str_sub(host, 0, host_end(host));
+    host = str_sub(host, 0, message_target_host_end(host));
     *ret_host = host.n > 2 && host.p[0] == '[' ? str_sub(host, 1, host.n - 1) : host;
     return true;
 }
 
 /* ---- checks ---- */
 
-static bool is_plain(struct str s, const char *marks)
+static bool message_target_is_plain_text(struct str s, const char *marks)
 {
     for (size_t i = 0; i < s.n; i++) {
         char c = ascii_lower(s.p[i]);
@@ -66,22 +66,23 @@ static bool is_plain(struct str s, const char *marks)
 
 bool message_target_is_name(struct str broker)
 {
-    return broker.n <= MESSAGE_TARGET_NAME_MAX && is_plain(broker, "-_");
+    return broker.n <= MESSAGE_TARGET_NAME_MAX && message_target_is_plain_text(broker, "-_");
 }
 
-static enum err check_host(struct str host, struct error *e)
+static enum err message_target_check_host(struct str host, struct error *e)
 {
     int64_t port;
-    size_t end = host_end(host);
+    size_t end = message_target_host_end(host);
     bool v6 = host.n && host.p[0] == '[';
-    if (end > host.n || end > MESSAGE_TARGET_HOST_MAX || !is_plain(str_sub(host, v6, end - v6), v6 ? ":." : "-._"))
+    if (end > host.n || end > MESSAGE_TARGET_HOST_MAX ||
+        !message_target_is_plain_text(str_sub(host, v6, end - v6), v6 ? ":." : "-._"))
         return error_field(e, "broker", "has no valid host name");
     if (end < host.n && (host.p[end] != ':' || !str_to_i64(str_sub(host, end + 1, host.n), 1, 65535, &port)))
         return error_field(e, "broker", "has a port that is not between 1 and 65535");
     return ERR_OK;
 }
 
-static enum err check_address(struct str broker, struct error *e)
+static enum err message_target_check_address(struct str broker, struct error *e)
 {
     const char *forbidden = "@?#%\\\"<>";
     for (size_t i = 0; i < broker.n; i++) {
@@ -90,29 +91,30 @@ static enum err check_address(struct str broker, struct error *e)
         if (broker.p[i] == '?')
             return error_field(e, "broker", "must not hold parameters; have it set up as brokers.NAME");
         if (broker.p[i] <= ' ' || broker.p[i] > '~' || strchr(forbidden, broker.p[i]))
-            return error_field(e, "broker", "holds a character that no address has (at position %zu)", i + 1);
+            return error_field(e, "broker", "holds a character that is not allowed in an address (at position %zu)",
+                               i + 1);
     }
-    struct str path, rest = hosts_of(broker, &path), host;
+    struct str path, rest = message_target_hosts(broker, &path), host;
     size_t n = 0;
     if (rest.n == 0)
         return error_field(e, "broker", "has no host");
     while (str_cut(&rest, ',', &host)) {
-        if (check_host(host, e))
+        if (message_target_check_host(host, e))
             return ERR_INVALID;
         n++;
     }
-    if (n > (schemes[scheme_of(broker)].many ? MESSAGE_TARGET_HOSTS_MAX : 1))
+    if (n > (schemes[message_target_scheme(broker)].many ? MESSAGE_TARGET_HOSTS_MAX : 1))
         return error_field(e, "broker", "has too many hosts");
     if (path.n && message_target_broker_of(broker) == MESSAGE_TARGET_KAFKA)
-        return error_field(e, "broker", "has a path, which Kafka knows nothing of");
+        return error_field(e, "broker", "must have no path: kafka:// takes hosts only");
     return ERR_OK;
 }
 
-static enum err check_broker(struct letter *l, struct error *e)
+static enum err message_target_check_broker(struct message_target *l, struct error *e)
 {
     l->kind = message_target_broker_of(l->broker);
     if (l->kind != MESSAGE_TARGET_NAMED)
-        return check_address(l->broker, e);
+        return message_target_check_address(l->broker, e);
     if (str_find(l->broker, ':', 0) < l->broker.n)
         return error_field(e, "broker", "must be a name, or begin with redis://, amqp://, amqps:// or kafka://");
     if (!message_target_is_name(l->broker))
@@ -122,7 +124,7 @@ static enum err check_broker(struct letter *l, struct error *e)
     return ERR_OK;
 }
 
-static enum err check_text(struct str s, const char *field, struct error *e)
+static enum err message_target_check_text(struct str s, const char *field, struct error *e)
 {
     for (size_t i = 0; i < s.n; i++)
         if ((unsigned char)s.p[i] < ' ' || s.p[i] == 0x7F)
@@ -132,55 +134,58 @@ static enum err check_text(struct str s, const char *field, struct error *e)
 
 /* ---- reading ---- */
 
-struct config {
+struct message_target_config {
     struct str broker, destination, key;
     json_t *headers, *body;
     bool has_body;
     int64_t timeout_ms;
 };
 
-#define AT(member) .offset = offsetof(struct config, member)
+#define AT(member) .offset = offsetof(struct message_target_config, member)
 /* clang-format off */
 static const struct json_field fields[] = {
     { .name = "broker", .kind = JSON_KIND_STR, AT(broker), .min = 1, .max = MESSAGE_TARGET_BROKER_MAX, .required = true },
     { .name = "destination", .kind = JSON_KIND_STR, AT(destination), .min = 1, .max = MESSAGE_TARGET_DESTINATION_MAX, .required = true },
     { .name = "key", .kind = JSON_KIND_STR, AT(key), .min = 0, .max = MESSAGE_TARGET_KEY_MAX, .nullable = true },
     { .name = "headers", .kind = JSON_KIND_RAW, AT(headers), .nullable = true },
-    { .name = "body", .kind = JSON_KIND_RAW, AT(body), .seen_offset = offsetof(struct config, has_body), .nullable = true },
+    { .name = "body", .kind = JSON_KIND_RAW, AT(body), .seen_offset = offsetof(struct message_target_config, has_body), .nullable = true },
     { .name = "timeout_ms", .kind = JSON_KIND_I64, AT(timeout_ms), .min = 1, .max = DAY_MS, .nullable = true },
 };
 /* clang-format on */
 
-static enum err read_config(json_t *config, struct arena *a, struct config *c, struct letter *l, struct error *e)
+static enum err message_target_read_config(json_t *config, struct arena *a, struct message_target_config *c,
+                                           struct message_target *l, struct error *e)
 {
     if (json_read(config, fields, array_count(fields), c, a, e))
         return e->code;
-    *l = (struct letter){ .broker = c->broker,
-                          .destination = c->destination,
-                          .key = c->key,
-                          .content = { .method = METHOD_POST, .timeout_ms = c->timeout_ms } };
-    if (check_broker(l, e) || check_text(l->destination, "destination", e) || check_text(l->key, "key", e))
+    *l = (struct message_target){ .broker = c->broker,
+                                  .destination = c->destination,
+                                  .key = c->key,
+                                  .content = { .method = METHOD_POST, .timeout_ms = c->timeout_ms } };
+    if (message_target_check_broker(l, e) || message_target_check_text(l->destination, "destination", e) ||
+        message_target_check_text(l->key, "key", e))
         return e->code;
     return webhook_headers_read(c->headers, a, &l->content, e);
 }
 
-enum err message_target_check(json_t *config, struct arena *a, struct letter *ret, struct error *e)
+enum err message_target_check(json_t *config, struct arena *a, struct message_target *ret, struct error *e)
 {
     struct error own; /* so that e may be NULL */
-    struct config c = { 0 };
-    return read_config(config, a, &c, ret, e ? e : &own);
+    struct message_target_config c = { 0 };
+    return message_target_read_config(config, a, &c, ret, e ? e : &own);
 }
 
-enum err message_target_read(const struct task *t, struct arena *a, struct letter *ret, struct error *e)
+enum err message_target_read(const struct task *t, struct arena *a, struct message_target *ret, struct error *e)
 {
     struct error own;
     e = e ? e : &own;
     cleanup_with(json_doc_release) struct json_doc doc = { 0 };
     if (json_parse(t->target_config.n ? t->target_config : S("{}"), &doc, e))
         return e->code;
-    struct config c = { 0 };
-    struct letter l;
-    if (read_config(doc.root, a, &c, &l, e) || webhook_body_read(t, c.body, c.has_body, &doc, a, &l.content, e))
+    struct message_target_config c = { 0 };
+    struct message_target l;
+    if (message_target_read_config(doc.root, a, &c, &l, e) ||
+        webhook_body_read(t, c.body, c.has_body, &doc, a, &l.content, e))
         return e->code;
     *ret = l;
     return ERR_OK;

@@ -1,10 +1,14 @@
 #pragma once
-/* core/target/message_target.h - what a message to a broker (target QUEUE_MESSAGE) consists of, read from a task and checked. Pure: nothing is sent here.
+/* core/target/message_target.h - a message to a broker (target QUEUE_MESSAGE), read from a task and checked. Pure:
+ * nothing is sent here.
  *
- * The API reads a body's target with it before it stores it, the runner again before each attempt. Errors name the field ("broker").
- * A broker is a name, which an operator's settings give an address and secrets to, or an address without any: redis://host:6379/0,
- * amqp://host:5672/vhost, amqps://…, kafka://host:9092,host:9092. Users' addresses carry no user, no password and no parameters: among a
- * client's settings there are such that read files. */
+ * The API checks a target with it before it stores the task, and the runner reads it again before each attempt. Errors
+ * name the field ("broker").
+ *
+ * A broker is one of:
+ * - a name; the operator's settings (brokers.NAME) give its address and secrets;
+ * - an address: redis://host:6379/0, amqp://host:5672/vhost, amqps://…, kafka://host:9092,host:9092. It holds no user,
+ *   no password and no parameters, because some parameters of the client libraries read files. */
 #include "core/target/webhook.h"
 
 enum {
@@ -18,24 +22,26 @@ enum {
 
 enum message_target_broker { MESSAGE_TARGET_NAMED, MESSAGE_TARGET_REDIS, MESSAGE_TARGET_AMQP, MESSAGE_TARGET_KAFKA };
 
-struct letter {
+struct message_target {
     struct str broker;
     enum message_target_broker kind;
-    struct str destination, key; /* what they are is each broker's: docs/MESSAGES.md */
-    struct webhook content;      /* headers, body and timeout; it has no url */
+    struct str destination, key; /* their meaning depends on the broker: docs/MESSAGES.md */
+    struct webhook content;      /* headers, body and timeout; url is not used */
 };
 
-/* From target_config {"broker", "destination", "key", "headers", "body", "timeout_ms"}; the body as webhook_read takes it. Texts live in the
- * arena, or in the task. */
-enum err message_target_read(const struct task *t, struct arena *a, struct letter *ret, struct error *e) must_use;
+/* Reads target_config {"broker", "destination", "key", "headers", "body", "timeout_ms"}; the body as webhook_read does.
+ * Texts live in the arena or in the task. */
+enum err message_target_read(const struct task *t, struct arena *a, struct message_target *ret,
+                             struct error *e) must_use;
 
 /* The same without the body. */
-enum err message_target_check(json_t *config, struct arena *a, struct letter *ret, struct error *e) must_use;
+enum err message_target_check(json_t *config, struct arena *a, struct message_target *ret, struct error *e) must_use;
 
 bool message_target_is_name(struct str broker);
 
-/* The kind of an address, by its scheme; MESSAGE_TARGET_NAMED: it has none that is known. */
+/* Returns the kind of an address by its scheme; MESSAGE_TARGET_NAMED if it has none of the known schemes. */
 enum message_target_broker message_target_broker_of(struct str broker);
 
-/* The hosts of an address that message_target_check took, without ports and brackets, one a call: rest begins as {NULL, 0}. */
+/* Iterates over the hosts of an address that message_target_check accepted, without ports and brackets. *rest starts as
+ * {NULL, 0}. */
 bool message_target_next_host(struct str broker, struct str *rest, struct str *ret_host);

@@ -1,11 +1,11 @@
-/* The config is JSON that was parsed when it came in, so a walk over it will do. Escapes are rare (some encoders write
- * "https:\/\/"), and only then the text is copied. */
+/* The config was checked as JSON when it came in, so a walk over its text is enough. Escapes are rare (some encoders
+ * write "https:\/\/"); only a text with escapes is copied. */
 #include "core/target/target_url.h"
 
 #include "base/json/json.h"
 
-/* The character of \uXXXX at `at` if it is visible ASCII; else -1: no URL of ours has another. */
-static int escaped_unit(struct str s, size_t at)
+/* Returns the character of \uXXXX at `at` if it is visible ASCII, else -1: no other character is valid in a URL. */
+static int target_url_unicode_escape(struct str s, size_t at)
 {
     int value = 0;
     for (size_t i = at; i < at + 4; i++) {
@@ -17,15 +17,15 @@ static int escaped_unit(struct str s, size_t at)
     return value > ' ' && value <= '~' ? value : -1;
 }
 
-/* The inside of a JSON string, up to what no URL has or what does not fit. */
-static struct str unescaped(struct str s, char out[TARGET_URL_MAX])
+/* Unescapes the inside of a JSON string, up to the first character that is not valid in a URL or does not fit. */
+static struct str target_url_unescape(struct str s, char out[TARGET_URL_MAX])
 {
     size_t n = 0;
     for (size_t i = 0; i < s.n && n < TARGET_URL_MAX; i++) {
         int c = (unsigned char)s.p[i];
         if (c == '\\' && i + 1 < s.n) {
             bool unit = s.p[++i] == 'u';
-            c = unit ? escaped_unit(s, i + 1) : s.p[i];
+            c = unit ? target_url_unicode_escape(s, i + 1) : s.p[i];
             i += unit ? 4 : 0;
         }
         if (c < 0)
@@ -35,8 +35,8 @@ static struct str unescaped(struct str s, char out[TARGET_URL_MAX])
     return (struct str){ out, n };
 }
 
-/* The text of a member; empty when it is none. */
-static struct str text_of(struct str config, const char *member, char out[TARGET_URL_MAX])
+/* Returns the text of a string member, else an empty text. */
+static struct str target_url_member(struct str config, const char *member, char out[TARGET_URL_MAX])
 {
     struct json_cursor c = { .text = config };
     struct json_part part;
@@ -47,12 +47,12 @@ static struct str text_of(struct str config, const char *member, char out[TARGET
             return S("");
         struct str inside = str_sub(part.text, 1, part.text.n - 1);
         return str_find(inside, '\\', 0) == inside.n ? str_sub(inside, 0, min_of(inside.n, (size_t)TARGET_URL_MAX))
-                                                     : unescaped(inside, out);
+                                                     : target_url_unescape(inside, out);
     }
     return S("");
 }
 
-static size_t end_of(struct str s, size_t from, const char *marks)
+static size_t target_url_find_any(struct str s, size_t from, const char *marks)
 {
     while (from < s.n && !strchr(marks, s.p[from]))
         from++;
@@ -63,17 +63,17 @@ bool target_url_read(const struct task *t, struct target_url *ret)
 {
     if (t->target != TARGET_HTTP)
         return false;
-    struct str url = text_of(t->target_config, "url", ret->text);
+    struct str url = target_url_member(t->target_config, "url", ret->text);
     size_t colon = str_find(url, ':', 0);
     if (colon + 3 > url.n || !str_eq(str_sub(url, colon, colon + 3), S("://")))
         return false;
-    size_t from = colon + 3, to = end_of(url, from, "/?#\\");
+    size_t from = colon + 3, to = target_url_find_any(url, from, "/?#\\");
     for (size_t at = from; at < to; at++)
         if (url.p[at] == '@')
             from = at + 1;
     ret->scheme = str_sub(url, 0, colon);
     ret->host = str_sub(url, from, to);
-    ret->path = str_sub(url, to, end_of(url, to, "?#"));
+    ret->path = str_sub(url, to, target_url_find_any(url, to, "?#"));
     return colon > 0 && to > from;
 }
 
@@ -88,14 +88,14 @@ struct str target_url_host(const struct target_url *u, char out[TARGET_HOST_MAX]
     return (struct str){ out, host.n };
 }
 
-/* A broker's name, or what stands between its scheme and its path. */
-static struct str broker_host(const struct task *t, char out[TARGET_HOST_MAX])
+/* Returns a broker's name, or the part of its address between scheme and path. */
+static struct str target_url_broker_host(const struct task *t, char out[TARGET_HOST_MAX])
 {
     char text[TARGET_URL_MAX];
-    struct str broker = text_of(t->target_config, "broker", text);
+    struct str broker = target_url_member(t->target_config, "broker", text);
     size_t colon = str_find(broker, ':', 0), from = colon + 3 <= broker.n ? colon + 3 : 0;
     struct target_url u = { .scheme = str_sub(broker, 0, from ? colon : 0),
-                            .host = str_sub(broker, from, end_of(broker, from, "/?#\\")) };
+                            .host = str_sub(broker, from, target_url_find_any(broker, from, "/?#\\")) };
     return target_url_host(&u, out);
 }
 
@@ -103,6 +103,6 @@ struct str target_host(const struct task *t, char out[TARGET_HOST_MAX])
 {
     struct target_url u;
     if (t->target == TARGET_MESSAGE)
-        return broker_host(t, out);
+        return target_url_broker_host(t, out);
     return target_url_read(t, &u) ? target_url_host(&u, out) : S("");
 }

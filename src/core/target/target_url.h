@@ -1,22 +1,22 @@
 #pragma once
-/* core/target/target_url.h - a glance at where an HTTP target goes, for who counts or shows something a host or a place.
+/* core/target/target_url.h - the host and path of an HTTP target, for statistics and displays by host.
  *
- * Nothing is ever called by what comes out of it: whether it is a URL at all is for the runner's parser to say. Asked before each
- * call, so it costs no memory and little time. */
+ * The result is never used to make a call: whether the text is a valid URL is decided by the runner's parser. It is
+ * read before each call, so it allocates no memory and is fast. */
 #include "core/task/task.h"
 
-enum { TARGET_URL_MAX = 1024 /* looked at; the rest is cut off */, TARGET_HOST_MAX = 255 };
+enum { TARGET_URL_MAX = 1024 /* bytes that are read; the rest is ignored */, TARGET_HOST_MAX = 255 };
 
 struct target_url {
-    struct str scheme, host,
-        path;                  /* as they were written; host with port, without user and password; path without query */
-    char text[TARGET_URL_MAX]; /* where they point, if the url had escapes */
+    struct str scheme, host, path; /* as written; host with port, without user and password; path without query */
+    char text[TARGET_URL_MAX];     /* holds the texts above if the url had escapes */
 };
 
-/* False for other targets, and when there is no url with a scheme and a host to be seen. ret must not move. */
+/* Returns false for other targets, and if there is no url with a scheme and a host. ret must not move: its texts may
+ * point into it. */
 bool target_url_read(const struct task *t, struct target_url *ret);
 
-/* Host and port, small letters, without the scheme's own port: "api.example.com:8443". Of a message its broker: its name, or its hosts. Empty
- * when there is none. */
+/* Host and port in lower case, without the scheme's default port: "api.example.com:8443". For a message target: the
+ * broker's name or its hosts. Empty if there is none. */
 struct str target_host(const struct task *t, char out[TARGET_HOST_MAX]);
 struct str target_url_host(const struct target_url *u, char out[TARGET_HOST_MAX]);

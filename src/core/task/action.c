@@ -1,5 +1,5 @@
-/* One table, action × state, says what becomes of a task or why not; a few lines say what else changes with it. The moves in
- * it are among those of task_may_become, which a test holds it to. */
+/* One table, action × state, gives the new state or the reason for a refusal. The functions below it make the other
+ * changes. A test checks that the transitions in the table are legal by task_may_become. */
 #include "core/task/action.h"
 
 #include <assert.h>
@@ -8,10 +8,10 @@
 
 enum { STATES = TASK_EXPIRED + 1, ACTIONS = ACTION_ARCHIVE + 1 };
 
-struct cell {
+struct action_cell {
     enum { REFUSED, MOVES, SAME } what;
     enum task_state next; /* MOVES */
-    const char *instead;  /* REFUSED: what can be done */
+    const char *instead;  /* REFUSED: what can be done instead */
 };
 
 #define TO(state)                                                                                                      \
@@ -27,11 +27,11 @@ struct cell {
         .what = REFUSED, .instead = (hint)                                                                             \
     }
 
-#define ANEW              "create a new task"
-#define NO_MESSAGE_TARGET "only what has failed is among the dead letters"
+#define ANEW       "create a new task"
+#define NOT_FAILED "only failed tasks are among the dead letters"
 
 /* clang-format off */
-static const struct cell cells[ACTIONS][STATES] = {
+static const struct action_cell cells[ACTIONS][STATES] = {
     [ACTION_CANCEL] = {
         [TASK_SCHEDULED] = TO(CANCELLED), [TASK_BLOCKED] = TO(CANCELLED), [TASK_PAUSED] = TO(CANCELLED),
         [TASK_RUNNING] = TO(CANCELLED),
@@ -76,15 +76,15 @@ static const struct cell cells[ACTIONS][STATES] = {
         [TASK_SKIPPED] = NO("it is over; delete it to take it off the lists"),
         [TASK_EXPIRED] = NO("it is over; delete it to take it off the lists"),
     },
-    [ACTION_DELETE] = { /* what is over stays what it was */
+    [ACTION_DELETE] = { /* a final task keeps its state */
         [TASK_SCHEDULED] = TO(CANCELLED), [TASK_BLOCKED] = TO(CANCELLED), [TASK_PAUSED] = TO(CANCELLED),
         [TASK_RUNNING] = TO(CANCELLED), [TASK_COMPLETED] = TO(COMPLETED), [TASK_FAILED] = TO(FAILED),
         [TASK_CANCELLED] = TO(CANCELLED), [TASK_SKIPPED] = TO(SKIPPED), [TASK_EXPIRED] = TO(EXPIRED),
     },
     [ACTION_ARCHIVE] = {
-        [TASK_SCHEDULED] = NO(NO_MESSAGE_TARGET), [TASK_BLOCKED] = NO(NO_MESSAGE_TARGET), [TASK_PAUSED] = NO(NO_MESSAGE_TARGET),
-        [TASK_RUNNING] = NO(NO_MESSAGE_TARGET), [TASK_COMPLETED] = NO(NO_MESSAGE_TARGET), [TASK_FAILED] = TO(FAILED),
-        [TASK_CANCELLED] = NO(NO_MESSAGE_TARGET), [TASK_SKIPPED] = NO(NO_MESSAGE_TARGET), [TASK_EXPIRED] = NO(NO_MESSAGE_TARGET),
+        [TASK_SCHEDULED] = NO(NOT_FAILED), [TASK_BLOCKED] = NO(NOT_FAILED), [TASK_PAUSED] = NO(NOT_FAILED),
+        [TASK_RUNNING] = NO(NOT_FAILED), [TASK_COMPLETED] = NO(NOT_FAILED), [TASK_FAILED] = TO(FAILED),
+        [TASK_CANCELLED] = NO(NOT_FAILED), [TASK_SKIPPED] = NO(NOT_FAILED), [TASK_EXPIRED] = NO(NOT_FAILED),
     },
 };
 /* clang-format on */
@@ -98,49 +98,50 @@ static const struct {
     [ACTION_DELETE] = { "delete", "deleted" },   [ACTION_ARCHIVE] = { "archive", "archived" },
 };
 
-static enum err refuse(const struct task *t, enum task_state state, enum action action, const char *instead,
-                       struct error *e)
+static enum err action_refuse(const struct task *t, enum task_state state, enum action action, const char *instead,
+                              struct error *e)
 {
     return error_set(e, ERR_CONFLICT, "is %s%s and can not be %s; %s", t->kind == TASK_RECURRING ? "recurring, " : "",
                      task_state_name(state), words[action].done, instead);
 }
 
-static bool is_forced_beside(const struct task *t, enum action action, bool force)
+static bool action_is_forced_overlap(const struct task *t, enum action action, bool force)
 {
     return action == ACTION_RUN_NOW && force && t->waits_for.n && slot_kind_of(t->waits_for) == SLOT_OVERLAP;
 }
 
-/* What an action is about besides the state. */
-static const struct cell *cell_for(const struct task *t, enum action action, enum task_state state, bool force)
+/* Handles the cases that depend on more than the state. */
+static const struct action_cell *action_find_cell(const struct task *t, enum action action, enum task_state state,
+                                                  bool force)
 {
-    static const struct cell same = IS_SO;
-    static const struct cell blocked = NO("it waits for something; use {\"force\": true} to not wait");
-    static const struct cell recurring = NO("retry its failed occurrences, or run it now");
-    static const struct cell slot =
+    static const struct action_cell same = IS_SO;
+    static const struct action_cell blocked = NO("it waits for something; use {\"force\": true} to not wait");
+    static const struct action_cell recurring = NO("retry its failed occurrences, or run it now");
+    static const struct action_cell slot =
         NO("it waits for a free slot and starts by itself; for it to be sooner, cancel what holds the slot");
     if (action == ACTION_RETRY && t->kind == TASK_RECURRING)
         return &recurring;
     if (action == ACTION_ARCHIVE && t->resolved_ms)
         return &same;
     bool goes_on = action == ACTION_RUN_NOW || action == ACTION_RESUME || action == ACTION_RETRY;
-    if (goes_on && state == TASK_BLOCKED && t->waits_for.n && !is_forced_beside(t, action, force))
-        return &slot; /* by force it goes beside its own previous run; a key's limit holds for everybody */
+    if (goes_on && state == TASK_BLOCKED && t->waits_for.n && !action_is_forced_overlap(t, action, force))
+        return &slot; /* with force it runs beside its own previous run; a key's limit always holds */
     if (action == ACTION_RUN_NOW && state == TASK_BLOCKED && !force)
         return &blocked;
     if (action == ACTION_RUN_NOW && t->state == TASK_RUNNING && state == TASK_SCHEDULED)
-        return &same; /* it fires within the second: taking it back would only make it later */
+        return &same; /* it fires within a second: a recall would only delay it */
     return &cells[action][state];
 }
 
-/* What is true of a task only while it is BLOCKED, or FAILED. */
-static void forget_state(struct task *t)
+/* Clears the fields that apply only while a task is BLOCKED or FAILED. */
+static void action_clear_state_fields(struct task *t)
 {
     t->waits_for = t->cause = t->resolution = (struct str){ 0 };
     t->resolved_ms = 0;
 }
 
-/* One occurrence out of turn, of an id of its own: the schedule does not know of it, and it waits for no other run. */
-static struct task occurrence_now(const struct task *t, struct uuid fresh, int64_t now_ms)
+/* An occurrence outside of the schedule, with an id of its own. It waits for no other run. */
+static struct task action_occurrence_now(const struct task *t, struct uuid fresh, int64_t now_ms)
 {
     struct task o = *t;
     o.id = fresh;
@@ -160,25 +161,25 @@ static struct task occurrence_now(const struct task *t, struct uuid fresh, int64
     o.created_ms = o.updated_ms = now_ms;
     o.started_ms = o.completed_ms = 0;
     o.last_error = (struct str){ 0 };
-    forget_state(&o);
+    action_clear_state_fields(&o);
     return o;
 }
 
-static void move(struct task *t, enum task_state next, int64_t now_ms)
+static void action_set_state(struct task *t, enum task_state next, int64_t now_ms)
 {
     if (!task_is_final(next))
         t->completed_ms = 0;
     else if (next != t->state)
         t->completed_ms = now_ms;
     if (next != t->state)
-        forget_state(t);
+        action_clear_state_fields(t);
     t->state = next;
     t->claim = (struct uuid){ 0 };
 }
 
-/* An expiry counts from the wish: it moves, so that what a user wants to run is not too late at once. Where there is none it
- * stays: it says which occurrence this is. */
-static void try_anew(struct task *t, int64_t now_ms)
+/* An expiry counts from scheduled_ms, which therefore moves to now: otherwise the retry could expire at once. Without
+ * an expiry scheduled_ms stays, since it identifies the occurrence. */
+static void action_reset_for_retry(struct task *t, int64_t now_ms)
 {
     t->due_ms = now_ms;
     t->attempts = t->losses = 0;
@@ -188,17 +189,17 @@ static void try_anew(struct task *t, int64_t now_ms)
         t->scheduled_ms = now_ms;
     if (t->kind != TASK_OCCURRENCE)
         return;
-    t->overlap = OVERLAP_ALLOW; /* asked for by hand: not to be skipped because of a later run */
-    t->runs_count = 0;          /* that it failed was counted; it is not counted, or taken off, twice */
+    t->overlap = OVERLAP_ALLOW; /* requested by hand: a later run must not cause it to be skipped */
+    t->runs_count = 0;          /* its failure was counted already; it is not counted, or subtracted, twice */
 }
 
-/* What changes with the state. */
-static void adjust(struct task *t, enum action action, int64_t now_ms)
+/* Changes the other fields that an action sets. */
+static void action_set_fields(struct task *t, enum action action, int64_t now_ms)
 {
     switch (action) {
     case ACTION_RUN_NOW: t->due_ms = t->scheduled_ms = now_ms; break;
     case ACTION_RESUME: t->due_ms = max_of(t->due_ms, now_ms); break;
-    case ACTION_RETRY: try_anew(t, now_ms); break;
+    case ACTION_RETRY: action_reset_for_retry(t, now_ms); break;
     case ACTION_ARCHIVE: t->resolved_ms = now_ms; break;
     case ACTION_DELETE: t->deleted = true; break;
     case ACTION_CANCEL:
@@ -215,9 +216,9 @@ enum err task_act(const struct task *t, enum action action, bool force, const st
     enum task_state state = task_shown_state(t, now_ms);
     if (t->deleted && action != ACTION_DELETE)
         return error_set(e, ERR_NOT_FOUND, "was deleted");
-    const struct cell *cell = cell_for(t, action, state, force);
+    const struct action_cell *cell = action_find_cell(t, action, state, force);
     if (cell->what == REFUSED)
-        return refuse(t, state, action, cell->instead, e);
+        return action_refuse(t, state, action, cell->instead, e);
     struct action_plan plan = { .task = *t, .changes = cell->what == MOVES && !t->deleted };
     bool recurring = t->kind == TASK_RECURRING;
     if (plan.changes) {
@@ -226,12 +227,12 @@ enum err task_act(const struct task *t, enum action action, bool force, const st
     }
     if (plan.changes && recurring && action == ACTION_RUN_NOW) {
         plan.has_also = true;
-        plan.also = occurrence_now(t, fresh, now_ms);
+        plan.also = action_occurrence_now(t, fresh, now_ms);
     } else if (plan.changes) {
-        if (state == TASK_BLOCKED && is_forced_beside(t, action, force))
+        if (state == TASK_BLOCKED && action_is_forced_overlap(t, action, force))
             plan.task.overlap = OVERLAP_ALLOW;
-        move(&plan.task, cell->next, now_ms);
-        adjust(&plan.task, action, now_ms);
+        action_set_state(&plan.task, cell->next, now_ms);
+        action_set_fields(&plan.task, action, now_ms);
         plan.withdraw = recurring && action != ACTION_RESUME && !task_is_final(t->state);
     }
     *ret = plan;

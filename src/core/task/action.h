@@ -1,5 +1,6 @@
 #pragma once
-/* core/task/action.h - what users do to tasks, as pure decisions: the row as it is and a wish in, the new row or a refusal out. */
+/* core/task/action.h - user actions on tasks as pure decisions: from the current row and the action to the new row or a
+ * refusal. */
 #include "core/task/task.h"
 
 enum action {
@@ -10,23 +11,30 @@ enum action {
     ACTION_RETRY,
     ACTION_FORCE_COMPLETE,
     ACTION_DELETE,
-    ACTION_ARCHIVE, /* takes it off the dead letters; who and why is for the caller to note in `resolution` */
+    ACTION_ARCHIVE, /* removes it from the dead letters; the caller notes who and why in `resolution` */
 };
 
 struct action_plan {
     struct task task; /* the new row: version + 1, updated_ms set */
-    bool withdraw;    /* RECURRING: what was spawned and has not fired goes back (port/store.h, OP_PUT) */
-    bool changes;     /* false: it is already as wished; nothing to write */
-    bool has_also;    /* run-now of a RECURRING task spawns one occurrence of a fresh id */
+    /* RECURRING: occurrences that were spawned and have not fired are withdrawn (port/store.h, OP_PUT) */
+    bool withdraw;
+    bool changes;  /* false: the task already is in the requested state; nothing to write */
+    bool has_also; /* run-now of a RECURRING task spawns one occurrence with a fresh id */
     struct task also;
 };
 
-/* rule is the task's own if it is RECURRING, or NULL: so far no action asks it, so that a task can be stopped whose zone or calendar
- * is gone. On resume the cursor stays where it was, and the spawner catches up as the task says. fresh is a new id for run-now.
- * force runs a BLOCKED task: one that waits for its own previous run goes beside it; the limit of a concurrency key holds all the
- * same. What is run by hand is not too late for it: where it has an expiry, that counts from now on. Refusals are ERR_CONFLICT and say what the task is and what can be done instead ("is COMPLETED and can not be cancelled; …"); a task that was
- * deleted is ERR_NOT_FOUND. A RUNNING task may be cancelled, and deleted; the owner aborts it. One that has not fired yet
- * (task_shown_state) is treated as SCHEDULED: the plan is the row that it becomes when its owner has given it back. */
+/* - rule: the task's recurrence if it is RECURRING, or NULL. No action uses it so far, so a task can be stopped even if
+ *   its zone or calendar is gone. On resume the cursor stays, and the spawner catches up by the task's catch_up mode.
+ * - force: runs a BLOCKED task. A task that waits for its own previous run starts beside it. The limit of a concurrency
+ *   key still holds.
+ * - fresh: a new id for run-now.
+ *
+ * If the task has an expiry, run-now and retry make it count from now on. A RUNNING task may be cancelled and deleted;
+ * its owner aborts it. A task that has not fired yet (task_shown_state) is treated as SCHEDULED: the plan is the row
+ * that it becomes once its owner has given it back.
+ *
+ * Refusals are ERR_CONFLICT; they name the task's state and what to do instead ("is COMPLETED and can not be cancelled;
+ * …"). A deleted task is ERR_NOT_FOUND. */
 enum err task_act(const struct task *t, enum action action, bool force, const struct recurrence *rule,
                   struct uuid fresh, int64_t now_ms, struct action_plan *ret, struct error *e) must_use;
 

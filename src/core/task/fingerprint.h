@@ -1,5 +1,5 @@
 #pragma once
-/* core/task/fingerprint.h - what failures have in common: the dead letters of one cause have one fingerprint (R3.9). */
+/* core/task/fingerprint.h - groups failures by cause: dead letters with the same cause have the same fingerprint. */
 #include "core/task/task.h"
 
 enum { FINGERPRINT_TEXT = 16, PLACE_MAX = 200 };
@@ -9,10 +9,12 @@ struct fingerprint {
     char text[FINGERPRINT_TEXT + 1];
 };
 
-/* Where a task goes, without what differs from task to task: of a URL scheme, host, port and the path with ids in it left out (numbers, UUIDs, long
- * hexadecimal), no query; of other targets what comes next to it: broker and destination, program, queue, workflow. Lives in the
- * arena, at most PLACE_MAX bytes; empty when there is none to be seen, or the arena is full. */
+/* The place that a task calls, without the parts that differ from task to task. For a URL: scheme, host, port and
+ * the path with ids left out (numbers, UUIDs, long hexadecimal), no query. For other targets: broker and
+ * destination, program, queue or workflow. Lives in the arena, at most PLACE_MAX bytes; empty if there is none or
+ * the arena is full. */
 struct str fingerprint_place(const struct task *t, struct arena *a);
 
-/* Of target, place, HTTP status and error, numbers and the like in the error's text left out. The same on every machine. */
+/* Computed from target, place, HTTP status and error; numbers and ids in the error's text are left out. The same on
+ * every machine. */
 struct fingerprint fingerprint_of(enum target_kind target, struct str place, int http_status, struct str error);

@@ -2,7 +2,7 @@
 
 #include "base/json/json.h"
 
-enum { TEN = 10, JUDGE_MIN = 10 /* outcomes before a percentage means anything */, PAGE = 256 };
+enum { TEN = 10, OUTCOMES_MIN = 10 /* outcomes before the percentage counts */, PAGE = 256 };
 enum { JOB_STEP_MS = 200, JOB_LOOK_MS = 200 };
 
 static const char *const state_names[] = {
@@ -24,7 +24,7 @@ struct failure_json {
     struct str task_id, error;
 };
 
-/* As it is written. */
+/* The document as it is written. */
 struct job_json {
     struct str id, kind, action, by, reason, cursor;
     json_t *filter;
@@ -50,7 +50,7 @@ static const struct json_field fields[] = {
     { ROW("id", STR, id) },
     { ROW("kind", STR, kind) },
     { ROW("action", STR, action) },
-    { ROW("filter", RAW, filter) }, /* kept as its text */
+    { ROW("filter", RAW, filter) }, /* kept as text */
     { ROW("by", STR, by) },
     { ROW("state", ENUM, state), .names = state_names },
     { ROW("cancelling", BOOL, cancelling) },
@@ -72,31 +72,31 @@ static const struct json_field fields[] = {
 };
 /* clang-format on */
 
-static enum err damaged(struct error *e)
+static enum err job_damaged_error(struct error *e)
 {
     return error_set(e, ERR_CORRUPT, "the record of a job is damaged");
 }
 
-static enum err read_lists(const struct job_json *j, struct job *ret, struct error *e)
+static enum err job_read_lists(const struct job_json *j, struct job *ret, struct error *e)
 {
     const struct failure_json *failures = j->failures.v;
     const struct str *watched = j->watched.v;
     if (j->failures.n > JOB_FAILURES_MAX || j->watched.n > JOB_WATCHED_MAX)
-        return damaged(e);
+        return job_damaged_error(e);
     for (size_t i = 0; i < j->failures.n; i++) {
         ret->failures[i].error = failures[i].error;
         if (!uuid_parse(failures[i].task_id, &ret->failures[i].task))
-            return damaged(e);
+            return job_damaged_error(e);
     }
     for (size_t i = 0; i < j->watched.n; i++)
         if (!uuid_parse(watched[i], &ret->watched[i]))
-            return damaged(e);
+            return job_damaged_error(e);
     ret->failure_count = j->failures.n;
     ret->watched_count = j->watched.n;
     return ERR_OK;
 }
 
-static enum err read_job(const struct job_json *j, struct job *ret, struct error *e)
+static enum err job_from_json(const struct job_json *j, struct job *ret, struct error *e)
 {
     *ret = (struct job){
         .redrive = str_eq(j->kind, S("redrive")),
@@ -118,8 +118,8 @@ static enum err read_job(const struct job_json *j, struct job *ret, struct error
     };
     if (!uuid_parse(j->id, &ret->id) || !action_parse(j->action, &ret->action) ||
         (j->cursor.n && !uuid_parse(j->cursor, &ret->cursor)))
-        return damaged(e);
-    return read_lists(j, ret, e);
+        return job_damaged_error(e);
+    return job_read_lists(j, ret, e);
 }
 
 enum err job_read(struct str doc, struct arena *a, struct job *ret, struct error *e)
@@ -127,13 +127,13 @@ enum err job_read(struct str doc, struct arena *a, struct job *ret, struct error
     struct job_json j = { 0 };
     cleanup_with(json_doc_release) struct json_doc parsed = { 0 };
     if (json_parse(doc, &parsed, e) || json_read(parsed.root, fields, array_count(fields), &j, a, e) ||
-        read_job(&j, ret, e))
+        job_from_json(&j, ret, e))
         return e->code;
     struct str filter = json_member_text(&parsed, "filter");
-    return filter.p && arena_str(a, filter, &ret->filter) ? ERR_OK : damaged(e);
+    return filter.p && arena_str(a, filter, &ret->filter) ? ERR_OK : job_damaged_error(e);
 }
 
-static void write_redrive(struct jw *w, const struct job *j)
+static void job_write_redrive(struct jw *w, const struct job *j)
 {
     jw_kv_i64(w, "rate", j->rate);
     jw_kv_i64(w, "max_failed_percent", j->max_failed_percent);
@@ -150,7 +150,7 @@ static void write_redrive(struct jw *w, const struct job *j)
     jw_array_end(w);
 }
 
-static void write_failures(struct jw *w, const struct job *j)
+static void job_write_failures(struct jw *w, const struct job *j)
 {
     jw_key(w, "failures");
     jw_array(w);
@@ -182,10 +182,10 @@ void job_write(struct jw *w, const struct job *j)
     jw_kv_bool(w, "total_exact", j->total_exact);
     jw_kv_i64(w, "done", j->done);
     jw_kv_i64(w, "failed", j->failed);
-    write_failures(w, j);
+    job_write_failures(w, j);
     jw_kv_uuid(w, "cursor", j->cursor);
     if (j->redrive)
-        write_redrive(w, j);
+        job_write_redrive(w, j);
     jw_object_end(w);
 }
 
@@ -202,7 +202,7 @@ void job_count(struct job *j, struct uuid task, const char *error)
         j->failures[j->failure_count++] = (struct job_failure){ task, str_from(error) };
 }
 
-/* After a retry the attempts begin at 0 again: one of them with the task not done has failed. */
+/* A retry resets attempts to 0, so a task with an attempt that is not COMPLETED has failed again. */
 enum job_outcome job_outcome_of(const struct task *t)
 {
     if (t->state == TASK_COMPLETED)
@@ -212,20 +212,20 @@ enum job_outcome job_outcome_of(const struct task *t)
 
 /* ---- the pace of a re-drive ---- */
 
-static bool too_many_failed(const struct job *j)
+static bool job_too_many_failed(const struct job *j)
 {
     int64_t known = j->succeeded + j->failed_again;
-    bool means_something = j->phase == JOB_FIRST || known >= JUDGE_MIN || j->watched_count == 0;
-    return known > 0 && means_something && j->failed_again * 100 > j->max_failed_percent * known;
+    bool is_significant = j->phase == JOB_FIRST || known >= OUTCOMES_MIN || j->watched_count == 0;
+    return known > 0 && is_significant && j->failed_again * 100 > j->max_failed_percent * known;
 }
 
 size_t job_allowance(struct job *j)
 {
     if (!j->redrive)
         return PAGE;
-    if (too_many_failed(j)) {
+    if (job_too_many_failed(j)) {
         j->state = JOB_STOPPED;
-        j->reason = S("too many failed again; what is left was not touched");
+        j->reason = S("too many tasks failed again; the remaining tasks were not touched");
         return 0;
     }
     if (j->phase == JOB_FIRST && j->done == 0)

@@ -1,11 +1,13 @@
 #pragma once
-/* core/task/job.h - long work done by the server: an action on all tasks that a filter finds, and the careful re-drive of dead letters.
+/* core/task/job.h - jobs: long-running work of the server, either a bulk action on all tasks that match a filter or a
+ * gradual re-drive of dead letters.
  *
- * A job is a catalog entry, and its doc is also what the API shows of it. It walks from the newest task downwards, so that what is
- * created meanwhile is not met, and its cursor is saved after each page: after a restart, or on another node, it goes on from there.
+ * A job is a catalog entry; the API shows its document. A job walks from the newest task to older ones, so tasks that
+ * are created meanwhile are not included. Its cursor is saved after each page: after a restart, or on another node, the
+ * job continues from there.
  *
- * A re-drive tries one task, then ten, then the rest at a rate, and looks after each step at what became of those it retried: when too
- * many of them failed again it stops, and leaves the rest where it was. */
+ * A re-drive retries one task, then ten, then the rest at a given rate. After each step it checks the outcomes of the
+ * tasks that it retried. If too many failed again, it stops and leaves the rest unchanged. */
 #include "base/json/jsonw.h"
 #include "core/task/action.h"
 
@@ -37,19 +39,19 @@ struct job {
     bool redrive;
     enum action action;
     struct str filter; /* JSON object text, as it was given */
-    struct str by;     /* the key that asked for it */
+    struct str by;     /* the API key that created it */
     enum job_state state;
-    bool cancelling;   /* it runs, and is to stop before its next page */
+    bool cancelling;   /* it runs, and will stop before its next page */
     struct str reason; /* why it was stopped; empty: it was not */
     int64_t created_ms, finished_ms;
-    struct uuid cursor; /* the last task done with; nil: none yet */
+    struct uuid cursor; /* the last task that was handled; nil: none yet */
     int64_t total;      /* as counted at its start */
     bool total_exact;
     int64_t done, failed;
-    struct job_failure failures[JOB_FAILURES_MAX]; /* the first of them */
+    struct job_failure failures[JOB_FAILURES_MAX]; /* the first ones */
     size_t failure_count;
 
-    /* Of a re-drive. */
+    /* re-drive only */
     int64_t rate, max_failed_percent;
     enum job_phase phase;
     struct uuid watched[JOB_WATCHED_MAX]; /* retried, outcome not known yet */
@@ -57,19 +59,20 @@ struct job {
     int64_t succeeded, failed_again;
 };
 
-/* The entry's doc, both ways; texts live in the arena. */
+/* Reads and writes the entry's document. Texts live in the arena. */
 enum err job_read(struct str doc, struct arena *a, struct job *ret, struct error *e) must_use;
-void job_write(struct jw *w, const struct job *j); /* one object */
+void job_write(struct jw *w, const struct job *j); /* writes one object */
 
-/* error: why it could not be done, a text that outlives the job; NULL: it was. */
+/* Counts a task as done, or as failed if error is not NULL. error must outlive the job. */
 void job_count(struct job *j, struct uuid task, const char *error);
 
-/* What became of a task that was retried. */
+/* The outcome of a task that a re-drive retried. */
 enum job_outcome { JOB_UNKNOWN, JOB_SUCCEEDED, JOB_FAILED_AGAIN };
 enum job_outcome job_outcome_of(const struct task *t);
 
-/* How many tasks may be taken at this step; 0: it waits for those it watches. Moves a re-drive on to its next phase, or stops it. */
+/* How many tasks the job may take in this step; 0: it waits for the outcomes of the tasks that it watches. Moves a
+ * re-drive to its next phase, or stops it. */
 size_t job_allowance(struct job *j);
 
-/* How long to wait until the next step, after so many were taken at this one. */
+/* How long to wait before the next step if `taken` tasks were taken in this one. */
 int64_t job_pause_ms(const struct job *j, size_t taken);

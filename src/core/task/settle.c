@@ -1,4 +1,4 @@
-/* Order of the questions: did it succeed; did it end without an outcome; may it be tried again; when. */
+/* Order of the checks: did it succeed; did it end without an outcome; may it be retried; when. */
 #include "core/task/settle.h"
 
 #include <assert.h>
@@ -9,8 +9,8 @@
 
 enum { RETRY_AFTER_MAX_MS = 86400000, EXPIRED_ERROR_MAX = 400, EXPIRED_TEXT = EXPIRED_ERROR_MAX + 128 };
 
-/* Most tasks succeed: they do not pay for the place of a failure. */
-static bool may_fail(const struct outcome *o)
+/* Most tasks succeed. Only an outcome that may fail the task needs its place. */
+static bool settle_may_fail(const struct outcome *o)
 {
     return o->kind == OUTCOME_FAILED || o->kind == OUTCOME_LOST;
 }
@@ -31,7 +31,7 @@ struct settle_facts settle_facts_of(const struct task *t, const struct outcome *
         .retry = t->retry,
         .expires_ms = task_expires_ms(t),
         .target = t->target,
-        .place = a && may_fail(o) ? fingerprint_place(t, a) : S(""),
+        .place = a && settle_may_fail(o) ? fingerprint_place(t, a) : S(""),
     };
 }
 
@@ -44,10 +44,10 @@ bool outcome_is_final(const struct outcome *o)
     int s = o->http_status;
     if (s == 408 || s == 425 || s == 429)
         return false;
-    return s >= 300 && s < 500; /* a redirect is not followed: asking again would not change it */
+    return s >= 300 && s < 500; /* a redirect is not followed: a retry would not change it */
 }
 
-static int64_t doubled(int64_t delay_ms, int64_t max_ms)
+static int64_t settle_double_delay(int64_t delay_ms, int64_t max_ms)
 {
     return delay_ms > max_ms / 2 ? max_ms : delay_ms * 2;
 }
@@ -59,26 +59,26 @@ int64_t retry_delay_ms(const struct retry_policy *p, const struct outcome *o, in
         return min_of(o->retry_after_ms, (int64_t)RETRY_AFTER_MAX_MS);
     int64_t delay = p->base_delay_ms;
     for (int i = 1; p->backoff == BACKOFF_EXPONENTIAL && i < attempts && delay < p->max_delay_ms; i++)
-        delay = doubled(delay, p->max_delay_ms);
+        delay = settle_double_delay(delay, p->max_delay_ms);
     if (o->http_status == 429 || o->http_status == 503)
-        delay = doubled(delay, p->max_delay_ms); /* it said that it is overloaded, but not for how long */
+        delay = settle_double_delay(delay, p->max_delay_ms); /* the target is overloaded and did not say for how long */
     delay = min_of(delay, p->max_delay_ms);
     return p->jitter == JITTER_FULL ? prng_between(random, 0, delay) : delay;
 }
 
-/* The same attempt gives the same id, so that its row is written once however often it is reported. */
-static struct uuid execution_id(const struct settle_facts *t, int64_t started_us)
+/* The same attempt always gets the same id, so its row is written once, however often it is reported. */
+static struct uuid settle_execution_id(const struct settle_facts *t, int64_t started_us)
 {
     return uuid_derived_from(started_us / 1000, t->id, t->fence);
 }
 
-static struct execution execution_of(const struct settle_facts *t, const struct outcome *o,
-                                     enum execution_status status)
+static struct execution settle_execution(const struct settle_facts *t, const struct outcome *o,
+                                         enum execution_status status)
 {
     bool occurrence = t->kind == TASK_OCCURRENCE;
     int64_t started_us = o->started_us ? o->started_us : t->due_ms * 1000;
     return (struct execution){
-        .id = execution_id(t, started_us),
+        .id = settle_execution_id(t, started_us),
         .tenant = t->tenant,
         .task = occurrence ? t->parent : t->id,
         .occurrence = occurrence ? t->id : (struct uuid){ { 0 } },
@@ -99,42 +99,42 @@ static struct execution execution_of(const struct settle_facts *t, const struct 
 
 /* ---- verdicts ---- */
 
-/* One that cost no attempt: as it was, but for its time. */
-static struct verdict back(const struct settle_facts *t, int64_t due_ms)
+/* The claim cost no attempt: only the due time changes. */
+static struct verdict settle_back_to_scheduled(const struct settle_facts *t, int64_t due_ms)
 {
     return (struct verdict){ .next = TASK_SCHEDULED, .due_ms = due_ms, .attempts = t->attempts, .losses = t->losses };
 }
 
-/* One that was reported: whoever ran it lives, so its losses were not its fault. */
-static struct verdict reported(const struct settle_facts *t, const struct outcome *o, enum task_state next)
+/* An outcome was reported, so the worker survived: losses go back to 0. */
+static struct verdict settle_reported(const struct settle_facts *t, const struct outcome *o, enum task_state next)
 {
     enum execution_status status = next == TASK_COMPLETED ? EXECUTION_COMPLETED : EXECUTION_FAILED;
     return (struct verdict){
-        .next = next, .attempts = t->attempts + 1, .has_execution = true, .execution = execution_of(t, o, status)
+        .next = next, .attempts = t->attempts + 1, .has_execution = true, .execution = settle_execution(t, o, status)
     };
 }
 
-static struct verdict lost(const struct settle_facts *t, const struct outcome *o, int64_t now_ms)
+static struct verdict settle_lost(const struct settle_facts *t, const struct outcome *o, int64_t now_ms)
 {
     bool at_most_once = t->delivery == DELIVER_AT_MOST_ONCE, poison = o->alone && t->losses >= SUSPECT_LOSSES;
-    bool suspect = t->losses >= SUSPECT_LOSSES; /* keeps its place among those: it is tried again before others are */
-    struct verdict v = back(t, suspect ? t->due_ms : max_of(now_ms, t->due_ms));
+    bool suspect = t->losses >= SUSPECT_LOSSES; /* keeps its due time, so that it is retried before other suspects */
+    struct verdict v = settle_back_to_scheduled(t, suspect ? t->due_ms : max_of(now_ms, t->due_ms));
     v.losses++;
     v.has_execution = true;
-    v.execution = execution_of(t, o, EXECUTION_LOST);
-    v.last_error = S("lost: whoever ran it died before it reported; it may have run");
+    v.execution = settle_execution(t, o, EXECUTION_LOST);
+    v.last_error = S("lost: its worker died before it reported; the task may have run");
     if (poison)
-        v.last_error = S("poison: whoever ran it died, each time, and in the end with nothing else running");
+        v.last_error = S("poison: its worker died each time, the last time with nothing else running");
     if (at_most_once)
-        v.last_error = S("outcome unknown: whoever ran it died, and it is to run at most once");
+        v.last_error = S("outcome unknown: its worker died, and the task must run at most once");
     if (poison || at_most_once)
         v.next = TASK_FAILED;
     v.execution.error = v.last_error;
     return v;
 }
 
-static bool may_try_again(const struct settle_facts *t, const struct outcome *o, int attempts,
-                          struct retry_policy *ret_policy)
+static bool settle_may_retry(const struct settle_facts *t, const struct outcome *o, int attempts,
+                             struct retry_policy *ret_policy)
 {
     bool named;
     *ret_policy = retry_policy_for(&t->retry, o, &named);
@@ -145,31 +145,32 @@ static bool may_try_again(const struct settle_facts *t, const struct outcome *o,
     return attempts < ret_policy->max_attempts;
 }
 
-/* What its user wants to know: that it is over, since when, and what it failed of. */
-static struct str expired_error(const struct settle_facts *t, int64_t due_ms, struct str error, struct arena *a)
+/* The error says that the task expired, when, and the failure of its last attempt. */
+static struct str settle_expired_error(const struct settle_facts *t, int64_t due_ms, struct str error, struct arena *a)
 {
     char expires[RFC3339_TEXT + 1], due[RFC3339_TEXT + 1], text[EXPIRED_TEXT];
     rfc3339_format(t->expires_ms, expires);
     rfc3339_format(due_ms, due);
     struct str shown = str_utf8_cut(error, EXPIRED_ERROR_MAX), ret;
-    size_t n = (size_t)snprintf(text, sizeof text,
-                                "expired: of use until %s, the next attempt would come at %s; it failed with: " STR_FMT,
-                                expires, due, STR_ARG(shown));
+    size_t n =
+        (size_t)snprintf(text, sizeof text,
+                         "expired: it was valid until %s, the next attempt would come at %s; it failed with: " STR_FMT,
+                         expires, due, STR_ARG(shown));
     return a && arena_str(a, (struct str){ text, n }, &ret) ? ret : S("expired: the next attempt would come too late");
 }
 
-static struct verdict failed(const struct settle_facts *t, const struct outcome *o, int64_t now_ms, struct prng *random,
-                             struct arena *a)
+static struct verdict settle_failed(const struct settle_facts *t, const struct outcome *o, int64_t now_ms,
+                                    struct prng *random, struct arena *a)
 {
-    struct verdict v = reported(t, o, TASK_FAILED);
+    struct verdict v = settle_reported(t, o, TASK_FAILED);
     struct retry_policy policy;
     v.last_error = o->error;
-    if (!may_try_again(t, o, v.attempts, &policy))
+    if (!settle_may_retry(t, o, v.attempts, &policy))
         return v;
     int64_t due_ms = now_ms + retry_delay_ms(&policy, o, v.attempts, random);
     if (is_expired(t->expires_ms, due_ms)) {
         v.next = TASK_EXPIRED;
-        v.last_error = expired_error(t, due_ms, o->error, a);
+        v.last_error = settle_expired_error(t, due_ms, o->error, a);
         return v;
     }
     v.next = TASK_SCHEDULED;
@@ -177,43 +178,44 @@ static struct verdict failed(const struct settle_facts *t, const struct outcome 
     return v;
 }
 
-/* One that never started leaves no execution. */
-static struct verdict cancelled(const struct settle_facts *t, const struct outcome *o)
+/* A task that never started leaves no execution. */
+static struct verdict settle_cancelled(const struct settle_facts *t, const struct outcome *o)
 {
-    struct verdict v = o->started_us ? reported(t, o, TASK_CANCELLED) : back(t, 0);
+    struct verdict v = o->started_us ? settle_reported(t, o, TASK_CANCELLED) : settle_back_to_scheduled(t, 0);
     v.next = TASK_CANCELLED;
     v.last_error = o->error.n ? o->error : S("cancelled while it ran");
     return v;
 }
 
-/* Held beyond the time when it expires, it comes back then, so that it is seen to be over in time. */
-static struct verdict held(const struct settle_facts *t, const struct outcome *o, int64_t now_ms)
+/* If it is held beyond its expiry, it comes back at the expiry, so that it expires on time. */
+static struct verdict settle_held(const struct settle_facts *t, const struct outcome *o, int64_t now_ms)
 {
     int64_t due_ms = now_ms + max_of(o->retry_after_ms, (int64_t)0);
-    struct verdict v = back(t, max_of(now_ms, min_of(due_ms, t->expires_ms)));
+    struct verdict v = settle_back_to_scheduled(t, max_of(now_ms, min_of(due_ms, t->expires_ms)));
     v.last_error = o->error;
     return v;
 }
 
-static struct verdict expired(const struct settle_facts *t, const struct outcome *o)
+static struct verdict settle_expired(const struct settle_facts *t, const struct outcome *o)
 {
-    struct verdict v = back(t, 0);
+    struct verdict v = settle_back_to_scheduled(t, 0);
     v.next = TASK_EXPIRED;
     v.last_error = o->error;
     return v;
 }
 
-static struct verdict judge(const struct settle_facts *t, const struct outcome *o, int64_t now_ms, struct prng *random,
-                            struct arena *a)
+static struct verdict settle_by_outcome(const struct settle_facts *t, const struct outcome *o, int64_t now_ms,
+                                        struct prng *random, struct arena *a)
 {
     switch (o->kind) {
-    case OUTCOME_OK: return reported(t, o, TASK_COMPLETED);
-    case OUTCOME_FAILED: return failed(t, o, now_ms, random, a);
-    case OUTCOME_LOST: return lost(t, o, now_ms);
-    case OUTCOME_RETURNED: return back(t, max_of(now_ms + max_of(o->retry_after_ms, (int64_t)0), t->due_ms));
-    case OUTCOME_CANCELLED: return cancelled(t, o);
-    case OUTCOME_HELD: return held(t, o, now_ms);
-    case OUTCOME_EXPIRED: return expired(t, o);
+    case OUTCOME_OK: return settle_reported(t, o, TASK_COMPLETED);
+    case OUTCOME_FAILED: return settle_failed(t, o, now_ms, random, a);
+    case OUTCOME_LOST: return settle_lost(t, o, now_ms);
+    case OUTCOME_RETURNED:
+        return settle_back_to_scheduled(t, max_of(now_ms + max_of(o->retry_after_ms, (int64_t)0), t->due_ms));
+    case OUTCOME_CANCELLED: return settle_cancelled(t, o);
+    case OUTCOME_HELD: return settle_held(t, o, now_ms);
+    case OUTCOME_EXPIRED: return settle_expired(t, o);
     }
     __builtin_unreachable();
 }
@@ -221,7 +223,7 @@ static struct verdict judge(const struct settle_facts *t, const struct outcome *
 struct verdict settle(const struct settle_facts *t, const struct outcome *o, int64_t now_ms, struct prng *random,
                       struct arena *a)
 {
-    struct verdict v = judge(t, o, now_ms, random, a);
+    struct verdict v = settle_by_outcome(t, o, now_ms, random, a);
     if (v.next == TASK_FAILED)
         v.cause = fingerprint_of(t->target, t->place, o->http_status, v.last_error);
     return v;

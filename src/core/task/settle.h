@@ -1,45 +1,50 @@
 #pragma once
-/* core/task/settle.h - what one attempt's outcome makes of its task. Pure: the same facts give the same verdict. */
+/* core/task/settle.h - settling: turns the outcome of one attempt into the next state of its task. Pure: the same facts
+ * give the same verdict. */
 #include "base/prng.h"
 #include "core/task/fingerprint.h"
 #include "core/task/task.h"
 
-/* What kind of failure it was: retry.rules name them, and they decide what is final. */
+/* The kind of a failure. retry.rules name them, and they decide whether a failure is final. */
 enum failure {
     FAILURE_NONE,
-    FAILURE_HTTP,    /* an answer that is no success: http_status says which */
-    FAILURE_CONNECT, /* never reached the target: refused, no route, name not found */
+    FAILURE_HTTP,    /* an answer other than success, given by http_status */
+    FAILURE_CONNECT, /* the target was not reached: refused, no route, name not found */
     FAILURE_TLS,
     FAILURE_TIMEOUT,
     FAILURE_NETWORK, /* broke off after the first byte was sent */
-    FAILURE_REFUSED, /* we do not call such a target (bad URL, blocked address): final */
+    FAILURE_REFUSED, /* Belfry does not call such a target (bad URL, blocked address): final */
     FAILURE_INTERNAL,
 };
 
 enum outcome_kind {
     OUTCOME_OK,
     OUTCOME_FAILED,
-    OUTCOME_LOST,     /* its claim ended without an outcome after it may have fired */
-    OUTCOME_RETURNED, /* its claim ended before it fired: drained, recalled; retry_after_ms: not before; costs nothing */
-    OUTCOME_CANCELLED, /* aborted because its user cancelled it, or because a later run replaces it: `error` says so. Without
-                          a started_us, it never began */
-    OUTCOME_HELD, /* its claim ended before it fired: not now (a breaker is open); retry_after_ms says when; costs nothing */
+    OUTCOME_LOST, /* its claim ended without an outcome after it may have fired */
+    /* Its claim ended before it fired: drained or recalled. retry_after_ms: not before. Costs no attempt. */
+    OUTCOME_RETURNED,
+    /* Aborted because its user cancelled it or a later run replaces it; `error` says which. If started_us is 0, it
+     * never began. */
+    OUTCOME_CANCELLED,
+    /* Its claim ended before it fired because a breaker is open. retry_after_ms says when to try again. Costs no
+     * attempt. */
+    OUTCOME_HELD,
     OUTCOME_EXPIRED, /* its claim ended before it fired: too late to be useful */
 };
 
 struct outcome {
     enum outcome_kind kind;
     enum failure failure;
-    bool sent; /* a byte may have reached the target: AT_MOST_ONCE is not tried again */
-    bool
-        alone; /* LOST: nothing else ran where it did, now and the last time (DESIGN §7); the node that finds it so says it */
+    bool sent;  /* a byte may have reached the target: AT_MOST_ONCE is not retried */
+    bool alone; /* LOST: nothing else ran on its worker, this time and the last time. Set by the node that finds it. */
     int http_status;                  /* 0: none */
     int64_t retry_after_ms;           /* from the target, relative; -1: none */
-    int64_t started_us, completed_us; /* since 1970: lag is measured finer than a millisecond */
+    int64_t started_us, completed_us; /* since 1970, in microseconds since lag is measured in less than a millisecond */
     struct str error, output, worker, trace_id;
 };
 
-/* What settling needs of a task; a worker sends it along with its outcome, so that an updater need not ask the store. */
+/* The facts of a task that settling needs. A worker sends them with its outcome, so that the updater need not read the
+ * store. */
 struct settle_facts {
     struct uuid id, parent;
     int32_t tenant;
@@ -50,14 +55,15 @@ struct settle_facts {
     struct retry_policy retry;
     int64_t expires_ms; /* task_expires_ms */
     enum target_kind target;
-    struct str place; /* where it goes (core/task/fingerprint.h), for the cause of a failure; at most PLACE_MAX bytes */
+    /* the target's place (core/task/fingerprint.h), for the cause of a failure; at most PLACE_MAX bytes */
+    struct str place;
 };
 
-/* Texts are borrowed from the task, but for the place: it is looked up only for an outcome that may fail the task, which is what
- * the arena is for. It may be NULL, and then there is no place. */
+/* Texts are borrowed from the task. The place is computed only for an outcome that may fail the task, and is copied
+ * into the arena; if the arena is NULL, there is no place. */
 struct settle_facts settle_facts_of(const struct task *t, const struct outcome *o, struct arena *a);
 
-/* Too late to be useful, by its user's word: asked before it fires. */
+/* Whether the task is too late to be useful. Checked before it fires. */
 static inline bool is_expired(int64_t expires_ms, int64_t now_ms)
 {
     return now_ms >= expires_ms;
@@ -70,18 +76,23 @@ struct verdict {
     bool has_execution;
     struct execution execution; /* its id is derived from task and fence: settling twice writes one row */
     struct str last_error;      /* borrowed from the outcome, a constant, or in the arena */
-    struct fingerprint cause;   /* of a FAILED one; else empty */
+    struct fingerprint cause;   /* if FAILED; else empty */
 };
 
-/* A retry that would come when the task has expired makes it EXPIRED at once; HELD beyond that time, it comes back at that time. An
- * outcome that was reported (OK, FAILED, CANCELLED) sets its losses back to 0: who reports did not die of it. A suspect that is LOST
- * and was alone is FAILED as a poison task; else it keeps its due time, and so its place before other suspects. The arena (may be NULL) is for a last_error that has to be written. */
+/* Rules:
+ * - If a retry would come after the task has expired, the task is EXPIRED at once.
+ * - If a task is HELD beyond its expiry, it comes back at the expiry.
+ * - A reported outcome (OK, FAILED, CANCELLED) resets losses to 0: its worker survived.
+ * - A suspect that is LOST and was alone is FAILED as a poison task. Any other LOST suspect keeps its due time, and so
+ *   its place before other suspects.
+ *
+ * The arena (may be NULL) is for a last_error that has to be formatted. */
 struct verdict settle(const struct settle_facts *t, const struct outcome *o, int64_t now_ms, struct prng *random,
                       struct arena *a);
 
-/* The delay before attempt n + 1 after n outcomes, within [0, max_delay]; what the target asked for (Retry-After) instead,
- * which may be longer, up to a day. */
+/* The delay before attempt n + 1 after n outcomes, within [0, max_delay]. If the target sent Retry-After, that delay
+ * instead: it may be longer, up to one day. */
 int64_t retry_delay_ms(const struct retry_policy *p, const struct outcome *o, int attempts, struct prng *random);
 
-/* 410, 4xx but 408 425 429, redirects, and what we refuse to call. */
+/* Final failures: redirects, 4xx except 408, 425 and 429, and targets that Belfry refuses to call. */
 bool outcome_is_final(const struct outcome *o);

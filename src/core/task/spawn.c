@@ -1,5 +1,6 @@
-/* A visit walks from the cursor: first through what was missed, then through what lies ahead. Both are bounded, so that a
- * task that fires every second and slept for a year is caught up in many short visits and never stalls its neighbours. */
+/* A visit walks from the cursor: first through the missed occurrences, then through those ahead. Both walks are
+ * bounded. So a task that fires every second and was paused for a year is caught up in many short visits and does not
+ * delay other tasks. */
 #include "core/task/spawn.h"
 
 #include <assert.h>
@@ -7,25 +8,25 @@
 
 #include "base/rfc3339.h"
 
-enum { CATCH_UP_MAX = 20000 /* looked at in a visit */, REASON_MAX = 200 };
+enum { CATCH_UP_MAX = 20000 /* in one visit */, REASON_MAX = 200 };
 
-/* What a visit has found so far. */
-struct visit {
+/* The state of a visit. */
+struct spawn_visit {
     const struct task *task;
     const struct recurrence *rule;
     int64_t now_ms, until_ms;
     int64_t runs_left; /* by max_runs */
     struct arena *arena;
     struct spawn_plan *plan;
-    bool full; /* the arena is */
+    bool full; /* the arena is full */
 };
 
-/* A run of occurrences that are skipped together. */
-struct gap {
+/* Consecutive occurrences that are skipped together. */
+struct spawn_skipped {
     int64_t first_ms, last_ms, count;
 };
 
-static struct task *add(struct visit *v, int64_t scheduled_ms, int64_t due_ms, enum task_state state)
+static struct task *spawn_add(struct spawn_visit *v, int64_t scheduled_ms, int64_t due_ms, enum task_state state)
 {
     const struct task *p = v->task;
     struct task *t = &v->plan->occurrences.v[v->plan->occurrences.n];
@@ -56,7 +57,7 @@ static struct task *add(struct visit *v, int64_t scheduled_ms, int64_t due_ms, e
         .target_config = p->target_config,
         .payload = p->payload,
         .extra = p->extra,
-        .runs_count = state == TASK_SCHEDULED, /* taken off its task's count if it is withdrawn */
+        .runs_count = state == TASK_SCHEDULED, /* subtracted from its task's count if it is withdrawn */
         .created_ms = v->now_ms,
         .updated_ms = v->now_ms,
     };
@@ -65,23 +66,24 @@ static struct task *add(struct visit *v, int64_t scheduled_ms, int64_t due_ms, e
     return t;
 }
 
-static struct task *add_run(struct visit *v, const struct occurrence *o)
+static struct task *spawn_add_run(struct spawn_visit *v, const struct occurrence *o)
 {
     v->plan->runs++;
     v->runs_left--;
-    return add(v, o->scheduled_ms, o->at_ms, TASK_SCHEDULED);
+    return spawn_add(v, o->scheduled_ms, o->at_ms, TASK_SCHEDULED);
 }
 
-/* All that were missed are due in one moment. They run one after the other: to skip or replace each other is not what "run all" means. */
-static void add_missed_run(struct visit *v, const struct occurrence *o)
+/* All missed occurrences are due at the same moment. They run one after the other: with catch_up ALL they must not skip
+ * or replace each other. */
+static void spawn_add_missed_run(struct spawn_visit *v, const struct occurrence *o)
 {
-    struct task *t = add_run(v, o);
+    struct task *t = spawn_add_run(v, o);
     if (t->overlap != OVERLAP_ALLOW)
         t->overlap = OVERLAP_QUEUE_ALL;
 }
 
-/* One SKIPPED occurrence for the whole run of them: as many rows as there were reasons, not as there were seconds. */
-static void add_skipped(struct visit *v, const struct gap *g, const char *why)
+/* Adds one SKIPPED occurrence for all of them: one row for each reason, not one for each occurrence. */
+static void spawn_add_skipped(struct spawn_visit *v, const struct spawn_skipped *g, const char *why)
 {
     if (g->count == 0)
         return;
@@ -93,96 +95,97 @@ static void add_skipped(struct visit *v, const struct gap *g, const char *why)
     else
         snprintf(text, sizeof text, "skipped %lld occurrences from %s to %s: %s", (long long)g->count, first, last,
                  why);
-    struct task *t = add(v, g->first_ms, g->first_ms, TASK_SKIPPED);
+    struct task *t = spawn_add(v, g->first_ms, g->first_ms, TASK_SKIPPED);
     t->completed_ms = v->now_ms;
     v->full = v->full || !arena_str(v->arena, str_from(text), &t->last_error);
     v->plan->skipped += g->count;
 }
 
-static void widen(struct gap *g, int64_t at_ms)
+static void spawn_skipped_extend(struct spawn_skipped *g, int64_t at_ms)
 {
     if (g->count++ == 0)
         g->first_ms = at_ms;
     g->last_ms = at_ms;
 }
 
-static bool has_room(const struct visit *v)
+static bool spawn_has_room(const struct spawn_visit *v)
 {
     return v->plan->occurrences.n < SPAWN_MAX && v->runs_left > 0;
 }
 
-/* Walks what was missed. Returns where the cursor stands then; `more` if the walk was cut short. */
-static int64_t catch_up(struct visit *v, int64_t cursor_ms)
+/* Walks through the missed occurrences. Returns the new cursor; sets `more` if the walk was cut short. */
+static int64_t spawn_catch_up(struct spawn_visit *v, int64_t cursor_ms)
 {
     int64_t missed_before = v->now_ms - SPAWN_GRACE_MS;
     int64_t window_begins = v->now_ms - v->task->schedule.catch_up_window_ms;
     enum catch_up mode = v->task->schedule.catch_up;
-    struct gap too_old = { 0 }, passed_over = { 0 };
+    struct spawn_skipped too_old = { 0 }, passed_over = { 0 };
     struct occurrence o, last = { 0 };
     bool has_last = false;
     int seen = 0;
     while (recurrence_next(v->rule, cursor_ms, &o) && o.at_ms < missed_before) {
-        if (!has_room(v) || seen++ >= CATCH_UP_MAX) {
+        if (!spawn_has_room(v) || seen++ >= CATCH_UP_MAX) {
             v->plan->more = v->runs_left > 0;
             break;
         }
         cursor_ms = o.at_ms + 1;
         if (o.at_ms < window_begins) {
-            widen(&too_old, o.scheduled_ms);
+            spawn_skipped_extend(&too_old, o.scheduled_ms);
         } else if (mode == CATCH_UP_ALL) {
-            add_missed_run(v, &o);
+            spawn_add_missed_run(v, &o);
         } else {
             if (mode == CATCH_UP_ONE && has_last)
-                widen(&passed_over, last.scheduled_ms);
+                spawn_skipped_extend(&passed_over, last.scheduled_ms);
             if (mode == CATCH_UP_NONE)
-                widen(&passed_over, o.scheduled_ms);
+                spawn_skipped_extend(&passed_over, o.scheduled_ms);
             last = o;
             has_last = true;
         }
     }
-    add_skipped(v, &too_old, "missed for longer than catch_up_window_seconds");
+    spawn_add_skipped(v, &too_old, "missed for longer than catch_up_window_seconds");
     if (mode == CATCH_UP_ONE && has_last && v->plan->more)
-        widen(&passed_over, last.scheduled_ms); /* a later one will stand for all */
-    add_skipped(v, &passed_over,
-                mode == CATCH_UP_ONE ? "missed; a later one was run for all (catch_up_mode RUN_ONE_NOW)"
-                                     : "missed (catch_up_mode SKIP_MISSED)");
+        spawn_skipped_extend(&passed_over, last.scheduled_ms); /* a later one will run for all */
+    spawn_add_skipped(v, &passed_over,
+                      mode == CATCH_UP_ONE ? "missed; a later one was run for all (catch_up_mode RUN_ONE_NOW)"
+                                           : "missed (catch_up_mode SKIP_MISSED)");
     if (mode == CATCH_UP_ONE && has_last && !v->plan->more && v->runs_left > 0)
-        add_run(v, &last);
+        spawn_add_run(v, &last);
     return cursor_ms;
 }
 
-static int64_t look_ahead(struct visit *v, int64_t cursor_ms)
+static int64_t spawn_ahead(struct spawn_visit *v, int64_t cursor_ms)
 {
     struct occurrence o;
     while (recurrence_next(v->rule, cursor_ms, &o) && o.at_ms < v->until_ms) {
-        if (!has_room(v)) {
+        if (!spawn_has_room(v)) {
             v->plan->more = v->runs_left > 0;
             return cursor_ms;
         }
-        add_run(v, &o);
+        spawn_add_run(v, &o);
         cursor_ms = o.at_ms + 1;
     }
     return cursor_ms;
 }
 
-/* A run that is skipped or expires comes back to max_runs, and only at its due time or later. */
-static bool runs_may_come_back(const struct task *t)
+/* A run that is skipped or expires no longer counts against max_runs. That happens at its due time or later. */
+static bool spawn_runs_may_come_back(const struct task *t)
 {
     enum overlap o = t->schedule.overlap;
     return t->schedule.max_runs && (o == OVERLAP_SKIP || o == OVERLAP_QUEUE_ONE || t->expires_after_ms);
 }
 
-/* As many as may run are made: the cursor stays behind the last of them, so that none is passed over should one of them come back. In
- * time for the next the task is looked at again, then now and then, and some seconds after the last it has ended. */
-static void wait_for_the_end(struct visit *v, int64_t cursor_ms)
+/* All runs that max_runs allows are created. The cursor stays right after the last one, so that no occurrence is passed
+ * over if one of the runs no longer counts. The task is visited again in time for the next occurrence, then from time
+ * to time, and ends SPAWN_PATIENCE_MS after the last run. */
+static void spawn_wait_for_end(struct spawn_visit *v, int64_t cursor_ms)
 {
     struct spawn_plan *plan = v->plan;
     struct occurrence next;
     bool has_next = recurrence_next(v->rule, cursor_ms, &next);
-    if (plan->occurrences.n && cursor_ms < v->now_ms) /* what was missed is due only now */
+    if (plan->occurrences.n && cursor_ms < v->now_ms) /* missed occurrences are due only now */
         cursor_ms = has_next ? max_of(cursor_ms, min_of(next.at_ms, v->now_ms)) : v->now_ms;
     int64_t end_ms = cursor_ms + SPAWN_PATIENCE_MS;
-    bool awaits = has_next && runs_may_come_back(v->task);
+    bool awaits = has_next && spawn_runs_may_come_back(v->task);
     plan->cursor_ms = cursor_ms;
     plan->ended = plan->occurrences.n == 0 && v->now_ms >= (awaits ? end_ms : cursor_ms);
     plan->look_ms = end_ms;
@@ -195,7 +198,7 @@ enum err spawn_plan(const struct task *recurring, const struct recurrence *rule,
 {
     assert(recurring->kind == TASK_RECURRING && until_ms >= now_ms);
     *ret = (struct spawn_plan){ .cursor_ms = recurring->cursor_ms };
-    struct visit v = {
+    struct spawn_visit v = {
         .task = recurring,
         .rule = rule,
         .now_ms = now_ms,
@@ -204,18 +207,18 @@ enum err spawn_plan(const struct task *recurring, const struct recurrence *rule,
         .plan = ret,
         .runs_left = recurring->schedule.max_runs ? recurring->schedule.max_runs - recurring->runs_count : INT64_MAX,
     };
-    ret->occurrences.v = arena_array(a, struct task, SPAWN_MAX + 4); /* the skipped ones stand behind the last */
+    ret->occurrences.v = arena_array(a, struct task, SPAWN_MAX + 4); /* room for the skipped ones after the last run */
     if (!ret->occurrences.v)
         return error_set(e, ERR_LIMIT, "too little memory to spawn occurrences");
-    int64_t cursor_ms = catch_up(&v, recurring->cursor_ms);
+    int64_t cursor_ms = spawn_catch_up(&v, recurring->cursor_ms);
     if (!ret->more)
-        cursor_ms = look_ahead(&v, cursor_ms);
+        cursor_ms = spawn_ahead(&v, cursor_ms);
     if (v.full)
         return error_set(e, ERR_LIMIT, "too little memory to spawn occurrences");
 
     struct occurrence next;
     if (v.runs_left <= 0 || !recurrence_next(rule, cursor_ms, &next))
-        wait_for_the_end(&v, cursor_ms);
+        spawn_wait_for_end(&v, cursor_ms);
     else
         ret->cursor_ms = ret->more ? cursor_ms : next.at_ms;
     return ERR_OK;
@@ -226,7 +229,7 @@ enum spawned spawned_how(const struct task *o, bool holds_slot)
     assert(o->kind == TASK_OCCURRENCE);
     if (o->runs_count == 0 && !uuid_eq(o->id, occurrence_id(o->parent, o->scheduled_ms)))
         return SPAWNED_BY_HAND;
-    bool fired = o->attempts || o->losses || o->started_ms; /* a retry by hand begins at no attempts again */
+    bool fired = o->attempts || o->losses || o->started_ms; /* a manual retry resets the attempts to 0 */
     bool stood_in_line = holds_slot && o->fence == 0;
     bool untouched = o->state == TASK_SCHEDULED && o->version == 1 && o->runs_count && !fired && !stood_in_line;
     return untouched ? SPAWNED_AHEAD : SPAWNED_FOR_GOOD;

@@ -6,7 +6,8 @@
 
 #define BIT(s) (1u << TASK_##s)
 
-/* The legal moves (docs/STATE_MACHINE.md says the same in words). A row is a state, its bits what it may become. */
+/* The legal transitions (docs/STATE_MACHINE.md describes them). A row is a state; its bits are the states that may
+ * follow. */
 static const unsigned moves[] = {
     [TASK_SCHEDULED] =
         BIT(RUNNING) | BIT(PAUSED) | BIT(BLOCKED) | BIT(CANCELLED) | BIT(SKIPPED) | BIT(EXPIRED) | BIT(COMPLETED),
@@ -57,7 +58,7 @@ const char *task_state_name(enum task_state s)
 
 bool task_state_parse(struct str text, enum task_state *ret)
 {
-    /* Words that other schedulers use for the same. */
+    /* names that other schedulers use for the same states */
     static const struct {
         const char *name;
         enum task_state state;
@@ -120,7 +121,7 @@ int64_t task_expires_ms(const struct task *t)
 
 enum { TEXTS = 17 };
 
-static void texts_of(struct task *t, struct str *ret[TEXTS])
+static void task_texts(struct task *t, struct str *ret[TEXTS])
 {
     struct str *const texts[TEXTS] = {
         &t->queue,
@@ -148,7 +149,7 @@ bool task_copy(struct arena *a, const struct task *t, struct task *ret)
 {
     struct task copy = *t;
     struct str *texts[TEXTS];
-    texts_of(&copy, texts);
+    task_texts(&copy, texts);
     for (size_t i = 0; i < TEXTS; i++)
         if (texts[i]->n && !arena_str(a, *texts[i], texts[i]))
             return false;
@@ -160,7 +161,7 @@ size_t task_text_size(const struct task *t)
 {
     struct task view = *t;
     struct str *texts[TEXTS];
-    texts_of(&view, texts);
+    task_texts(&view, texts);
     size_t size = 0;
     for (size_t i = 0; i < TEXTS; i++)
         size += str_pack_size(*texts[i]);
@@ -171,34 +172,34 @@ struct task task_pack(const struct task *t, char *at)
 {
     struct task copy = *t;
     struct str *texts[TEXTS];
-    texts_of(&copy, texts);
+    task_texts(&copy, texts);
     for (size_t i = 0; i < TEXTS; i++)
         *texts[i] = str_pack(*texts[i], &at);
     return copy;
 }
 
-/* The user wrote one field; which part of the expression is at fault belongs in the sentence. */
-static enum err refuse_cron(const struct error *why, struct error *e)
+/* The user wrote one field, so the faulty part of the expression is named in the sentence. */
+static enum err task_cron_error(const struct error *why, struct error *e)
 {
     bool whole = strcmp(why->field, "expression") == 0;
     return error_field(e, "cron_expression", "%s%s%s", whole ? "" : why->field, whole ? "" : ": ", why->text);
 }
 
-/* Where a task stands among all, for what is spread over them. */
-static uint64_t place_of(struct uuid task)
+/* Spreads tasks evenly over a time span: the same task always gets the same place. */
+static uint64_t task_spread_hash(struct uuid task)
 {
     return hash_bytes(HASH_STABLE, uuid_bytes(&task));
 }
 
 int64_t schedule_spread(const struct schedule *s, struct uuid task)
 {
-    return recurrence_spread(&(struct recurrence){ .spread_ms = s->spread_ms, .hash = place_of(task) });
+    return recurrence_spread(&(struct recurrence){ .spread_ms = s->spread_ms, .hash = task_spread_hash(task) });
 }
 
 enum err schedule_rule(const struct schedule *s, struct uuid task, const struct tz *zone,
                        const struct calendar *calendar, int64_t created_ms, struct recurrence *ret, struct error *e)
 {
-    uint64_t hash = place_of(task);
+    uint64_t hash = task_spread_hash(task);
     struct recurrence r = {
         .kind = s->cron.n ? RECUR_CRON : RECUR_INTERVAL,
         .interval_ms = s->interval_ms,
@@ -214,7 +215,7 @@ enum err schedule_rule(const struct schedule *s, struct uuid task, const struct 
     };
     struct error why;
     if (r.kind == RECUR_CRON && cron_parse(s->cron, hash, &r.cron, &why))
-        return refuse_cron(&why, e);
+        return task_cron_error(&why, e);
     *ret = r;
     return ERR_OK;
 }

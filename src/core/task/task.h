@@ -1,9 +1,13 @@
 #pragma once
-/* core/task/task.h - a task: what a user asked for, and where it stands.
+/* core/task/task.h - a task: what a user asked for, and its current state.
  *
- * Everything that fires is a task with a due time. Four counters, never mixed: `version` counts users' edits (the ETag),
- * `fence` counts claims and only rises, `cursor_ms` moves with spawning, `attempts` counts outcomes. Which state may follow
- * which is one table (task_may_become), and docs/STATE_MACHINE.md is checked against it. */
+ * Everything that fires is a task with a due time. Four counters are never mixed:
+ * - `version` counts the users' edits (the ETag);
+ * - `fence` counts claims and only rises;
+ * - `cursor_ms` moves with spawning;
+ * - `attempts` counts outcomes.
+ *
+ * The legal state transitions are one table (task_may_become); a test compares docs/STATE_MACHINE.md with it. */
 #include "base/arena.h"
 #include "base/uuid.h"
 #include "core/time/calendar.h"
@@ -17,7 +21,7 @@ enum task_state {
 #undef X
 };
 
-/* A RECURRING task is never dispatched itself: it spawns OCCURRENCEs, which are. */
+/* A RECURRING task is never dispatched itself: it spawns OCCURRENCEs, which are dispatched. */
 enum task_kind { TASK_ONE_TIME, TASK_RECURRING, TASK_OCCURRENCE };
 enum target_kind { TARGET_HTTP, TARGET_MESSAGE, TARGET_COMMAND, TARGET_WORKER, TARGET_WORKFLOW, TARGET_NOOP };
 enum { TARGET_KINDS = TARGET_NOOP + 1 };
@@ -25,26 +29,27 @@ enum delivery { DELIVER_AT_LEAST_ONCE, DELIVER_AT_MOST_ONCE };
 enum catch_up { CATCH_UP_ONE, CATCH_UP_ALL, CATCH_UP_NONE };
 enum overlap { OVERLAP_SKIP, OVERLAP_ALLOW, OVERLAP_QUEUE_ONE, OVERLAP_QUEUE_ALL, OVERLAP_CANCEL_PREVIOUS };
 
-/* Priority classes, in the order of their names: what a lane is made of. */
+/* Priority classes, lowest first. Each lane belongs to one. */
 enum priority_class { CLASS_LOW, CLASS_NORMAL, CLASS_HIGH };
 enum { PRIORITY_MIN = 0, PRIORITY_DEFAULT = 5, PRIORITY_MAX = 9 };
 enum priority_class priority_class_of(int priority);
 
-/* A lane is what is claimed from: tasks of one tenant, queue and priority class, in the order of their due times. */
+/* A lane is the unit of claiming: the tasks of one tenant, queue and priority class, ordered by due time. */
 struct lane {
     int32_t tenant;
     struct str queue;
     enum priority_class class_;
 };
 
-/* What a second task with the same dedupe_key does within the window of the first (R1.11). */
+/* What creating a second task with the same dedupe_key does within the window of the first: return the first, or move
+ * it to the new time. */
 enum dedupe { DEDUPE_RETURN, DEDUPE_RESCHEDULE };
 
 enum backoff { BACKOFF_EXPONENTIAL, BACKOFF_FIXED };
 enum jitter { JITTER_FULL, JITTER_NONE };
 
 struct retry_policy {
-    int max_attempts; /* 1: never again */
+    int max_attempts; /* 1: no retry */
     enum backoff backoff;
     int64_t base_delay_ms, max_delay_ms;
     enum jitter jitter;
@@ -52,17 +57,17 @@ struct retry_policy {
 };
 #define RETRY_DEFAULT ((struct retry_policy){ .max_attempts = 5, .base_delay_ms = 1000, .max_delay_ms = 3600000 })
 
-/* When a RECURRING task fires, as its user wrote it: recurrence.h is made from it (schedule_rule). Of any other it is all zero, and
- * nothing of it is stored. */
+/* When a RECURRING task fires, as its user wrote it; schedule_rule turns it into a recurrence. All zero in other tasks,
+ * and not stored for them. */
 struct schedule {
-    struct str cron; /* empty: by interval */
+    struct str cron; /* empty: interval_ms applies */
     int64_t interval_ms;
     struct str time_zone;
     struct str calendar;
     enum calendar_policy calendar_policy;
     enum dst_gap gap;
     enum dst_repeat repeat;
-    int64_t start_ms; /* 0: from its creation on */
+    int64_t start_ms; /* 0: from the task's creation */
     int64_t end_ms;   /* INT64_MAX: no end */
     int64_t max_runs; /* 0: no limit */
     int64_t spread_ms;
@@ -71,10 +76,11 @@ struct schedule {
     enum overlap overlap;
 };
 
-/* Lost so often, a task is a suspect: it may be what takes its runner down. Suspects run one at a time (DESIGN §7). */
+/* A task that was lost this often is a suspect: it may be the cause of its worker's death. Suspects run one at a
+ * time. */
 enum { SUSPECT_LOSSES = 2 };
 
-/* A task under one claim: the fence says which. */
+/* A task under one of its claims, which the fence identifies. */
 struct fenced_id {
     struct uuid id;
     int64_t fence;
@@ -87,12 +93,12 @@ struct task {
     enum task_state state;
     struct uuid parent; /* of an OCCURRENCE; else nil */
 
-    int64_t due_ms;       /* when it fires, first time or retry; never set before now */
-    int64_t scheduled_ms; /* the wish: run_at, or the occurrence's time */
+    int64_t due_ms;       /* when it fires, first attempt or retry; never set before now */
+    int64_t scheduled_ms; /* the requested time: run_at, or the occurrence's time */
     int64_t version, fence;
     int attempts;      /* outcomes so far */
-    int losses;        /* claims lost after they may have fired */
-    struct uuid claim; /* while RUNNING: which claim holds it */
+    int losses;        /* claims lost after the task may have fired */
+    struct uuid claim; /* while RUNNING: the claim that holds it */
 
     int priority;
     struct str queue, name, task_type;
@@ -100,32 +106,35 @@ struct task {
     int64_t timeout_ms;         /* of one attempt */
     int64_t expires_after_ms;   /* 0: never */
     struct str concurrency_key; /* empty: none (core/sharing/slot.h) */
-    int concurrency_limit;      /* how many of that key may run at once; 0: no key */
-    enum overlap overlap;  /* of an OCCURRENCE: its task's, but ALLOW if it was asked for by hand; of others SKIP */
+    int concurrency_limit;      /* how many tasks with that key may run at once; 0: no key */
+    /* Of an OCCURRENCE: its recurring task's policy, but ALLOW if it was run by hand. Of other tasks: SKIP. */
+    enum overlap overlap;
     struct str waits_for;  /* BLOCKED: the slot key that it waits for; else empty */
     struct str dedupe_key; /* empty: none */
     int64_t dedupe_window_ms;
     enum dedupe dedupe;
     struct retry_policy retry;
     struct str requires;          /* labels that a worker must have, sorted, separated by commas; empty: none */
-    int64_t cpu_milli, memory_mb; /* what it says it needs of a worker's room; 0: it does not say */
+    int64_t cpu_milli, memory_mb; /* the worker capacity that it declares; 0: not declared */
     enum target_kind target;
-    struct str target_config; /* JSON text as it came; empty: {} */
-    struct str payload;       /* JSON text as it came; empty: none */
-    struct str extra;         /* JSON object text of fields that nothing here decides by: metadata … ; empty: none */
+    struct str target_config; /* JSON text as received; empty: {} */
+    struct str payload;       /* JSON text as received; empty: none */
+    struct str extra;         /* JSON object text of fields that affect no decision (metadata …); empty: none */
 
-    struct schedule schedule;          /* RECURRING only, like the next five */
-    int64_t cursor_ms;                 /* the next occurrence to spawn */
-    int64_t runs_count, skipped_count; /* of an OCCURRENCE: 1 if it counts among its task's runs, 0 if run by hand; 0 */
-    int64_t last_run_ms;               /* 0: never */
+    struct schedule schedule; /* RECURRING only, like the next five */
+    int64_t cursor_ms;        /* the next occurrence to spawn */
+    /* Of an OCCURRENCE, runs_count is 1 if it counts among its task's runs and 0 if it was run by hand; skipped_count
+     * is 0. */
+    int64_t runs_count, skipped_count;
+    int64_t last_run_ms; /* 0: never */
 
     int64_t created_ms, updated_ms;
     int64_t started_ms, completed_ms; /* of the latest attempt, of the final state; 0: not yet */
     struct str last_error;
-    struct str cause;    /* FAILED: the fingerprint of what failed (core/task/fingerprint.h), to group by; else empty */
-    int64_t resolved_ms; /* FAILED: taken off the dead letters by a user; 0: not */
+    struct str cause;    /* FAILED: the fingerprint of the failure (core/task/fingerprint.h), to group by; else empty */
+    int64_t resolved_ms; /* FAILED: when a user removed it from the dead letters; 0: not removed */
     struct str resolution; /* JSON object text: by whom and how; empty: none */
-    bool deleted;          /* taken off the lists by a user; its executions stay */
+    bool deleted;          /* a user removed it from the lists; its executions stay */
 };
 
 struct tasks {
@@ -133,13 +142,13 @@ struct tasks {
     size_t n;
 };
 
-/* One attempt, as it is kept for ever: enough of the task in it to be read alone. */
+/* One attempt, stored permanently. It holds enough of the task to be read alone. */
 enum execution_status { EXECUTION_COMPLETED, EXECUTION_FAILED, EXECUTION_LOST };
 
 struct execution {
     struct uuid id;
     int32_t tenant;
-    struct uuid task;       /* the one-time task, or the recurring one */
+    struct uuid task;       /* the one-time task, or the recurring task */
     struct uuid occurrence; /* nil for a one-time task */
     int64_t scheduled_ms, due_ms;
     int64_t started_us, completed_us; /* since 1970 */
@@ -156,37 +165,40 @@ struct executions {
 };
 
 const char *task_state_name(enum task_state s);
-bool task_state_parse(struct str text, enum task_state *ret); /* also PENDING, IN_PROGRESS, SUCCESS, DEAD_LETTERED */
+/* also accepts PENDING, IN_PROGRESS, SUCCESS, DEAD_LETTERED */
+bool task_state_parse(struct str text, enum task_state *ret);
 bool task_may_become(enum task_state from, enum task_state to);
 bool task_is_final(enum task_state s);
 
-/* As users see it: RUNNING is SCHEDULED until its due time; it was only claimed a little early. */
+/* The state that users see: a RUNNING task is shown as SCHEDULED until its due time, since it was only claimed
+ * early. */
 enum task_state task_shown_state(const struct task *t, int64_t now_ms);
 
 extern const char *const target_kind_names[TARGET_KINDS + 1]; /* "HTTP_CALLBACK" …; NULL at the end */
 const char *target_kind_name(enum target_kind k);
 struct lane task_lane(const struct task *t);
-uint64_t lane_bit(struct lane lane); /* one of 64: a set of lanes in a word, which may name some too many */
+uint64_t lane_bit(struct lane lane); /* one of 64 bits: a word holds a set of lanes; two lanes may share a bit */
 bool task_is_suspect(const struct task *t);
 
-/* When it is too late to be useful (R1.9): the wish and expires_after_ms; INT64_MAX: never. A manual retry moves the
- * wish of what can expire. */
+/* When the task is too late to be useful: scheduled_ms plus expires_after_ms; INT64_MAX: never. A manual retry moves
+ * scheduled_ms of a task that can expire. */
 int64_t task_expires_ms(const struct task *t);
 
-/* A deep copy into the arena; false when the arena is full. */
+/* A deep copy into the arena; false if the arena is full. */
 bool task_copy(struct arena *a, const struct task *t, struct task *ret) must_use;
 
-/* For who keeps each task in one piece of memory: the bytes that its texts take, and a deep copy with its texts at `at`. */
+/* For callers that keep each task in one allocation: the bytes that its texts take, and a deep copy with its texts at
+ * `at`. */
 size_t task_text_size(const struct task *t);
 struct task task_pack(const struct task *t, char *at);
 
-/* The rule of a schedule, for core/recurrence. zone and calendar (may be NULL) must outlive it. */
+/* Makes the recurrence of a schedule. zone and calendar (may be NULL) must outlive it. */
 enum err schedule_rule(const struct schedule *s, struct uuid task, const struct tz *zone,
                        const struct calendar *calendar, int64_t created_ms, struct recurrence *ret,
                        struct error *e) must_use;
 
-/* By how much its spread delays each fire of a task: an occurrence is due at its scheduled_ms and this. */
+/* By how much spread_ms delays each occurrence of a task: an occurrence is due at its scheduled_ms plus this. */
 int64_t schedule_spread(const struct schedule *s, struct uuid task);
 
-/* An occurrence's id: whoever spawns it, the same one. */
+/* An occurrence's id is derived: every node that spawns it gets the same id. */
 struct uuid occurrence_id(struct uuid parent, int64_t scheduled_ms);

@@ -1,19 +1,19 @@
-/* Writers leave members in the order of the table, so that a reader finds the source text of the next one right where it stands: it looks from
- * there to the end, and only then from the beginning. */
+/* Members are written in the order of the table, so the source text of the next member usually follows right after the
+ * previous one: a reader searches from there to the end, and then once from the beginning. */
 #include "core/task/wire.h"
 
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 
-static const void *place_of(const struct wire_field *f, const void *of)
+static const void *wire_member_at(const struct wire_field *f, const void *of)
 {
     return (const char *)of + f->offset;
 }
 
 /* ---- writing ---- */
 
-static int64_t number_of(const struct wire_field *f, const void *at)
+static int64_t wire_number_of(const struct wire_field *f, const void *at)
 {
     switch (f->kind) {
     case WIRE_BOOL: return *(const bool *)at;
@@ -22,38 +22,38 @@ static int64_t number_of(const struct wire_field *f, const void *at)
     }
 }
 
-static bool is_absent(const struct wire_field *f, const void *at);
+static bool wire_is_absent(const struct wire_field *f, const void *at);
 
-static bool all_absent(const struct wire_field *fields, size_t count, const void *from)
+static bool wire_all_absent(const struct wire_field *fields, size_t count, const void *from)
 {
     for (size_t i = 0; i < count; i++)
-        if (fields[i].always || !is_absent(&fields[i], place_of(&fields[i], from)))
+        if (fields[i].always || !wire_is_absent(&fields[i], wire_member_at(&fields[i], from)))
             return false;
     return true;
 }
 
-static bool is_absent(const struct wire_field *f, const void *at)
+static bool wire_is_absent(const struct wire_field *f, const void *at)
 {
     switch (f->kind) {
     case WIRE_UUID: return uuid_is_nil(*(const struct uuid *)at);
     case WIRE_TEXT:
     case WIRE_JSON: return ((const struct str *)at)->n == 0;
-    case WIRE_OBJECT: return all_absent(f->fields, f->count, at);
-    default: return number_of(f, at) == f->absent;
+    case WIRE_OBJECT: return wire_all_absent(f->fields, f->count, at);
+    default: return wire_number_of(f, at) == f->absent;
     }
 }
 
-static void write_members(struct jw *w, const struct wire_field *fields, size_t count, const void *from);
+static void wire_write_members(struct jw *w, const struct wire_field *fields, size_t count, const void *from);
 
-static void write_one(struct jw *w, const struct wire_field *f, const void *at)
+static void wire_write_one(struct jw *w, const struct wire_field *f, const void *at)
 {
     switch (f->kind) {
     case WIRE_BOOL: jw_kv_bool(w, f->name, *(const bool *)at); break;
     case WIRE_INT:
-    case WIRE_I64: jw_kv_i64(w, f->name, number_of(f, at)); break;
+    case WIRE_I64: jw_kv_i64(w, f->name, wire_number_of(f, at)); break;
     case WIRE_ENUM:
-        assert((size_t)number_of(f, at) < f->name_count);
-        jw_kv_cstr(w, f->name, f->names[number_of(f, at)]);
+        assert((size_t)wire_number_of(f, at) < f->name_count);
+        jw_kv_cstr(w, f->name, f->names[wire_number_of(f, at)]);
         break;
     case WIRE_UUID: jw_kv_uuid(w, f->name, *(const struct uuid *)at); break;
     case WIRE_TEXT: jw_kv_str(w, f->name, *(const struct str *)at); break;
@@ -64,43 +64,43 @@ static void write_one(struct jw *w, const struct wire_field *f, const void *at)
     case WIRE_OBJECT:
         jw_key(w, f->name);
         jw_object(w);
-        write_members(w, f->fields, f->count, at);
+        wire_write_members(w, f->fields, f->count, at);
         jw_object_end(w);
         break;
     }
 }
 
-static void write_members(struct jw *w, const struct wire_field *fields, size_t count, const void *from)
+static void wire_write_members(struct jw *w, const struct wire_field *fields, size_t count, const void *from)
 {
     for (const struct wire_field *f = fields; f < fields + count; f++)
-        if (f->always || !is_absent(f, place_of(f, from)))
-            write_one(w, f, place_of(f, from));
+        if (f->always || !wire_is_absent(f, wire_member_at(f, from)))
+            wire_write_one(w, f, wire_member_at(f, from));
 }
 
 void wire_write(struct jw *w, const struct wire_field *fields, size_t count, const void *from)
 {
     jw_object(w);
     jw_kv_i64(w, "v", WIRE_VERSION);
-    write_members(w, fields, count, from);
+    wire_write_members(w, fields, count, from);
     jw_object_end(w);
 }
 
 /* ---- reading ---- */
 
-struct reader {
+struct wire_reader {
     struct arena *a;
     struct error *e;
 };
 
-static enum err corrupt(struct error *e)
+static enum err wire_set_corrupt(struct error *e)
 {
     if (e)
         e->code = ERR_CORRUPT;
     return ERR_CORRUPT;
 }
 
-__attribute__((format(printf, 3, 4))) static enum err refuse(struct reader *r, const struct wire_field *f,
-                                                             const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static enum err wire_refuse(struct wire_reader *r, const struct wire_field *f,
+                                                                  const char *fmt, ...)
 {
     if (!r->e)
         return ERR_CORRUPT;
@@ -110,17 +110,17 @@ __attribute__((format(printf, 3, 4))) static enum err refuse(struct reader *r, c
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     error_field(r->e, f->name, "%s", text);
-    return corrupt(r->e);
+    return wire_set_corrupt(r->e);
 }
 
-static enum err read_number(struct reader *r, const struct wire_field *f, const json_t *v, void *at)
+static enum err wire_read_number(struct wire_reader *r, const struct wire_field *f, const json_t *v, void *at)
 {
     if (!json_is_integer(v))
-        return refuse(r, f, "must be a whole number");
+        return wire_refuse(r, f, "must be a whole number");
     int64_t n = json_integer_value(v);
     if (n < f->min || n > f->max)
-        return refuse(r, f, "is %lld, but must be between %lld and %lld", (long long)n, (long long)f->min,
-                      (long long)f->max);
+        return wire_refuse(r, f, "is %lld, but must be between %lld and %lld", (long long)n, (long long)f->min,
+                           (long long)f->max);
     if (f->kind == WIRE_I64)
         *(int64_t *)at = n;
     else
@@ -128,7 +128,7 @@ static enum err read_number(struct reader *r, const struct wire_field *f, const 
     return ERR_OK;
 }
 
-static enum err read_enum(struct reader *r, const struct wire_field *f, const json_t *v, void *at)
+static enum err wire_read_enum(struct wire_reader *r, const struct wire_field *f, const json_t *v, void *at)
 {
     const char *text = json_string_value(v);
     for (size_t i = 0; text && *text && i < f->name_count; i++) {
@@ -137,70 +137,72 @@ static enum err read_enum(struct reader *r, const struct wire_field *f, const js
             return ERR_OK;
         }
     }
-    return refuse(r, f, "is none that this version of Belfry knows");
+    return wire_refuse(r, f, "is not known to this version of Belfry");
 }
 
-static enum err read_uuid(struct reader *r, const struct wire_field *f, const json_t *v, void *at)
+static enum err wire_read_uuid(struct wire_reader *r, const struct wire_field *f, const json_t *v, void *at)
 {
     if (!json_is_string(v) || !uuid_parse((struct str){ json_string_value(v), json_string_length(v) }, at))
-        return refuse(r, f, "must be a UUID");
+        return wire_refuse(r, f, "must be a UUID");
     return ERR_OK;
 }
 
-static enum err keep_text(struct reader *r, const struct wire_field *f, struct str text, void *at)
+static enum err wire_copy_text(struct wire_reader *r, const struct wire_field *f, struct str text, void *at)
 {
     if (f->max && text.n > (size_t)f->max)
-        return refuse(r, f, "has %zu bytes, but may have no more than %lld", text.n, (long long)f->max);
+        return wire_refuse(r, f, "has %zu bytes, but may have no more than %lld", text.n, (long long)f->max);
     if (!arena_str(r->a, text, at))
         return error_set(r->e, ERR_LIMIT, "there is no room for '%s', of %zu bytes", f->name, text.n);
     return ERR_OK;
 }
 
-static enum err read_text(struct reader *r, const struct wire_field *f, const json_t *v, void *at)
+static enum err wire_read_text(struct wire_reader *r, const struct wire_field *f, const json_t *v, void *at)
 {
     if (!json_is_string(v))
-        return refuse(r, f, "must be a string");
-    return keep_text(r, f, (struct str){ json_string_value(v), json_string_length(v) }, at);
+        return wire_refuse(r, f, "must be a string");
+    return wire_copy_text(r, f, (struct str){ json_string_value(v), json_string_length(v) }, at);
 }
 
-static enum err read_members(struct reader *r, const json_t *object, struct str text, const struct wire_field *fields,
-                             size_t count, void *into);
+static enum err wire_read_members(struct wire_reader *r, const json_t *object, struct str text,
+                                  const struct wire_field *fields, size_t count, void *into);
 
-static enum err read_object(struct reader *r, const struct wire_field *f, const json_t *v, struct str text, void *at)
+static enum err wire_read_object(struct wire_reader *r, const struct wire_field *f, const json_t *v, struct str text,
+                                 void *at)
 {
     if (!json_is_object(v))
-        return refuse(r, f, "must be an object");
-    enum err rc = read_members(r, v, text, f->fields, f->count, at);
+        return wire_refuse(r, f, "must be an object");
+    enum err rc = wire_read_members(r, v, text, f->fields, f->count, at);
     if (rc == ERR_CORRUPT && r->e)
         (void)error_in(r->e, f->name);
     return rc;
 }
 
-static enum err read_one(struct reader *r, const struct wire_field *f, const json_t *v, struct str text, void *at)
+static enum err wire_read_one(struct wire_reader *r, const struct wire_field *f, const json_t *v, struct str text,
+                              void *at)
 {
     switch (f->kind) {
     case WIRE_BOOL:
         if (!json_is_boolean(v))
-            return refuse(r, f, "must be true or false");
+            return wire_refuse(r, f, "must be true or false");
         *(bool *)at = json_is_true(v);
         return ERR_OK;
     case WIRE_INT:
-    case WIRE_I64: return read_number(r, f, v, at);
-    case WIRE_ENUM: return read_enum(r, f, v, at);
-    case WIRE_UUID: return read_uuid(r, f, v, at);
-    case WIRE_TEXT: return read_text(r, f, v, at);
-    case WIRE_JSON: return keep_text(r, f, text, at);
-    case WIRE_OBJECT: return read_object(r, f, v, text, at);
+    case WIRE_I64: return wire_read_number(r, f, v, at);
+    case WIRE_ENUM: return wire_read_enum(r, f, v, at);
+    case WIRE_UUID: return wire_read_uuid(r, f, v, at);
+    case WIRE_TEXT: return wire_read_text(r, f, v, at);
+    case WIRE_JSON: return wire_copy_text(r, f, text, at);
+    case WIRE_OBJECT: return wire_read_object(r, f, v, text, at);
     }
     assert(false);
     return ERR_CORRUPT;
 }
 
-static enum err read_absent(struct reader *r, const struct wire_field *f, void *at)
+static enum err wire_read_absent(struct wire_reader *r, const struct wire_field *f, void *at)
 {
     bool out_of_bounds = (f->kind == WIRE_INT || f->kind == WIRE_I64) && (f->absent < f->min || f->absent > f->max);
     if (f->required || out_of_bounds)
-        return refuse(r, f, "is missing");
+        return wire_refuse(r, f, "is missing");
     switch (f->kind) {
     case WIRE_BOOL: *(bool *)at = f->absent; break;
     case WIRE_I64: *(int64_t *)at = f->absent; break;
@@ -209,13 +211,14 @@ static enum err read_absent(struct reader *r, const struct wire_field *f, void *
     case WIRE_UUID: *(struct uuid *)at = (struct uuid){ 0 }; break;
     case WIRE_TEXT:
     case WIRE_JSON: *(struct str *)at = (struct str){ 0 }; break;
-    case WIRE_OBJECT: return f->optional ? ERR_OK : read_members(r, NULL, (struct str){ 0 }, f->fields, f->count, at);
+    case WIRE_OBJECT:
+        return f->optional ? ERR_OK : wire_read_members(r, NULL, (struct str){ 0 }, f->fields, f->count, at);
     }
     return ERR_OK;
 }
 
-/* The source text of a member that is there, or nothing if its name is written in a way of its own (with escapes). */
-static struct str text_of(struct json_cursor *c, const char *name)
+/* Returns the source text of a member that is present, or nothing if its name is written with escapes. */
+static struct str wire_find_source(struct json_cursor *c, const char *name)
 {
     struct str key, value;
     for (int round = 0; round < 2; round++, c->at = 0)
@@ -225,8 +228,8 @@ static struct str text_of(struct json_cursor *c, const char *name)
     return (struct str){ 0 };
 }
 
-static enum err read_members(struct reader *r, const json_t *object, struct str text, const struct wire_field *fields,
-                             size_t count, void *into)
+static enum err wire_read_members(struct wire_reader *r, const json_t *object, struct str text,
+                                  const struct wire_field *fields, size_t count, void *into)
 {
     struct json_cursor cursor = { .text = text };
     for (const struct wire_field *f = fields; f < fields + count; f++) {
@@ -234,24 +237,24 @@ static enum err read_members(struct reader *r, const json_t *object, struct str 
         void *at = (char *)into + f->offset;
         bool by_text = f->kind == WIRE_JSON || f->kind == WIRE_OBJECT;
         bool there = v && !json_is_null(v);
-        struct str own = there && by_text ? text_of(&cursor, f->name) : (struct str){ 0 };
+        struct str own = there && by_text ? wire_find_source(&cursor, f->name) : (struct str){ 0 };
         if (there && by_text && !own.p)
-            return refuse(r, f, "is a name written with escapes");
-        enum err rc = there ? read_one(r, f, v, own, at) : read_absent(r, f, at);
+            return wire_refuse(r, f, "must be written without escapes in its name");
+        enum err rc = there ? wire_read_one(r, f, v, own, at) : wire_read_absent(r, f, at);
         if (rc)
             return rc;
     }
     return ERR_OK;
 }
 
-static enum err check_version(const json_t *root, struct error *e)
+static enum err wire_check_version(const json_t *root, struct error *e)
 {
     const json_t *v = json_object_get(root, "v");
     if (!json_is_integer(v) || json_integer_value(v) < 1)
-        return error_set(e, ERR_CORRUPT, "no message of Belfry's: it must be an object with a version, \"v\": %d",
+        return error_set(e, ERR_CORRUPT, "not a Belfry message: it must be an object with a version, \"v\": %d",
                          WIRE_VERSION);
     if (json_integer_value(v) > WIRE_VERSION)
-        return error_set(e, ERR_CORRUPT, "a message of version %lld; this Belfry reads version %d: update it",
+        return error_set(e, ERR_CORRUPT, "the message has version %lld; this Belfry reads version %d: update it",
                          (long long)json_integer_value(v), WIRE_VERSION);
     return ERR_OK;
 }
@@ -262,11 +265,11 @@ enum err wire_read(struct arena *a, struct str text, const struct wire_field *fi
     struct json_doc doc;
     enum err rc = json_parse_answer(text, &doc, e);
     if (rc)
-        return corrupt(e);
-    struct reader r = { .a = a, .e = e };
-    rc = check_version(doc.root, e);
+        return wire_set_corrupt(e);
+    struct wire_reader r = { .a = a, .e = e };
+    rc = wire_check_version(doc.root, e);
     if (rc == ERR_OK)
-        rc = read_members(&r, doc.root, text, fields, count, into);
+        rc = wire_read_members(&r, doc.root, text, fields, count, into);
     json_doc_release(&doc);
     return rc;
 }

@@ -1,16 +1,16 @@
 #pragma once
-/* core/task/wire.h - a struct as the members of a JSON object, there and back, by one table: what is written is what is read.
+/* core/task/wire.h - converts a struct to the members of a JSON object and back, by one table for both directions.
  *
- * A member that has its `absent` value is left out, unless it stands `always`; one that is missing, or null, reads as that value. Members that
- * the table does not name are passed over: a later Belfry may send more. What is read comes from outside: its types and bounds are checked, and
- * what breaks them is ERR_CORRUPT, with the member's path as the error's field. */
+ * A member that has its `absent` value is left out, unless `always` is set. A member that is missing or null is read as
+ * its `absent` value. Unknown members are ignored, since a later version of Belfry may send more. Input comes from
+ * outside: types and bounds are checked, and a violation is ERR_CORRUPT with the member's path in the error's field. */
 #include "base/json/json.h"
 #include "base/json/jsonw.h"
 
 enum { WIRE_VERSION = 1 };
 
-/* Bounds that keep sums of a few of them within 64 bits, and microseconds too. */
-#define WIRE_MS_MAX    253402300799999LL /* the last of the year 9999 */
+/* These bounds keep sums of a few values within 64 bits, in microseconds too. */
+#define WIRE_MS_MAX    253402300799999LL /* the end of the year 9999 */
 #define WIRE_COUNT_MAX 1000000000LL
 
 enum wire_kind {
@@ -19,9 +19,9 @@ enum wire_kind {
     WIRE_I64,    /* int64_t, within [min, max] */
     WIRE_ENUM,   /* an enum, by names */
     WIRE_UUID,   /* struct uuid */
-    WIRE_TEXT,   /* struct str, at most max bytes (0: any); what is not UTF-8 in it becomes U+FFFD */
-    WIRE_JSON,   /* struct str: JSON text, written and read back as it is, blanks around it aside */
-    WIRE_OBJECT, /* a struct in place, by `fields` */
+    WIRE_TEXT,   /* struct str, at most max bytes (0: any); invalid UTF-8 is replaced by U+FFFD */
+    WIRE_JSON,   /* struct str: JSON text, written and read back unchanged except for blanks around it */
+    WIRE_OBJECT, /* a nested struct, described by `fields` */
 };
 
 struct wire_field {
@@ -29,11 +29,11 @@ struct wire_field {
     enum wire_kind kind;
     size_t offset;
     int64_t min, max;
-    int64_t absent; /* of numbers and enums */
+    int64_t absent; /* for numbers and enums */
     bool always;
-    bool required;            /* must be there, also where no bounds say so */
-    bool optional;            /* of an object: if it is missing, none of its members is */
-    const char *const *names; /* by value; "" is none that is read */
+    bool required;            /* must be present, even if the bounds allow its absent value */
+    bool optional;            /* for an object: if it is missing, its members are not read at all */
+    const char *const *names; /* indexed by value; "" is never read */
     size_t name_count;
     const struct wire_field *fields;
     size_t count;
@@ -44,9 +44,10 @@ struct wire_field {
 #define WIRE_NAMES(table)         .names = (table), .name_count = array_count(table)
 #define WIRE_FIELDS(table)        .fields = (table), .count = array_count(table)
 
-/* An object: "v", then the members. */
+/* Writes an object: "v", then the members. */
 void wire_write(struct jw *w, const struct wire_field *fields, size_t count, const void *from);
 
-/* ERR_CORRUPT: no such message, or of a newer version; ERR_LIMIT: the arena is full. *into is what was read so far then. */
+/* ERR_CORRUPT: not such a message, or of a newer version; ERR_LIMIT: the arena is full. On failure *into is filled in
+ * part. */
 enum err wire_read(struct arena *a, struct str text, const struct wire_field *fields, size_t count, void *into,
                    struct error *e) must_use;

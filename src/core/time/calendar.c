@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-static int compare_days(const void *a, const void *b)
+static int calendar_compare_days(const void *a, const void *b)
 {
     int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
     return (x > y) - (x < y);
@@ -14,7 +14,7 @@ size_t calendar_sort(int32_t *days, size_t count)
 {
     if (count < 2)
         return count;
-    qsort(days, count, sizeof *days, compare_days);
+    qsort(days, count, sizeof *days, calendar_compare_days);
     size_t kept = 1;
     for (size_t i = 1; i < count; i++)
         if (days[i] != days[kept - 1])
@@ -22,7 +22,7 @@ size_t calendar_sort(int32_t *days, size_t count)
     return kept;
 }
 
-static bool contains(const int32_t *days, size_t count, int64_t day)
+static bool calendar_contains(const int32_t *days, size_t count, int64_t day)
 {
     size_t low = 0, high = count;
     while (low < high) {
@@ -37,11 +37,11 @@ static bool contains(const int32_t *days, size_t count, int64_t day)
 
 bool calendar_is_business_day(const struct calendar *c, int64_t day)
 {
-    if (contains(c->included, c->included_count, day))
+    if (calendar_contains(c->included, c->included_count, day))
         return true;
     if (c->excluded_weekdays >> weekday_of(day) & 1)
         return false;
-    return !contains(c->excluded, c->excluded_count, day);
+    return !calendar_contains(c->excluded, c->excluded_count, day);
 }
 
 bool calendar_business_day(const struct calendar *c, int64_t day, int direction, int64_t *ret)

@@ -10,17 +10,17 @@ enum { DESCRIPTION_MAX = 1000, DATE_TEXT = 10 };
 
 static const char *const weekdays[] = { "SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT", NULL };
 
-struct doc {
+struct calendar_json {
     struct str description;
     struct json_array weekdays, excluded, included;
 };
 
-struct named_date {
+struct calendar_named_date {
     struct str date, name;
 };
 
 /* clang-format off */
-#define AT(member) .offset = offsetof(struct doc, member)
+#define AT(member) .offset = offsetof(struct calendar_json, member)
 static const struct json_field weekday_field[] = { { .kind = JSON_KIND_ENUM, .names = weekdays } };
 static const struct json_field date_field[] = { { .kind = JSON_KIND_RAW } };
 #define DATES .kind = JSON_KIND_ARRAY, .fields = date_field, .count = 1, .size = sizeof(json_t *), .max = CALENDAR_DATES_MAX, .nullable = true
@@ -32,20 +32,20 @@ static const struct json_field fields[] = {
     { .name = "included", AT(included), DATES },
 };
 static const struct json_field date_fields[] = {
-    { .name = "date", .kind = JSON_KIND_STR, .offset = offsetof(struct named_date, date), .required = true },
-    { .name = "name", .kind = JSON_KIND_STR, .offset = offsetof(struct named_date, name), .max = CALENDAR_TEXT_MAX, .nullable = true },
+    { .name = "date", .kind = JSON_KIND_STR, .offset = offsetof(struct calendar_named_date, date), .required = true },
+    { .name = "name", .kind = JSON_KIND_STR, .offset = offsetof(struct calendar_named_date, name), .max = CALENDAR_TEXT_MAX, .nullable = true },
 };
 /* clang-format on */
 
 /* ---- reading ---- */
 
-/* As midnight, so that what is wrong with it is said as for any other time. */
-static enum err read_day(struct str text, int32_t *ret, struct error *e)
+/* Parses the date as midnight, so that its errors read as for any other time. */
+static enum err calendar_read_day(struct str text, int32_t *ret, struct error *e)
 {
     char midnight[DATE_TEXT + sizeof "T00:00:00Z"];
     int64_t ms;
     if (text.n != DATE_TEXT)
-        return error_set(e, ERR_INVALID, "is no date: write it as 2026-12-25");
+        return error_set(e, ERR_INVALID, "is not a date; write it as 2026-12-25");
     snprintf(midnight, sizeof midnight, STR_FMT "T00:00:00Z", STR_ARG(text));
     if (rfc3339_parse(str_from(midnight), &ms, e))
         return e->code;
@@ -53,21 +53,21 @@ static enum err read_day(struct str text, int32_t *ret, struct error *e)
     return ERR_OK;
 }
 
-static enum err read_date(json_t *v, struct arena *a, struct calendar_date *ret, struct error *e)
+static enum err calendar_read_date(json_t *v, struct arena *a, struct calendar_date *ret, struct error *e)
 {
-    struct named_date d = { { json_string_value(v), json_string_length(v) }, S("") };
+    struct calendar_named_date d = { { json_string_value(v), json_string_length(v) }, S("") };
     bool is_object = json_is_object(v);
     if (!is_object && !json_is_string(v))
         return error_set(e, ERR_INVALID, "must be a date, or an object with a date and a name");
     if (is_object && json_read(v, date_fields, array_count(date_fields), &d, a, e))
         return e->code;
-    if (read_day(d.date, &ret->day, e))
+    if (calendar_read_day(d.date, &ret->day, e))
         return is_object ? error_in(e, "date") : e->code;
     ret->name = d.name;
     return ERR_OK;
 }
 
-static int compare_dates(const void *x, const void *y)
+static int calendar_compare_dates(const void *x, const void *y)
 {
     const struct calendar_date *a = x, *b = y;
     if (a->day != b->day)
@@ -78,32 +78,32 @@ static int compare_dates(const void *x, const void *y)
     return order ? order : (a->name.n > b->name.n) - (a->name.n < b->name.n);
 }
 
-static size_t sort_dates(struct calendar_date *v, size_t n)
+static size_t calendar_sort_dates(struct calendar_date *v, size_t n)
 {
     size_t kept = 0;
     if (n)
-        qsort(v, n, sizeof *v, compare_dates);
+        qsort(v, n, sizeof *v, calendar_compare_dates);
     for (size_t i = 0; i < n; i++)
         if (kept == 0 || v[i].day != v[kept - 1].day)
             v[kept++] = v[i];
     return kept;
 }
 
-static enum err read_dates(const char *field, const struct json_array *from, struct arena *a,
-                           struct calendar_date **ret, size_t *ret_count, struct error *e)
+static enum err calendar_read_dates(const char *field, const struct json_array *from, struct arena *a,
+                                    struct calendar_date **ret, size_t *ret_count, struct error *e)
 {
     json_t **values = from->v;
     struct calendar_date *dates = arena_array(a, struct calendar_date, from->n);
     if (!dates)
-        return error_set(e, ERR_LIMIT, "does not fit in the memory allowed");
+        return error_no_room(e);
     for (size_t i = 0; i < from->n; i++) {
         char at[48];
         snprintf(at, sizeof at, "%s[%zu]", field, i);
-        if (read_date(values[i], a, &dates[i], e))
+        if (calendar_read_date(values[i], a, &dates[i], e))
             return error_in(e, at);
     }
     *ret = dates;
-    *ret_count = sort_dates(dates, from->n);
+    *ret_count = calendar_sort_dates(dates, from->n);
     return ERR_OK;
 }
 
@@ -112,14 +112,14 @@ enum err calendar_doc_read(struct str text, struct arena *a, struct calendar_doc
     struct error own; /* so that e may be NULL */
     e = e ? e : &own;
     cleanup_with(json_doc_release) struct json_doc json = { 0 };
-    struct doc d = { 0 };
+    struct calendar_json d = { 0 };
     if (json_parse(text, &json, e) || json_read(json.root, fields, array_count(fields), &d, a, e))
         return e->code;
     struct calendar_doc c = { .description = d.description };
     for (size_t i = 0; i < d.weekdays.n; i++)
         c.excluded_weekdays |= (uint8_t)(1 << ((const int *)d.weekdays.v)[i]);
-    if (read_dates("excluded", &d.excluded, a, &c.excluded, &c.excluded_count, e) ||
-        read_dates("included", &d.included, a, &c.included, &c.included_count, e))
+    if (calendar_read_dates("excluded", &d.excluded, a, &c.excluded, &c.excluded_count, e) ||
+        calendar_read_dates("included", &d.included, a, &c.included, &c.included_count, e))
         return e->code;
     *ret = c;
     return ERR_OK;
@@ -127,7 +127,7 @@ enum err calendar_doc_read(struct str text, struct arena *a, struct calendar_doc
 
 /* ---- writing ---- */
 
-static void write_date(struct jw *w, const struct calendar_date *d)
+static void calendar_write_date(struct jw *w, const struct calendar_date *d)
 {
     char text[RFC3339_TEXT + 1];
     rfc3339_format(d->day * DAY_MS, text);
@@ -142,12 +142,12 @@ static void write_date(struct jw *w, const struct calendar_date *d)
     jw_object_end(w);
 }
 
-static void write_dates(struct jw *w, const char *name, const struct calendar_date *v, size_t n)
+static void calendar_write_dates(struct jw *w, const char *name, const struct calendar_date *v, size_t n)
 {
     jw_key(w, name);
     jw_array(w);
     for (size_t i = 0; i < n; i++)
-        write_date(w, &v[i]);
+        calendar_write_date(w, &v[i]);
     jw_array_end(w);
 }
 
@@ -165,13 +165,13 @@ void calendar_head_write(struct jw *w, const struct calendar_doc *d)
 void calendar_doc_write(struct jw *w, const struct calendar_doc *d)
 {
     calendar_head_write(w, d);
-    write_dates(w, "excluded", d->excluded, d->excluded_count);
-    write_dates(w, "included", d->included, d->included_count);
+    calendar_write_dates(w, "excluded", d->excluded, d->excluded_count);
+    calendar_write_dates(w, "included", d->included, d->included_count);
 }
 
-/* ---- using ---- */
+/* ---- lookups ---- */
 
-static bool days_of(const struct calendar_date *v, size_t n, struct arena *a, const int32_t **ret)
+static bool calendar_days(const struct calendar_date *v, size_t n, struct arena *a, const int32_t **ret)
 {
     int32_t *days = arena_array(a, int32_t, n);
     for (size_t i = 0; days && i < n; i++)
@@ -186,14 +186,14 @@ bool calendar_of_doc(const struct calendar_doc *d, const char *name, struct aren
                           .excluded_weekdays = d->excluded_weekdays,
                           .excluded_count = d->excluded_count,
                           .included_count = d->included_count };
-    if (!days_of(d->excluded, d->excluded_count, a, &c.excluded) ||
-        !days_of(d->included, d->included_count, a, &c.included))
+    if (!calendar_days(d->excluded, d->excluded_count, a, &c.excluded) ||
+        !calendar_days(d->included, d->included_count, a, &c.included))
         return false;
     *ret = c;
     return true;
 }
 
-static struct str name_in(const struct calendar_date *v, size_t n, int64_t day)
+static struct str calendar_find_name(const struct calendar_date *v, size_t n, int64_t day)
 {
     size_t low = 0, high = n;
     while (low < high) {
@@ -208,6 +208,6 @@ static struct str name_in(const struct calendar_date *v, size_t n, int64_t day)
 
 struct str calendar_date_name(const struct calendar_doc *d, int64_t day)
 {
-    struct str name = name_in(d->included, d->included_count, day);
-    return name.n ? name : name_in(d->excluded, d->excluded_count, day);
+    struct str name = calendar_find_name(d->included, d->included_count, day);
+    return name.n ? name : calendar_find_name(d->excluded, d->excluded_count, day);
 }

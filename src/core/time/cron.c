@@ -1,5 +1,5 @@
-/* Everything a search needs is a bit mask made at parse time. A month is one of 28 kinds (its length, the weekday of
- * its first day), so the days of every month there will ever be are 28 words, and the next day is a count of zeros. */
+/* A search uses bit masks that are made at parse time. A month is one of 28 kinds (its length, the weekday of its first
+ * day), so 28 words hold the matching days of every month, and the next matching day is found by counting zero bits. */
 #include "core/time/cron.h"
 
 #include <assert.h>
@@ -7,7 +7,7 @@
 #include "base/hash.h"
 #include "core/time/cron_syntax.h"
 
-/* The search's bounds: 0000-01-01, and 2500-01-01 where nothing fires any more. */
+/* The bounds of a search: 0000-01-01, and 2500-01-01, from which on nothing fires. */
 enum { DAY_FIRST = -719528, DAY_END = 193579 };
 
 enum { SATURDAY = 6, SUNDAY = 0, SHORTEST = 28, WEEK = 7, MONTHS = 12 };
@@ -15,8 +15,8 @@ enum { SATURDAY = 6, SUNDAY = 0, SHORTEST = 28, WEEK = 7, MONTHS = 12 };
 /* Bit n: this month can have 28 + n days. */
 static const uint8_t month_lengths[MONTHS + 1] = { 0, 8, 3, 8, 4, 8, 4, 8, 8, 4, 8, 4, 8 };
 
-/* Each field draws from the hash on its own: were they the same bits, an H minute would tell the H hour. */
-static uint64_t choice_of(uint64_t hash, enum cron_field_id field)
+/* Each field derives its own value from the hash. With the same bits, an H minute would determine the H hour. */
+static uint64_t cron_field_choice(uint64_t hash, enum cron_field_id field)
 {
     char bytes[9];
     for (int i = 0; i < 8; i++)
@@ -35,101 +35,102 @@ uint64_t cron_item_set(const struct cron_item *item, uint64_t choice)
     return set;
 }
 
-static uint64_t field_set(const struct cron_syntax *syntax, uint64_t hash, enum cron_field_id field)
+static uint64_t cron_field_set(const struct cron_syntax *syntax, uint64_t hash, enum cron_field_id field)
 {
-    uint64_t set = 0, choice = choice_of(hash, field);
+    uint64_t set = 0, choice = cron_field_choice(hash, field);
     for (each_item(i, syntax, field))
         set |= cron_item_set(i, choice);
     return set;
 }
 
 /* A month by its length and the weekday of its first day. */
-struct month_kind {
+struct cron_month_kind {
     int length, first;
 };
 
-static uint32_t days_of(struct month_kind m)
+static uint32_t cron_month_days(struct cron_month_kind m)
 {
     return (uint32_t)((1ULL << (m.length + 1)) - 2);
 }
 
-static int weekday_in(struct month_kind m, int day)
+static int cron_weekday_in(struct cron_month_kind m, int day)
 {
     return (m.first + day - 1) % WEEK;
 }
 
-static int first_of_weekday(struct month_kind m, int weekday)
+static int cron_first_of_weekday(struct cron_month_kind m, int weekday)
 {
     return 1 + (weekday - m.first + WEEK) % WEEK;
 }
 
-/* Monday to Friday next to `day`, without leaving the month. */
-static int nearest_workday(struct month_kind m, int day)
+/* The workday (Monday to Friday) nearest to `day` within the month. */
+static int cron_nearest_workday(struct cron_month_kind m, int day)
 {
-    switch (weekday_in(m, day)) {
+    switch (cron_weekday_in(m, day)) {
     case SATURDAY: return day > 1 ? day - 1 : day + 2;
     case SUNDAY: return day < m.length ? day + 1 : day - 2;
     default: return day;
     }
 }
 
-static int last_workday(struct month_kind m)
+static int cron_last_workday(struct cron_month_kind m)
 {
-    int weekday = weekday_in(m, m.length);
+    int weekday = cron_weekday_in(m, m.length);
     return m.length - (weekday == SATURDAY ? 1 : weekday == SUNDAY ? 2 : 0);
 }
 
-static uint32_t weekdays_in(struct month_kind m, uint64_t weekdays)
+static uint32_t cron_weekdays_in(struct cron_month_kind m, uint64_t weekdays)
 {
     uint64_t days = 0, weekly = 1 | 1 << 7 | 1 << 14 | 1 << 21 | 1 << 28;
     for (int w = 0; w <= WEEK; w++) /* 7 is Sunday again */
         if (weekdays >> w & 1)
-            days |= weekly << first_of_weekday(m, w % WEEK);
-    return (uint32_t)days & days_of(m);
+            days |= weekly << cron_first_of_weekday(m, w % WEEK);
+    return (uint32_t)days & cron_month_days(m);
 }
 
-static uint32_t item_days(const struct cron_item *i, enum cron_field_id field, uint64_t choice, struct month_kind m)
+static uint32_t cron_item_days(const struct cron_item *i, enum cron_field_id field, uint64_t choice,
+                               struct cron_month_kind m)
 {
     int day = 0;
     switch ((enum cron_item_kind)i->kind) {
     case CRON_SPAN: {
         uint64_t set = cron_item_set(i, choice);
-        return field == CRON_DAY ? (uint32_t)set & days_of(m) : weekdays_in(m, set);
+        return field == CRON_DAY ? (uint32_t)set & cron_month_days(m) : cron_weekdays_in(m, set);
     }
     case CRON_LAST: day = m.length - i->from; break;
-    case CRON_LAST_WORKDAY: day = last_workday(m); break;
-    case CRON_NEAREST_WORKDAY: day = i->from <= m.length ? nearest_workday(m, i->from) : 0; break;
-    case CRON_NTH: day = first_of_weekday(m, i->from) + (i->nth - 1) * WEEK; break;
-    case CRON_LAST_OF: day = m.length - (weekday_in(m, m.length) - i->from + WEEK) % WEEK; break;
+    case CRON_LAST_WORKDAY: day = cron_last_workday(m); break;
+    case CRON_NEAREST_WORKDAY: day = i->from <= m.length ? cron_nearest_workday(m, i->from) : 0; break;
+    case CRON_NTH: day = cron_first_of_weekday(m, i->from) + (i->nth - 1) * WEEK; break;
+    case CRON_LAST_OF: day = m.length - (cron_weekday_in(m, m.length) - i->from + WEEK) % WEEK; break;
     }
     return day >= 1 && day <= m.length ? 1u << day : 0;
 }
 
-static uint32_t field_days(const struct cron_syntax *syntax, uint64_t choice, enum cron_field_id field,
-                           struct month_kind m)
+static uint32_t cron_field_days(const struct cron_syntax *syntax, uint64_t choice, enum cron_field_id field,
+                                struct cron_month_kind m)
 {
     uint32_t days = 0;
     for (each_item(i, syntax, field))
-        days |= item_days(i, field, choice, m);
+        days |= cron_item_days(i, field, choice, m);
     return days;
 }
 
-static void compile_days(const struct cron_syntax *syntax, uint64_t hash, struct cron *c)
+static void cron_compile_days(const struct cron_syntax *syntax, uint64_t hash, struct cron *c)
 {
     bool both = syntax->fields[CRON_DAY].any || syntax->fields[CRON_WEEKDAY].any;
-    uint64_t day_choice = choice_of(hash, CRON_DAY), weekday_choice = choice_of(hash, CRON_WEEKDAY);
+    uint64_t day_choice = cron_field_choice(hash, CRON_DAY), weekday_choice = cron_field_choice(hash, CRON_WEEKDAY);
     for (int n = 0; n < 4; n++) {
         for (int first = 0; first < WEEK; first++) {
-            struct month_kind m = { SHORTEST + n, first };
-            uint32_t by_date = field_days(syntax, day_choice, CRON_DAY, m);
-            uint32_t by_weekday = field_days(syntax, weekday_choice, CRON_WEEKDAY, m);
+            struct cron_month_kind m = { SHORTEST + n, first };
+            uint32_t by_date = cron_field_days(syntax, day_choice, CRON_DAY, m);
+            uint32_t by_weekday = cron_field_days(syntax, weekday_choice, CRON_WEEKDAY, m);
             c->days[n][first] = both ? by_date & by_weekday : by_date | by_weekday;
         }
     }
 }
 
-/* Months, as bits, in which some day can match. */
-static uint64_t possible_months(const struct cron *c)
+/* The months, as bits, in which some day can match. */
+static uint64_t cron_possible_months(const struct cron *c)
 {
     uint64_t possible = 0;
     for (int month = 1; month <= MONTHS; month++)
@@ -140,9 +141,9 @@ static uint64_t possible_months(const struct cron *c)
     return possible;
 }
 
-/* Whether the month field names a possible month, whatever H chooses: an expression is not to be fine for one task
+/* Whether the month field names a possible month for every choice of H: an expression must not be valid for one task
  * and refused for another. */
-static bool reaches(const struct cron_syntax *syntax, uint64_t possible)
+static bool cron_reaches_month(const struct cron_syntax *syntax, uint64_t possible)
 {
     for (each_item(i, syntax, CRON_MONTH)) {
         unsigned choice = 0;
@@ -154,7 +155,7 @@ static bool reaches(const struct cron_syntax *syntax, uint64_t possible)
     return false;
 }
 
-static enum err impossible(const struct cron_syntax *syntax, struct error *e)
+static enum err cron_impossible_error(const struct cron_syntax *syntax, struct error *e)
 {
     const char *const field = cron_rules[CRON_DAY].name;
     const struct cron_item *day = cron_items(syntax, CRON_DAY);
@@ -169,7 +170,7 @@ static enum err impossible(const struct cron_syntax *syntax, struct error *e)
     return error_field(e, field, "no date ever matches these days, months and weekdays together");
 }
 
-static bool has_step(const struct cron_syntax *syntax, enum cron_field_id field)
+static bool cron_has_step(const struct cron_syntax *syntax, enum cron_field_id field)
 {
     for (each_item(i, syntax, field))
         if (i->step)
@@ -177,7 +178,7 @@ static bool has_step(const struct cron_syntax *syntax, enum cron_field_id field)
     return false;
 }
 
-static bool has_hash(const struct cron_syntax *syntax)
+static bool cron_has_hash(const struct cron_syntax *syntax)
 {
     for (size_t i = 0; i < syntax->item_count; i++)
         if (syntax->items[i].choices)
@@ -192,30 +193,30 @@ enum err cron_parse(struct str text, uint64_t hash, struct cron *ret, struct err
     if (rc)
         return rc;
     struct cron c = {
-        .seconds = field_set(&syntax, hash, CRON_SECOND),
-        .minutes = field_set(&syntax, hash, CRON_MINUTE),
-        .hours = (uint32_t)field_set(&syntax, hash, CRON_HOUR),
-        .months = (uint16_t)field_set(&syntax, hash, CRON_MONTH),
+        .seconds = cron_field_set(&syntax, hash, CRON_SECOND),
+        .minutes = cron_field_set(&syntax, hash, CRON_MINUTE),
+        .hours = (uint32_t)cron_field_set(&syntax, hash, CRON_HOUR),
+        .months = (uint16_t)cron_field_set(&syntax, hash, CRON_MONTH),
         .has_seconds = syntax.has_seconds,
-        .follows_clock =
-            has_step(&syntax, CRON_SECOND) || has_step(&syntax, CRON_MINUTE) || has_step(&syntax, CRON_HOUR),
-        .uses_hash = has_hash(&syntax),
+        .follows_clock = cron_has_step(&syntax, CRON_SECOND) || cron_has_step(&syntax, CRON_MINUTE) ||
+                         cron_has_step(&syntax, CRON_HOUR),
+        .uses_hash = cron_has_hash(&syntax),
     };
-    compile_days(&syntax, hash, &c);
-    if (!reaches(&syntax, possible_months(&c)))
-        return impossible(&syntax, e);
+    cron_compile_days(&syntax, hash, &c);
+    if (!cron_reaches_month(&syntax, cron_possible_months(&c)))
+        return cron_impossible_error(&syntax, e);
     *ret = c;
     return ERR_OK;
 }
 
 /* The lowest bit at or above from, or -1. */
-static int next_bit(uint64_t set, int from)
+static int cron_next_bit(uint64_t set, int from)
 {
     uint64_t rest = set >> from;
     return rest ? from + __builtin_ctzll(rest) : -1;
 }
 
-static int time_of_day(int hour, int minute, int second)
+static int cron_time_of_day(int hour, int minute, int second)
 {
     return hour * HOUR_S + minute * MINUTE_S + second;
 }
@@ -224,24 +225,24 @@ int cron_next_in_day(const struct cron *c, int from)
 {
     assert(from >= 0 && from < DAY_S);
     const int now_hour = from / HOUR_S, now_minute = from % HOUR_S / MINUTE_S;
-    int hour = next_bit(c->hours, now_hour);
+    int hour = cron_next_bit(c->hours, now_hour);
     if (hour == now_hour) {
-        int minute = next_bit(c->minutes, now_minute);
+        int minute = cron_next_bit(c->minutes, now_minute);
         if (minute == now_minute) {
-            int second = next_bit(c->seconds, from % MINUTE_S);
+            int second = cron_next_bit(c->seconds, from % MINUTE_S);
             if (second >= 0)
-                return time_of_day(hour, minute, second);
-            minute = next_bit(c->minutes, now_minute + 1);
+                return cron_time_of_day(hour, minute, second);
+            minute = cron_next_bit(c->minutes, now_minute + 1);
         }
         if (minute >= 0)
-            return time_of_day(hour, minute, next_bit(c->seconds, 0));
-        hour = next_bit(c->hours, now_hour + 1);
+            return cron_time_of_day(hour, minute, cron_next_bit(c->seconds, 0));
+        hour = cron_next_bit(c->hours, now_hour + 1);
     }
-    return hour < 0 ? -1 : time_of_day(hour, next_bit(c->minutes, 0), next_bit(c->seconds, 0));
+    return hour < 0 ? -1 : cron_time_of_day(hour, cron_next_bit(c->minutes, 0), cron_next_bit(c->seconds, 0));
 }
 
-/* Days of this month that match, as bits. */
-static uint32_t month_mask(const struct cron *c, int month, int length, int first)
+/* The matching days of this month, as bits. */
+static uint32_t cron_month_mask(const struct cron *c, int month, int length, int first)
 {
     return c->months >> month & 1 ? c->days[length - SHORTEST][first] : 0;
 }
@@ -252,7 +253,7 @@ bool cron_matches_day(const struct cron *c, int64_t day)
         return false;
     struct date d = date_of_day(day);
     int first = weekday_of(day - d.day + 1);
-    return month_mask(c, d.month, days_in_month(d.year, d.month), first) >> d.day & 1;
+    return cron_month_mask(c, d.month, days_in_month(d.year, d.month), first) >> d.day & 1;
 }
 
 int64_t cron_next_day(const struct cron *c, int64_t day)
@@ -265,7 +266,7 @@ int64_t cron_next_day(const struct cron *c, int64_t day)
     int first = weekday_of(month_start);
     while (month_start < DAY_END) {
         int length = days_in_month(d.year, d.month);
-        int match = next_bit(month_mask(c, d.month, length, first), d.day);
+        int match = cron_next_bit(cron_month_mask(c, d.month, length, first), d.day);
         if (match > 0)
             return month_start + match - 1;
         month_start += length;

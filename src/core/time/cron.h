@@ -8,35 +8,36 @@
  *   day of week:  d#n the n-th such day of the month, dL the last one
  *   H  H/n  H(a-b)  H(a-b)/n   a value chosen by the task's id, the same each time
  *
- * Both day fields restricted: a day matches if either does (OR), as Vixie cron has it; a field that begins with '*' or
- * is '?' does not restrict, so that with it both must match. Zones and DST are no concern of this module: it answers
- * in local civil seconds; core/time/recurrence.h lays them on the time line. */
+ * If both day fields are restricted, a day matches if either field matches (OR), as in Vixie cron. A field that begins
+ * with '*' or is '?' does not restrict; then both must match. This module does not handle zones and DST: it works in
+ * local civil seconds, and core/time/recurrence.h maps them to instants. */
 #include "base/buf.h"
 #include "base/date.h"
 #include "base/str.h"
 
 enum { CRON_TEXT_MAX = 256 };
 
-/* A parsed expression. Plain data: copy it as you like. */
+/* A parsed expression. Plain data that can be copied. */
 struct cron {
     uint64_t seconds, minutes; /* bit n: value n matches */
     uint32_t hours;
     uint16_t months; /* bits 1..12 */
-    /* Which days match depends on nothing but the month's length and the weekday it starts on:
-     * days[length - 28][weekday of the 1st], bit d for day d. */
+    /* The matching days depend only on the month's length and the weekday of its first day: days[length - 28][weekday
+     * of the 1st], bit d for day d. */
     uint32_t days[4][7];
-    bool has_seconds;   /* written with six fields */
-    bool follows_clock; /* '*', a range or a step in its second, minute or hour: see R1.4 */
-    bool uses_hash;     /* has an H */
+    bool has_seconds; /* written with six fields */
+    /* has '*', a range or a step in its second, minute or hour: decides the default at a clock change (recurrence.h) */
+    bool follows_clock;
+    bool uses_hash; /* has an H */
 };
 
-/* hash chooses the values of H: equal for equal task ids. Errors are ERR_INVALID; their field is the cron field's name
- * ("minute", "day of week"), or "expression"; the sentence names the character at fault. An expression that no date
- * can ever match (30 February) is refused here. */
+/* hash chooses the values of H: equal for equal task ids. Errors are ERR_INVALID; their field is the name of the cron
+ * field ("minute", "day of week") or "expression"; the sentence names the faulty character. An expression that no date
+ * can match (30 February) is refused here. */
 enum err cron_parse(struct str text, uint64_t hash, struct cron *ret, struct error *e) must_use;
 
-/* The first matching second at or after `local`, or INT64_MAX when there is none until the year 2500. Years before 0
- * do not match. */
+/* The first matching second at or after `local`, or INT64_MAX if there is none until the year 2500. Years before 0 do
+ * not match. */
 int64_t cron_next(const struct cron *c, int64_t local);
 
 /* Whether this day matches, and the first matching second of a day at or after `from` (0..86399), or -1. */
@@ -46,5 +47,5 @@ int cron_next_in_day(const struct cron *c, int from);
 /* The first matching day at or after `day`, or INT64_MAX. */
 int64_t cron_next_day(const struct cron *c, int64_t day);
 
-/* Plain English: "At 08:00 on Monday through Friday". The text must be one that parses. */
+/* Describes an expression in plain English: "At 08:00 on Monday through Friday". The text must be valid. */
 void cron_describe(struct str text, struct buf *out);

@@ -1,11 +1,12 @@
-/* A sentence has four places: the time, the days, the weekdays, the months. The time is what a day's fires look like
- * when they are laid out (few times, equal distances) and only if they look like nothing, or hang on an H, the fields
- * one by one. What is said of a set is said of its values, not of how they were written: 0-59 is every minute. */
+/* A sentence has four parts: the time, the days, the weekdays and the months. The time is described by the occurrences
+ * of one day (a few times, or equal distances). If neither applies, or if a field has an H, the fields are described
+ * one by one. A set is described by its values, not by how it was written: 0-59 is "every minute". */
 #include <assert.h>
 
 #include "core/time/cron_syntax.h"
 
-/* Up to TIMES_FEW fires a day are listed as they are; more if no equal distance says it shorter, up to TIMES_MAX. */
+/* Up to TIMES_FEW occurrences a day are listed. If there are more, they are described by their distance if it is equal,
+ * else listed up to TIMES_MAX. */
 enum { TIMES_FEW = 3, TIMES_MAX = 6, PROGRESSION_MIN = 4, RUN_MIN = 3 };
 
 static const struct {
@@ -17,26 +18,26 @@ static const struct {
     [CRON_MONTH] = { "month", "a", false },  [CRON_WEEKDAY] = { "day of the week", "a", false },
 };
 
-/* The values a field names without an H. */
-struct view {
+/* The values that a field names without an H. */
+struct cron_field_view {
     uint64_t set;
     int count, first, last;
-    int step; /* their distance if it is the same all along, else 0 */
+    int step; /* their distance if all distances are equal, else 0 */
     bool all;
-    int others; /* members beside: H, L, W, # */
+    int others; /* number of members that are not plain values: H, L, W, # */
 };
 
-/* Whether an item's values are known here: no H that has anything to choose. */
-static bool is_known(const struct cron_item *i)
+/* Whether an item's values are fixed: it has no H that can choose. */
+static bool cron_describe_is_fixed(const struct cron_item *i)
 {
     return i->kind == CRON_SPAN && i->choices < 2;
 }
 
-static struct view view_of(const struct cron_syntax *syntax, enum cron_field_id id)
+static struct cron_field_view cron_describe_view(const struct cron_syntax *syntax, enum cron_field_id id)
 {
-    struct view v = { .set = 0 };
+    struct cron_field_view v = { .set = 0 };
     for (each_item(i, syntax, id)) {
-        if (is_known(i))
+        if (cron_describe_is_fixed(i))
             v.set |= cron_item_set(i, 0);
         else
             v.others++;
@@ -57,31 +58,31 @@ static struct view view_of(const struct cron_syntax *syntax, enum cron_field_id 
     return v;
 }
 
-static bool is_progression(const struct view *v)
+static bool cron_describe_is_progression(const struct cron_field_view *v)
 {
     return v->count >= PROGRESSION_MIN && v->step > 1;
 }
 
-/* Goes on at the same distance from one hour (minute, day) to the next. */
-static bool wraps(const struct view *v, enum cron_field_id id)
+/* Whether the values continue at the same distance from one hour (minute, day) to the next. */
+static bool cron_describe_wraps_around(const struct cron_field_view *v, enum cron_field_id id)
 {
     return v->step && v->step * v->count == cron_rules[id].values;
 }
 
-static const char *ordinal_ending(int n)
+static const char *cron_describe_ordinal_ending(int n)
 {
     static const char *const endings[] = { "th", "st", "nd", "rd" };
     bool teen = n / 10 % 10 == 1;
     return teen || n % 10 > 3 ? "th" : endings[n % 10];
 }
 
-/* What stands in front of part i of count: nothing, a comma, or the word. */
-static const char *joint(int i, int count, const char *word)
+/* Returns the text before part i of count: nothing, a comma, or the word. */
+static const char *cron_describe_separator(int i, int count, const char *word)
 {
     return i == 0 ? "" : i == count - 1 ? word : ", ";
 }
 
-static void put_value(struct buf *out, enum cron_field_id id, int v)
+static void cron_describe_put_value(struct buf *out, enum cron_field_id id, int v)
 {
     if (units[id].numbered)
         buf_printf(out, "%d", v);
@@ -89,13 +90,13 @@ static void put_value(struct buf *out, enum cron_field_id id, int v)
         buf_text(out, cron_rules[id].long_names[v - cron_rules[id].min]);
 }
 
-struct run {
+struct cron_run {
     int from, to;
 };
 
-/* Values as runs in order, a run too short for "through" as single values. Weeks begin where a run does, best on a
- * Monday: FRI-MON stays together. */
-static int collect_runs(enum cron_field_id id, uint64_t set, struct run *runs)
+/* Splits values into runs, in order; a run that is too short for "through" becomes single values. The week starts at
+ * the beginning of a run, preferably on a Monday, so FRI-MON stays together. */
+static int cron_describe_collect_runs(enum cron_field_id id, uint64_t set, struct cron_run *runs)
 {
     const int min = cron_rules[id].min, period = cron_rules[id].values;
     int start = min, count = 0;
@@ -110,78 +111,80 @@ static int collect_runs(enum cron_field_id id, uint64_t set, struct run *runs)
             length++;
         int from = start - min + k, to = from + length - 1;
         for (int i = from; length < RUN_MIN && i <= to; i++)
-            runs[count++] = (struct run){ min + i % period, min + i % period };
+            runs[count++] = (struct cron_run){ min + i % period, min + i % period };
         if (length >= RUN_MIN)
-            runs[count++] = (struct run){ min + from % period, min + to % period };
+            runs[count++] = (struct cron_run){ min + from % period, min + to % period };
         k += length;
     }
     return count;
 }
 
 /* "5, 10 and 20 through 30" */
-static void put_values(struct buf *out, enum cron_field_id id, uint64_t set, const char *word)
+static void cron_describe_put_values(struct buf *out, enum cron_field_id id, uint64_t set, const char *word)
 {
-    struct run runs[64];
-    int count = collect_runs(id, set, runs);
+    struct cron_run runs[64];
+    int count = cron_describe_collect_runs(id, set, runs);
     for (int i = 0; i < count; i++) {
-        buf_text(out, joint(i, count, word));
-        put_value(out, id, runs[i].from);
+        buf_text(out, cron_describe_separator(i, count, word));
+        cron_describe_put_value(out, id, runs[i].from);
         if (runs[i].to == runs[i].from)
             continue;
         buf_text(out, " through ");
-        put_value(out, id, runs[i].to);
+        cron_describe_put_value(out, id, runs[i].to);
     }
 }
 
 /* "every minute", "every 2nd hour from 0 through 22", "minutes 5 and 35", "Monday" */
-static void put_set(struct buf *out, enum cron_field_id id, const struct view *v, const char *word)
+static void cron_describe_put_set(struct buf *out, enum cron_field_id id, const struct cron_field_view *v,
+                                  const char *word)
 {
     const char *unit = units[id].one;
     if (v->all)
         buf_printf(out, "every %s", unit);
-    else if (is_progression(v) && units[id].numbered)
-        buf_printf(out, "every %d%s %s from %d through %d", v->step, ordinal_ending(v->step), unit, v->first, v->last);
+    else if (cron_describe_is_progression(v) && units[id].numbered)
+        buf_printf(out, "every %d%s %s from %d through %d", v->step, cron_describe_ordinal_ending(v->step), unit,
+                   v->first, v->last);
     else {
         if (units[id].numbered)
             buf_printf(out, "%s%s ", unit, v->count > 1 ? "s" : "");
-        put_values(out, id, v->set, word);
+        cron_describe_put_values(out, id, v->set, word);
     }
 }
 
-/* "a minute between 0 and 29 chosen by the task's id": the one value of an H, or the first of its steps. */
-static void put_choice(struct buf *out, enum cron_field_id id, const struct cron_item *i)
+/* "a minute between 0 and 29 chosen by the task's id": the value of an H, or the first value of its steps. */
+static void cron_describe_put_choice(struct buf *out, enum cron_field_id id, const struct cron_item *i)
 {
     buf_printf(out, "%s %s", units[id].article, units[id].one);
     if (i->bounded || i->step) {
         buf_text(out, " between ");
-        put_value(out, id, i->from);
+        cron_describe_put_value(out, id, i->from);
         buf_text(out, " and ");
-        put_value(out, id, i->from + i->choices - 1);
+        cron_describe_put_value(out, id, i->from + i->choices - 1);
     }
     buf_text(out, " chosen by the task's id");
 }
 
-static void put_hash_end(struct buf *out, enum cron_field_id id, const struct cron_item *i)
+static void cron_describe_put_hash_end(struct buf *out, enum cron_field_id id, const struct cron_item *i)
 {
     if (!i->bounded)
         return;
     buf_text(out, " through ");
-    put_value(out, id, i->to);
+    cron_describe_put_value(out, id, i->to);
 }
 
-static void put_hash(struct buf *out, enum cron_field_id id, const struct cron_item *i)
+static void cron_describe_put_hash(struct buf *out, enum cron_field_id id, const struct cron_item *i)
 {
     if (i->step)
-        buf_printf(out, "every %d%s %s from ", i->step, ordinal_ending(i->step), units[id].one);
-    put_choice(out, id, i);
+        buf_printf(out, "every %d%s %s from ", i->step, cron_describe_ordinal_ending(i->step), units[id].one);
+    cron_describe_put_choice(out, id, i);
     if (i->step)
-        put_hash_end(out, id, i);
+        cron_describe_put_hash_end(out, id, i);
 }
 
-static void put_special(struct buf *out, enum cron_field_id id, const struct cron_item *i)
+static void cron_describe_put_special(struct buf *out, enum cron_field_id id, const struct cron_item *i)
 {
     switch ((enum cron_item_kind)i->kind) {
-    case CRON_SPAN: put_hash(out, id, i); break;
+    case CRON_SPAN: cron_describe_put_hash(out, id, i); break;
     case CRON_LAST:
         if (i->from == 0)
             buf_text(out, "the last day");
@@ -192,31 +195,35 @@ static void put_special(struct buf *out, enum cron_field_id id, const struct cro
         break;
     case CRON_LAST_WORKDAY: buf_text(out, "the last weekday"); break;
     case CRON_NEAREST_WORKDAY: buf_printf(out, "the weekday nearest to day %d", i->from); break;
-    case CRON_NTH: buf_printf(out, "the %d%s ", i->nth, ordinal_ending(i->nth)), put_value(out, id, i->from); break;
-    case CRON_LAST_OF: buf_text(out, "the last "), put_value(out, id, i->from); break;
+    case CRON_NTH:
+        buf_printf(out, "the %d%s ", i->nth, cron_describe_ordinal_ending(i->nth)),
+            cron_describe_put_value(out, id, i->from);
+        break;
+    case CRON_LAST_OF: buf_text(out, "the last "), cron_describe_put_value(out, id, i->from); break;
     }
 }
 
-/* A whole field: its values, then its other members. */
-static void put_field(struct buf *out, const struct cron_syntax *syntax, enum cron_field_id id, const char *word)
+/* Describes a whole field: its values, then its other members. */
+static void cron_describe_put_field(struct buf *out, const struct cron_syntax *syntax, enum cron_field_id id,
+                                    const char *word)
 {
-    struct view v = view_of(syntax, id);
+    struct cron_field_view v = cron_describe_view(syntax, id);
     int parts = (v.set != 0) + v.others, part = 0;
     if (v.set) {
-        put_set(out, id, &v, word);
+        cron_describe_put_set(out, id, &v, word);
         part++;
     }
     if (v.all)
         return;
     for (each_item(i, syntax, id)) {
-        if (is_known(i))
+        if (cron_describe_is_fixed(i))
             continue;
-        buf_text(out, joint(part++, parts, word));
-        put_special(out, id, i);
+        buf_text(out, cron_describe_separator(part++, parts, word));
+        cron_describe_put_special(out, id, i);
     }
 }
 
-static void put_clock(struct buf *out, int time, bool seconds)
+static void cron_describe_put_clock(struct buf *out, int time, bool seconds)
 {
     buf_printf(out, "%02d:%02d", time / HOUR_S, time % HOUR_S / MINUTE_S);
     if (seconds)
@@ -224,40 +231,40 @@ static void put_clock(struct buf *out, int time, bool seconds)
 }
 
 /* "At 08:00, 12:00 and 18:00" */
-static void put_times(struct buf *out, const struct cron *c, int count)
+static void cron_describe_put_times(struct buf *out, const struct cron *c, int count)
 {
     bool seconds = c->seconds != 1;
     buf_text(out, "At ");
     int time = -1;
     for (int i = 0; i < count; i++) {
         time = cron_next_in_day(c, time + 1);
-        buf_text(out, joint(i, count, " and "));
-        put_clock(out, time, seconds);
+        buf_text(out, cron_describe_separator(i, count, " and "));
+        cron_describe_put_clock(out, time, seconds);
     }
 }
 
-/* A day's fires at equal distances. */
-struct beat {
+/* The occurrences of a day at equal distances. */
+struct cron_cycle {
     int first, last, step;
 };
 
 /* step is 0 if the distances differ. */
-static struct beat beat_of(const struct cron *c)
+static struct cron_cycle cron_describe_cycle(const struct cron *c)
 {
     int first = cron_next_in_day(c, 0), last = cron_next_in_day(c, first + 1);
-    struct beat beat = { first, last, last - first };
+    struct cron_cycle cycle = { first, last, last - first };
     while (last < DAY_S - 1) {
         int next = cron_next_in_day(c, last + 1);
         if (next < 0)
             break;
-        if (next - last != beat.step)
-            return (struct beat){ .step = 0 };
-        beat.last = last = next;
+        if (next - last != cycle.step)
+            return (struct cron_cycle){ .step = 0 };
+        cycle.last = last = next;
     }
-    return beat;
+    return cycle;
 }
 
-static void put_period(struct buf *out, int n, const char *unit)
+static void cron_describe_put_period(struct buf *out, int n, const char *unit)
 {
     if (n == 1)
         buf_printf(out, "Every %s", unit);
@@ -265,8 +272,8 @@ static void put_period(struct buf *out, int n, const char *unit)
         buf_printf(out, "Every %d %ss", n, unit);
 }
 
-/* Where in the hour or minute a beat falls that goes on around the clock. */
-static void put_phase(struct buf *out, struct beat b)
+/* Says where in the hour or minute the occurrences of a round-the-clock cycle fall. */
+static void cron_describe_put_phase(struct buf *out, struct cron_cycle b)
 {
     int minute = b.first / MINUTE_S, second = b.first % MINUTE_S;
     if (b.step == HOUR_S && b.first == 0)
@@ -276,7 +283,7 @@ static void put_phase(struct buf *out, struct beat b)
     else if (b.step == HOUR_S)
         buf_printf(out, " at minute %d and second %d", minute, second);
     else if (b.step > HOUR_S || (minute > 0 && second > 0))
-        buf_text(out, " from "), put_clock(out, b.first, second > 0);
+        buf_text(out, " from "), cron_describe_put_clock(out, b.first, second > 0);
     else if (minute > 0)
         buf_printf(out, " from minute %d of every hour", minute);
     else if (second > 0 && b.step >= MINUTE_S)
@@ -285,42 +292,45 @@ static void put_phase(struct buf *out, struct beat b)
         buf_printf(out, " from second %d of every minute", second);
 }
 
-/* "Every 5 minutes", "Every 30 minutes from 08:00 through 17:30"; true if it goes on around the clock. */
-static bool put_beat(struct buf *out, struct beat b)
+/* "Every 5 minutes", "Every 30 minutes from 08:00 through 17:30"; returns true if the cycle continues around the
+ * clock. */
+static bool cron_describe_put_cycle(struct buf *out, struct cron_cycle b)
 {
     if (b.step % HOUR_S == 0)
-        put_period(out, b.step / HOUR_S, "hour");
+        cron_describe_put_period(out, b.step / HOUR_S, "hour");
     else if (b.step % MINUTE_S == 0)
-        put_period(out, b.step / MINUTE_S, "minute");
+        cron_describe_put_period(out, b.step / MINUTE_S, "minute");
     else
-        put_period(out, b.step, "second");
+        cron_describe_put_period(out, b.step, "second");
     if (b.last + b.step == b.first + DAY_S) {
-        put_phase(out, b);
+        cron_describe_put_phase(out, b);
         return true;
     }
     bool seconds = b.first % MINUTE_S || b.step % MINUTE_S;
     buf_text(out, " from ");
-    put_clock(out, b.first, seconds);
+    cron_describe_put_clock(out, b.first, seconds);
     buf_text(out, " through ");
-    put_clock(out, b.last, seconds);
+    cron_describe_put_clock(out, b.last, seconds);
     return false;
 }
 
-/* The one member of a field, if that is an H with (stepped) or without a step; else NULL. */
-static const struct cron_item *lone_hash(const struct cron_syntax *syntax, enum cron_field_id id, bool stepped)
+/* Returns the only member of a field if it is an H with a step (stepped) or without one; else NULL. */
+static const struct cron_item *cron_describe_lone_hash(const struct cron_syntax *syntax, enum cron_field_id id,
+                                                       bool stepped)
 {
     const struct cron_item *i = cron_items(syntax, id);
     return syntax->fields[id].count == 1 && i->choices > 1 && (i->step != 0) == stepped ? i : NULL;
 }
 
-/* H in minute and hour, or in the minute of one hour, is a time of day: "At a time from 02:00 through 05:59 chosen by
- * the task's id". */
-static bool put_chosen_time(struct buf *out, const struct cron_syntax *syntax)
+/* An H in minute and hour, or in the minute of a single hour, is a time of day: "At a time from 02:00 through 05:59
+ * chosen by the task's id". */
+static bool cron_describe_put_chosen_time(struct buf *out, const struct cron_syntax *syntax)
 {
-    struct view second = view_of(syntax, CRON_SECOND), hour = view_of(syntax, CRON_HOUR);
-    const struct cron_item *minute = lone_hash(syntax, CRON_MINUTE, false);
-    const struct cron_item *hash = lone_hash(syntax, CRON_HOUR, false);
-    bool any_second = second.set == 1 || lone_hash(syntax, CRON_SECOND, false);
+    struct cron_field_view second = cron_describe_view(syntax, CRON_SECOND),
+                           hour = cron_describe_view(syntax, CRON_HOUR);
+    const struct cron_item *minute = cron_describe_lone_hash(syntax, CRON_MINUTE, false);
+    const struct cron_item *hash = cron_describe_lone_hash(syntax, CRON_HOUR, false);
+    bool any_second = second.set == 1 || cron_describe_lone_hash(syntax, CRON_SECOND, false);
     if (!any_second || !minute || minute->bounded || (!hash && (hour.count != 1 || hour.others)))
         return false;
     buf_text(out, "At a time");
@@ -330,89 +340,91 @@ static bool put_chosen_time(struct buf *out, const struct cron_syntax *syntax)
     return true;
 }
 
-/* The finest field, at the head of the sentence. */
-static void put_lead(struct buf *out, const struct cron_syntax *syntax, enum cron_field_id id)
+/* Describes the finest field, at the start of the sentence. */
+static void cron_describe_put_lead(struct buf *out, const struct cron_syntax *syntax, enum cron_field_id id)
 {
-    struct view v = view_of(syntax, id);
-    const struct cron_item *hash = lone_hash(syntax, id, true);
+    struct cron_field_view v = cron_describe_view(syntax, id);
+    const struct cron_item *hash = cron_describe_lone_hash(syntax, id, true);
     const char *unit = units[id].one;
     if (hash) {
-        put_period(out, hash->step, unit);
+        cron_describe_put_period(out, hash->step, unit);
         buf_text(out, " from ");
-        put_choice(out, id, hash);
-        put_hash_end(out, id, hash);
+        cron_describe_put_choice(out, id, hash);
+        cron_describe_put_hash_end(out, id, hash);
     } else if (v.all) {
-        put_period(out, 1, unit);
-    } else if (is_progression(&v) && !v.others) {
-        put_period(out, v.step, unit);
-        if (!wraps(&v, id))
+        cron_describe_put_period(out, 1, unit);
+    } else if (cron_describe_is_progression(&v) && !v.others) {
+        cron_describe_put_period(out, v.step, unit);
+        if (!cron_describe_wraps_around(&v, id))
             buf_printf(out, " from %s %d through %d", unit, v.first, v.last);
         else if (v.first > 0)
             buf_printf(out, " from %s %d", unit, v.first);
     } else {
         buf_text(out, "At ");
-        put_field(out, syntax, id, " and ");
+        cron_describe_put_field(out, syntax, id, " and ");
     }
 }
 
-/* The time field by field: "At minutes 0 and 7 of hours 8 through 17". */
-static void put_nested(struct buf *out, const struct cron_syntax *syntax)
+/* Describes the time field by field: "At minutes 0 and 7 of hours 8 through 17". */
+static void cron_describe_put_nested(struct buf *out, const struct cron_syntax *syntax)
 {
-    struct view second = view_of(syntax, CRON_SECOND), minute = view_of(syntax, CRON_MINUTE);
-    struct view hour = view_of(syntax, CRON_HOUR);
+    struct cron_field_view second = cron_describe_view(syntax, CRON_SECOND),
+                           minute = cron_describe_view(syntax, CRON_MINUTE);
+    struct cron_field_view hour = cron_describe_view(syntax, CRON_HOUR);
     enum cron_field_id id = second.set == 1 && !second.others ? CRON_MINUTE : CRON_SECOND;
     bool rest_all = hour.all && (id == CRON_MINUTE || minute.all);
-    if (rest_all && lone_hash(syntax, id, false)) {
+    if (rest_all && cron_describe_lone_hash(syntax, id, false)) {
         buf_printf(out, "Every %s at ", units[id + 1].one);
-        put_field(out, syntax, id, " and ");
+        cron_describe_put_field(out, syntax, id, " and ");
         return;
     }
-    const struct cron_item *hash = lone_hash(syntax, id, true);
-    put_lead(out, syntax, id);
+    const struct cron_item *hash = cron_describe_lone_hash(syntax, id, true);
+    cron_describe_put_lead(out, syntax, id);
     if (rest_all && hash && !hash->bounded && cron_rules[id].values % hash->step == 0)
-        return; /* as even as */
-    bool hashed = view_of(syntax, id).others > 0;
+        return; /* the steps are even, so the unit above need not be named */
+    bool hashed = cron_describe_view(syntax, id).others > 0;
     for (unsigned up = id + 1; up <= CRON_HOUR; up++) {
         buf_text(out, hashed ? " in " : " of ");
-        put_field(out, syntax, (enum cron_field_id)up, " and ");
-        hashed = view_of(syntax, (enum cron_field_id)up).others > 0;
+        cron_describe_put_field(out, syntax, (enum cron_field_id)up, " and ");
+        hashed = cron_describe_view(syntax, (enum cron_field_id)up).others > 0;
         if (rest_all)
             break;
     }
 }
 
-/* True if it goes on around the clock, so that "every day" would be too much. */
-static bool put_time(struct buf *out, const struct cron_syntax *syntax)
+/* Returns true if the occurrences continue around the clock, so that "every day" would be redundant. */
+static bool cron_describe_put_time(struct buf *out, const struct cron_syntax *syntax)
 {
-    struct view second = view_of(syntax, CRON_SECOND), minute = view_of(syntax, CRON_MINUTE);
-    struct view hour = view_of(syntax, CRON_HOUR);
+    struct cron_field_view second = cron_describe_view(syntax, CRON_SECOND),
+                           minute = cron_describe_view(syntax, CRON_MINUTE);
+    struct cron_field_view hour = cron_describe_view(syntax, CRON_HOUR);
     if (second.others + minute.others + hour.others == 0) {
         struct cron c = { .seconds = second.set, .minutes = minute.set, .hours = (uint32_t)hour.set };
         int count = second.count * minute.count * hour.count;
-        struct beat beat = count > TIMES_FEW ? beat_of(&c) : (struct beat){ .step = 0 };
-        if (beat.step)
-            return put_beat(out, beat);
+        struct cron_cycle cycle = count > TIMES_FEW ? cron_describe_cycle(&c) : (struct cron_cycle){ .step = 0 };
+        if (cycle.step)
+            return cron_describe_put_cycle(out, cycle);
         if (count <= TIMES_MAX) {
-            put_times(out, &c, count);
+            cron_describe_put_times(out, &c, count);
             return false;
         }
-    } else if (put_chosen_time(out, syntax)) {
+    } else if (cron_describe_put_chosen_time(out, syntax)) {
         return false;
     }
-    put_nested(out, syntax);
+    cron_describe_put_nested(out, syntax);
     return hour.all;
 }
 
-static void put_in_months(struct buf *out, const struct cron_syntax *syntax, const char *before)
+static void cron_describe_put_in_months(struct buf *out, const struct cron_syntax *syntax, const char *before)
 {
-    if (view_of(syntax, CRON_MONTH).all)
+    if (cron_describe_view(syntax, CRON_MONTH).all)
         return;
     buf_text(out, before);
-    put_field(out, syntax, CRON_MONTH, " and ");
+    cron_describe_put_field(out, syntax, CRON_MONTH, " and ");
 }
 
-/* "a day chosen by the task's id of June" would be read wrongly. */
-static const char *of_after(const struct cron_syntax *syntax, enum cron_field_id days)
+/* "a day chosen by the task's id of June" would be misread. */
+static const char *cron_describe_of(const struct cron_syntax *syntax, enum cron_field_id days)
 {
     for (each_item(i, syntax, days))
         if (i->choices > 1)
@@ -420,19 +432,19 @@ static const char *of_after(const struct cron_syntax *syntax, enum cron_field_id
     return " of ";
 }
 
-/* " of the month", " of June", " of the month in June and July", behind a field of days. */
-static void put_of_month(struct buf *out, const struct cron_syntax *syntax, enum cron_field_id days)
+/* " of the month", " of June", " of the month in June and July", after a field of days. */
+static void cron_describe_put_of_month(struct buf *out, const struct cron_syntax *syntax, enum cron_field_id days)
 {
-    struct view v = view_of(syntax, CRON_MONTH);
-    bool one = v.count + v.others == 1 && !lone_hash(syntax, CRON_MONTH, true);
-    const char *of = of_after(syntax, days);
+    struct cron_field_view v = cron_describe_view(syntax, CRON_MONTH);
+    bool one = v.count + v.others == 1 && !cron_describe_lone_hash(syntax, CRON_MONTH, true);
+    const char *of = cron_describe_of(syntax, days);
     if (!one)
         buf_printf(out, "%sthe month", of);
-    put_in_months(out, syntax, one ? of : " in ");
+    cron_describe_put_in_months(out, syntax, one ? of : " in ");
 }
 
-/* Whether a weekday is one of the month (MON#2, FRIL) rather than one of the week. */
-static bool counts_weekdays(const struct cron_syntax *syntax)
+/* Whether a weekday is counted within the month (MON#2, FRIL), not within the week. */
+static bool cron_describe_counts_weekdays(const struct cron_syntax *syntax)
 {
     for (each_item(i, syntax, CRON_WEEKDAY))
         if (i->kind != CRON_SPAN)
@@ -440,46 +452,47 @@ static bool counts_weekdays(const struct cron_syntax *syntax)
     return false;
 }
 
-static void put_weekdays(struct buf *out, const struct cron_syntax *syntax)
+static void cron_describe_put_weekdays(struct buf *out, const struct cron_syntax *syntax)
 {
     buf_text(out, " on ");
-    put_field(out, syntax, CRON_WEEKDAY, " and ");
-    if (counts_weekdays(syntax))
-        put_of_month(out, syntax, CRON_WEEKDAY);
+    cron_describe_put_field(out, syntax, CRON_WEEKDAY, " and ");
+    if (cron_describe_counts_weekdays(syntax))
+        cron_describe_put_of_month(out, syntax, CRON_WEEKDAY);
     else
-        put_in_months(out, syntax, " in ");
+        cron_describe_put_in_months(out, syntax, " in ");
 }
 
-static void put_either(struct buf *out, const struct cron_syntax *syntax)
+static void cron_describe_put_either(struct buf *out, const struct cron_syntax *syntax)
 {
     buf_text(out, " on ");
-    put_field(out, syntax, CRON_DAY, " and ");
-    buf_printf(out, "%sthe month, or on ", of_after(syntax, CRON_DAY));
-    put_field(out, syntax, CRON_WEEKDAY, " and ");
-    if (counts_weekdays(syntax))
-        buf_printf(out, "%sthe month", of_after(syntax, CRON_WEEKDAY));
-    put_in_months(out, syntax, ", only in ");
+    cron_describe_put_field(out, syntax, CRON_DAY, " and ");
+    buf_printf(out, "%sthe month, or on ", cron_describe_of(syntax, CRON_DAY));
+    cron_describe_put_field(out, syntax, CRON_WEEKDAY, " and ");
+    if (cron_describe_counts_weekdays(syntax))
+        buf_printf(out, "%sthe month", cron_describe_of(syntax, CRON_WEEKDAY));
+    cron_describe_put_in_months(out, syntax, ", only in ");
 }
 
-static void put_days(struct buf *out, const struct cron_syntax *syntax, bool around_the_clock)
+static void cron_describe_put_days(struct buf *out, const struct cron_syntax *syntax, bool around_the_clock)
 {
     bool either = !syntax->fields[CRON_DAY].any && !syntax->fields[CRON_WEEKDAY].any;
-    bool all_days = view_of(syntax, CRON_DAY).all, all_weekdays = view_of(syntax, CRON_WEEKDAY).all;
+    bool all_days = cron_describe_view(syntax, CRON_DAY).all,
+         all_weekdays = cron_describe_view(syntax, CRON_WEEKDAY).all;
     if (either ? all_days || all_weekdays : all_days && all_weekdays) {
         buf_text(out, around_the_clock ? "" : " every day");
-        put_in_months(out, syntax, " in ");
+        cron_describe_put_in_months(out, syntax, " in ");
     } else if (all_days) {
-        put_weekdays(out, syntax);
+        cron_describe_put_weekdays(out, syntax);
     } else if (either) {
-        put_either(out, syntax);
+        cron_describe_put_either(out, syntax);
     } else {
         buf_text(out, " on ");
-        put_field(out, syntax, CRON_DAY, " and ");
-        put_of_month(out, syntax, CRON_DAY);
+        cron_describe_put_field(out, syntax, CRON_DAY, " and ");
+        cron_describe_put_of_month(out, syntax, CRON_DAY);
         if (all_weekdays)
             return;
         buf_text(out, ", only if it is ");
-        put_field(out, syntax, CRON_WEEKDAY, " or ");
+        cron_describe_put_field(out, syntax, CRON_WEEKDAY, " or ");
     }
 }
 
@@ -489,5 +502,5 @@ void cron_describe(struct str text, struct buf *out)
     struct error e;
     enum err rc = cron_syntax_parse(text, &syntax, &e);
     assert(rc == ERR_OK);
-    put_days(out, &syntax, put_time(out, &syntax));
+    cron_describe_put_days(out, &syntax, cron_describe_put_time(out, &syntax));
 }

@@ -1,5 +1,6 @@
-/* From text to items, one character of lookahead. Positions in sentences count from 1 in the text as it was given.
- * Bytes of the text reach a sentence only through byte_name or when they are known to be letters or digits. */
+/* Parses text into items with one character of lookahead. Positions in error sentences count from 1 in the original
+ * text. A byte of the text appears in a sentence only through cron_byte_name, or if it is known to be a letter or
+ * digit. */
 #include <assert.h>
 #include <stdio.h>
 
@@ -23,7 +24,7 @@ const struct cron_rule cron_rules[CRON_FIELDS] = {
 };
 
 static const struct {
-    const char *name, *expression; /* expression NULL: refused, because: */
+    const char *name, *expression; /* expression NULL: refused for this reason: */
     const char *reason;
 } macros[] = {
     { "@yearly", "0 0 1 1 *", NULL },
@@ -37,7 +38,7 @@ static const struct {
     { "@every", NULL, "is not a cron expression; use an interval instead" },
 };
 
-/* Characters with a meaning in some fields only, for whoever puts them elsewhere. */
+/* Hints for characters that are valid in other fields only. */
 static const struct {
     char c;
     const char *hint;
@@ -49,7 +50,7 @@ static const struct {
     { '/', "; a step follows *, a value, a range or H: */5" },
 };
 
-struct scan {
+struct cron_scan {
     struct str text;
     size_t at, end; /* of the field being read */
     enum cron_field_id field;
@@ -57,40 +58,40 @@ struct scan {
     struct error *e;
 };
 
-struct value {
+struct cron_value {
     uint8_t v;
     bool named;
 };
 
-#define refuse(s, ...) error_field((s)->e, cron_rules[(s)->field].name, __VA_ARGS__)
+#define cron_refuse(s, ...) error_field((s)->e, cron_rules[(s)->field].name, __VA_ARGS__)
 
-/* "'x'", or "byte 0x07" for what would garble a terminal or is no ASCII. */
-struct byte_name {
+/* "'x'", or "byte 0x07" for a control character or a byte that is not ASCII. */
+struct cron_byte_name {
     char text[16];
 };
 
-static struct byte_name byte_name(char c)
+static struct cron_byte_name cron_byte_name(char c)
 {
-    struct byte_name name;
+    struct cron_byte_name name;
     snprintf(name.text, sizeof name.text, c >= ' ' && c <= '~' ? "'%c'" : "byte 0x%02X", (unsigned char)c);
     return name;
 }
 
-/* NUL at the field's end, which no character that is asked for equals. */
-static char peek(const struct scan *s)
+/* Returns NUL at the field's end, which equals no character that callers look for. */
+static char cron_parse_peek(const struct cron_scan *s)
 {
     return s->at < s->end ? s->text.p[s->at] : '\0';
 }
 
-static bool accept(struct scan *s, char c)
+static bool cron_parse_accept(struct cron_scan *s, char c)
 {
-    if (ascii_lower(peek(s)) != ascii_lower(c))
+    if (ascii_lower(cron_parse_peek(s)) != ascii_lower(c))
         return false;
     s->at++;
     return true;
 }
 
-static struct str run_of(struct scan *s, bool (*belongs)(char))
+static struct str cron_parse_take_run(struct cron_scan *s, bool (*belongs)(char))
 {
     size_t from = s->at;
     while (s->at < s->end && belongs(s->text.p[s->at]))
@@ -98,7 +99,7 @@ static struct str run_of(struct scan *s, bool (*belongs)(char))
     return str_sub(s->text, from, s->at);
 }
 
-static const char *hint_for(char c)
+static const char *cron_parse_hint(char c)
 {
     for (size_t i = 0; i < array_count(elsewhere); i++)
         if (ascii_lower(elsewhere[i].c) == ascii_lower(c))
@@ -106,53 +107,56 @@ static const char *hint_for(char c)
     return "";
 }
 
-/* What stands here does not belong here, or nothing stands here though something should. */
-static enum err unexpected(const struct scan *s, const char *wanted)
+/* An unexpected character, or the end of the field where `wanted` is missing. */
+static enum err cron_parse_unexpected_error(const struct cron_scan *s, const char *wanted)
 {
     if (s->at == s->end)
-        return refuse(s, "%s is missing after %s at position %zu", wanted, byte_name(s->text.p[s->at - 1]).text, s->at);
+        return cron_refuse(s, "%s is missing after %s at position %zu", wanted,
+                           cron_byte_name(s->text.p[s->at - 1]).text, s->at);
     char c = s->text.p[s->at];
-    const char *hint = (unsigned char)c >= 0x80 ? "; only plain ASCII is understood" : hint_for(c);
-    return refuse(s, "unexpected %s at position %zu%s", byte_name(c).text, s->at + 1, hint);
+    const char *hint = (unsigned char)c >= 0x80 ? "; only plain ASCII is understood" : cron_parse_hint(c);
+    return cron_refuse(s, "unexpected %s at position %zu%s", cron_byte_name(c).text, s->at + 1, hint);
 }
 
-static enum err out_of_range(const struct scan *s, struct str digits, int min, int max, const char *hint)
+static enum err cron_parse_range_error(const struct cron_scan *s, struct str digits, int min, int max, const char *hint)
 {
     int shown = (int)min_of(digits.n, (size_t)9);
-    return refuse(s, "%.*s%s is not between %d and %d, at position %zu%s", shown, digits.p, digits.n > 9 ? "..." : "",
-                  min, max, (size_t)(digits.p - s->text.p) + 1, hint);
+    return cron_refuse(s, "%.*s%s is not between %d and %d, at position %zu%s", shown, digits.p,
+                       digits.n > 9 ? "..." : "", min, max, (size_t)(digits.p - s->text.p) + 1, hint);
 }
 
-static enum err read_number(struct scan *s, int min, int max, uint8_t *ret)
+static enum err cron_parse_read_number(struct cron_scan *s, int min, int max, uint8_t *ret)
 {
-    struct str digits = run_of(s, is_digit);
+    struct str digits = cron_parse_take_run(s, is_digit);
     int64_t v;
     if (digits.n == 0)
-        return unexpected(s, "a value");
+        return cron_parse_unexpected_error(s, "a value");
     if (!str_to_i64(digits, min, max, &v))
-        return out_of_range(s, digits, min, max, "");
+        return cron_parse_range_error(s, digits, min, max, "");
     *ret = (uint8_t)v;
     return ERR_OK;
 }
 
-/* A step beyond the field would silently be the field's own period: whoever writes it wants something else. */
-static enum err read_step(struct scan *s, uint8_t *ret)
+/* A step beyond the field's range would silently equal the field's own period, which is surely not what the user
+ * wants. */
+static enum err cron_parse_read_step(struct cron_scan *s, uint8_t *ret)
 {
-    struct str digits = run_of(s, is_digit);
+    struct str digits = cron_parse_take_run(s, is_digit);
     int64_t v;
     if (digits.n == 0)
-        return unexpected(s, "a step");
+        return cron_parse_unexpected_error(s, "a step");
     if (str_to_i64(digits, 0, 0, &v))
-        return refuse(s, "step 0 at position %zu would never move on; write 1 or more",
-                      (size_t)(digits.p - s->text.p) + 1);
+        return cron_refuse(s, "step 0 at position %zu would never move on; write 1 or more",
+                           (size_t)(digits.p - s->text.p) + 1);
     if (!str_to_i64(digits, 1, cron_rules[s->field].values, &v))
-        return out_of_range(s, digits, 1, cron_rules[s->field].values, "; for longer periods use an interval");
+        return cron_parse_range_error(s, digits, 1, cron_rules[s->field].values,
+                                      "; for longer periods use an interval");
     *ret = (uint8_t)v;
     return ERR_OK;
 }
 
-/* Index of a name in the rule's tables, or -1. */
-static int find_name(const struct cron_rule *rule, struct str word)
+/* Returns the index of a name in the rule's tables, or -1. */
+static int cron_parse_find_name(const struct cron_rule *rule, struct str word)
 {
     for (int i = 0; rule->names && i < rule->values; i++)
         if (str_eq_nocase(word, str_from(rule->names[i])) || str_eq_nocase(word, str_from(rule->long_names[i])))
@@ -160,37 +164,37 @@ static int find_name(const struct cron_rule *rule, struct str word)
     return -1;
 }
 
-static enum err unknown_name(const struct scan *s, struct str word)
+static enum err cron_parse_name_error(const struct cron_scan *s, struct str word)
 {
     const struct cron_rule *rule = &cron_rules[s->field];
     size_t position = (size_t)(word.p - s->text.p) + 1;
     int shown = (int)min_of(word.n, (size_t)20);
-    const char *hint = hint_for(word.p[0]);
+    const char *hint = cron_parse_hint(word.p[0]);
     if (!rule->names)
-        return refuse(s, "'%.*s' at position %zu is not a number%s", shown, word.p, position, hint);
+        return cron_refuse(s, "'%.*s' at position %zu is not a number%s", shown, word.p, position, hint);
     for (int i = 0; i < rule->values; i++)
         if (str_distance(word, str_from(rule->names[i])) <= 1 || str_distance(word, str_from(rule->long_names[i])) <= 2)
-            return refuse(s, "'%.*s' at position %zu is not a %s; did you mean %s?", shown, word.p, position,
-                          rule->name, rule->names[i]);
-    return refuse(s, "'%.*s' at position %zu is not a %s; write %s to %s or %d to %d", shown, word.p, position,
-                  rule->name, rule->names[0], rule->names[rule->end - rule->min], rule->min, rule->end);
+            return cron_refuse(s, "'%.*s' at position %zu is not a %s; did you mean %s?", shown, word.p, position,
+                               rule->name, rule->names[i]);
+    return cron_refuse(s, "'%.*s' at position %zu is not a %s; write %s to %s or %d to %d", shown, word.p, position,
+                       rule->name, rule->names[0], rule->names[rule->end - rule->min], rule->min, rule->end);
 }
 
-static enum err read_value(struct scan *s, struct value *ret)
+static enum err cron_parse_read_value(struct cron_scan *s, struct cron_value *ret)
 {
     const struct cron_rule *rule = &cron_rules[s->field];
-    ret->named = is_alpha(peek(s));
+    ret->named = is_alpha(cron_parse_peek(s));
     if (!ret->named)
-        return read_number(s, rule->min, rule->max, &ret->v);
-    struct str word = run_of(s, is_alpha);
-    int index = find_name(rule, word);
+        return cron_parse_read_number(s, rule->min, rule->max, &ret->v);
+    struct str word = cron_parse_take_run(s, is_alpha);
+    int index = cron_parse_find_name(rule, word);
     if (index < 0)
-        return unknown_name(s, word);
+        return cron_parse_name_error(s, word);
     ret->v = (uint8_t)(index + rule->min);
     return ERR_OK;
 }
 
-static void put_value(char *out, size_t size, const struct cron_rule *rule, int v, bool named)
+static void cron_parse_format_value(char *out, size_t size, const struct cron_rule *rule, int v, bool named)
 {
     if (named)
         snprintf(out, size, "%s", rule->names[v - rule->min]);
@@ -198,249 +202,251 @@ static void put_value(char *out, size_t size, const struct cron_rule *rule, int 
         snprintf(out, size, "%d", v);
 }
 
-/* "5-7", or "7" when that is all of it; nothing when to lies before from. */
-static void add_span(char *out, size_t size, const struct cron_rule *rule, int from, int to, bool named)
+/* Appends "5-7", or "7" if both are equal; nothing if `to` is before `from`. */
+static void cron_parse_format_span(char *out, size_t size, const struct cron_rule *rule, int from, int to, bool named)
 {
     char low[8], high[8];
     size_t n = strlen(out);
     if (from > to)
         return;
-    put_value(low, sizeof low, rule, from, named);
-    put_value(high, sizeof high, rule, to, named);
+    cron_parse_format_value(low, sizeof low, rule, from, named);
+    cron_parse_format_value(high, sizeof high, rule, to, named);
     snprintf(out + n, size - n, "%s%s%s%s", n ? "," : "", low, from < to ? "-" : "", from < to ? high : "");
 }
 
-/* Says what to write instead: FRI-SUN,MON for FRI-MON, 22-23,0-6 for 22-6. */
-static enum err backwards(const struct scan *s, struct value from, struct value to)
+/* The sentence says what to write instead: FRI-SUN,MON for FRI-MON, 22-23,0-6 for 22-6. */
+static enum err cron_parse_backwards_error(const struct cron_scan *s, struct cron_value from, struct cron_value to)
 {
     const struct cron_rule *rule = &cron_rules[s->field];
     bool weekday = s->field == CRON_WEEKDAY, named = from.named || to.named;
     char low[8], high[8], remedy[40] = "";
-    put_value(low, sizeof low, rule, from.v, from.named);
-    put_value(high, sizeof high, rule, to.v, to.named);
+    cron_parse_format_value(low, sizeof low, rule, from.v, from.named);
+    cron_parse_format_value(high, sizeof high, rule, to.v, to.named);
     if (weekday && from.v == 7) {
-        add_span(remedy, sizeof remedy, rule, 0, to.v, named);
+        cron_parse_format_span(remedy, sizeof remedy, rule, 0, to.v, named);
     } else {
-        add_span(remedy, sizeof remedy, rule, from.v, rule->max, named);
-        add_span(remedy, sizeof remedy, rule, weekday ? 1 : rule->min, to.v, named);
+        cron_parse_format_span(remedy, sizeof remedy, rule, from.v, rule->max, named);
+        cron_parse_format_span(remedy, sizeof remedy, rule, weekday ? 1 : rule->min, to.v, named);
     }
-    return refuse(s, "range %s-%s runs backwards; write %s", low, high, remedy);
+    return cron_refuse(s, "range %s-%s runs backwards; write %s", low, high, remedy);
 }
 
-/* The end of a range, behind its '-'. SUN as an end is the week's last day, not its first. */
-static enum err read_range_end(struct scan *s, struct value from, uint8_t *ret)
+/* Reads the end of a range, after its '-'. SUN as an end is the last day of the week, not the first. */
+static enum err cron_parse_read_range_end(struct cron_scan *s, struct cron_value from, uint8_t *ret)
 {
-    struct value to;
-    enum err rc = read_value(s, &to);
+    struct cron_value to;
+    enum err rc = cron_parse_read_value(s, &to);
     if (rc)
         return rc;
     if (s->field == CRON_WEEKDAY && to.named && to.v == 0 && from.v > 0)
         to.v = 7;
     if (to.v < from.v)
-        return backwards(s, from, to);
+        return cron_parse_backwards_error(s, from, to);
     *ret = to.v;
     return ERR_OK;
 }
 
-static void push(struct scan *s, struct cron_item item)
+static void cron_parse_add_item(struct cron_scan *s, struct cron_item item)
 {
     assert(s->syntax->item_count < array_count(s->syntax->items));
     s->syntax->items[s->syntax->item_count++] = item;
     s->syntax->fields[s->field].count++;
 }
 
-/* Behind a first value: -b, -b/n, /n, W, L, #n or nothing. */
-static enum err read_value_tail(struct scan *s, struct value from)
+/* After a first value: -b, -b/n, /n, W, L, #n or nothing. */
+static enum err cron_parse_read_value_tail(struct cron_scan *s, struct cron_value from)
 {
     struct cron_item item = { .kind = CRON_SPAN, .from = from.v, .to = from.v };
     enum err rc = ERR_OK;
-    if (s->field == CRON_DAY && accept(s, 'W')) {
+    if (s->field == CRON_DAY && cron_parse_accept(s, 'W')) {
         item.kind = CRON_NEAREST_WORKDAY;
-    } else if (s->field == CRON_WEEKDAY && accept(s, 'L')) {
+    } else if (s->field == CRON_WEEKDAY && cron_parse_accept(s, 'L')) {
         item.kind = CRON_LAST_OF;
-    } else if (s->field == CRON_WEEKDAY && accept(s, '#')) {
+    } else if (s->field == CRON_WEEKDAY && cron_parse_accept(s, '#')) {
         item.kind = CRON_NTH;
-        rc = read_number(s, 1, 5, &item.nth);
-    } else if (accept(s, '-')) {
+        rc = cron_parse_read_number(s, 1, 5, &item.nth);
+    } else if (cron_parse_accept(s, '-')) {
         item.step = 1;
-        rc = read_range_end(s, from, &item.to);
-        if (!rc && accept(s, '/'))
-            rc = read_step(s, &item.step);
-    } else if (accept(s, '/')) {
+        rc = cron_parse_read_range_end(s, from, &item.to);
+        if (!rc && cron_parse_accept(s, '/'))
+            rc = cron_parse_read_step(s, &item.step);
+    } else if (cron_parse_accept(s, '/')) {
         item.to = cron_rules[s->field].end;
-        rc = read_step(s, &item.step);
+        rc = cron_parse_read_step(s, &item.step);
     }
     if (s->field == CRON_WEEKDAY && item.from == 7 && (item.kind != CRON_SPAN || item.to < 7))
-        item.from = 0; /* 7/2, 7#1 and 7L begin with Sunday, the week's first day */
+        item.from = 0; /* 7/2, 7#1 and 7L start with Sunday as the first day of the week */
     if (!rc)
-        push(s, item);
+        cron_parse_add_item(s, item);
     return rc;
 }
 
-static enum err read_star(struct scan *s)
+static enum err cron_parse_read_star(struct cron_scan *s)
 {
     const struct cron_rule *rule = &cron_rules[s->field];
     struct cron_item item = { .kind = CRON_SPAN, .from = rule->min, .to = rule->end, .step = 1 };
-    enum err rc = accept(s, '/') ? read_step(s, &item.step) : ERR_OK;
+    enum err rc = cron_parse_accept(s, '/') ? cron_parse_read_step(s, &item.step) : ERR_OK;
     if (!rc)
-        push(s, item);
+        cron_parse_add_item(s, item);
     return rc;
 }
 
-static enum err read_any_day(struct scan *s)
+static enum err cron_parse_read_any_day(struct cron_scan *s)
 {
     bool day_field = s->field == CRON_DAY || s->field == CRON_WEEKDAY;
     if (!day_field || s->at != s->end || s->syntax->fields[s->field].count > 0) {
         s->at--;
-        return unexpected(s, "");
+        return cron_parse_unexpected_error(s, "");
     }
-    return read_star(s);
+    return cron_parse_read_star(s);
 }
 
-/* The (a-b) behind an H. */
-static enum err read_hash_range(struct scan *s, struct cron_item *item)
+/* Reads the (a-b) after an H. */
+static enum err cron_parse_read_hash_range(struct cron_scan *s, struct cron_item *item)
 {
-    struct value from;
-    enum err rc = read_value(s, &from);
+    struct cron_value from;
+    enum err rc = cron_parse_read_value(s, &from);
     if (rc)
         return rc;
-    if (!accept(s, '-'))
-        return unexpected(s, "the range's end");
-    rc = read_range_end(s, from, &item->to);
+    if (!cron_parse_accept(s, '-'))
+        return cron_parse_unexpected_error(s, "the range's end");
+    rc = cron_parse_read_range_end(s, from, &item->to);
     if (rc)
         return rc;
-    if (!accept(s, ')'))
-        return unexpected(s, "')'");
+    if (!cron_parse_accept(s, ')'))
+        return cron_parse_unexpected_error(s, "')'");
     if (s->field == CRON_DAY && item->to > cron_rules[CRON_DAY].hash_end)
-        return refuse(s, "H cannot choose day %d, which some months lack; end its range at 28", item->to);
+        return cron_refuse(s, "H cannot choose day %d, which some months lack; end its range at 28", item->to);
     item->from = from.v;
     item->bounded = true;
     return ERR_OK;
 }
 
-/* With a step the first value is chosen among as many as the step skips, but among those that are sure to exist. */
-static enum err read_hash(struct scan *s)
+/* With a step, the first value is chosen among as many values as the step skips, but only values that are sure to
+ * exist. */
+static enum err cron_parse_read_hash(struct cron_scan *s)
 {
     const struct cron_rule *rule = &cron_rules[s->field];
     struct cron_item item = { .kind = CRON_SPAN, .from = rule->min, .to = rule->hash_end };
-    enum err rc = accept(s, '(') ? read_hash_range(s, &item) : ERR_OK;
+    enum err rc = cron_parse_accept(s, '(') ? cron_parse_read_hash_range(s, &item) : ERR_OK;
     if (rc)
         return rc;
     item.choices = (uint8_t)(item.to - item.from + 1);
-    if (accept(s, '/')) {
-        rc = read_step(s, &item.step);
+    if (cron_parse_accept(s, '/')) {
+        rc = cron_parse_read_step(s, &item.step);
         item.choices = min_of(item.choices, item.step);
         item.to = item.bounded ? item.to : rule->end;
     }
     if (!rc)
-        push(s, item);
+        cron_parse_add_item(s, item);
     return rc;
 }
 
 /* L, L-n and LW. */
-static enum err read_last_day(struct scan *s, struct str word)
+static enum err cron_parse_read_last_day(struct cron_scan *s, struct str word)
 {
     struct cron_item item = { .kind = word.n == 1 ? CRON_LAST : CRON_LAST_WORKDAY };
-    enum err rc = word.n == 1 && accept(s, '-') ? read_number(s, 1, 30, &item.from) : ERR_OK;
+    enum err rc = word.n == 1 && cron_parse_accept(s, '-') ? cron_parse_read_number(s, 1, 30, &item.from) : ERR_OK;
     if (!rc)
-        push(s, item);
+        cron_parse_add_item(s, item);
     return rc;
 }
 
-/* A member that begins with a letter. FRIL is one word, so its L is cut off here. */
-static enum err read_word(struct scan *s)
+/* Reads a member that begins with a letter. FRIL is one word, so its L is cut off here. */
+static enum err cron_parse_read_word(struct cron_scan *s)
 {
     size_t from = s->at;
-    struct str word = run_of(s, is_alpha);
+    struct str word = cron_parse_take_run(s, is_alpha);
     if (str_eq_nocase(word, S("H")))
-        return read_hash(s);
+        return cron_parse_read_hash(s);
     if (s->field == CRON_DAY && (str_eq_nocase(word, S("L")) || str_eq_nocase(word, S("LW"))))
-        return read_last_day(s, word);
+        return cron_parse_read_last_day(s, word);
     if (s->field == CRON_WEEKDAY && str_eq_nocase(word, S("L")))
-        return refuse(s, "'L' at position %zu lacks its day; write SATL or 6L for the last Saturday, 6 for Saturday",
-                      from + 1);
+        return cron_refuse(
+            s, "'L' at position %zu lacks its day; write SATL or 6L for the last Saturday, 6 for Saturday", from + 1);
     struct str head = str_sub(word, 0, word.n - 1);
     if (s->field == CRON_WEEKDAY && ascii_lower(word.p[word.n - 1]) == 'l' &&
-        find_name(&cron_rules[CRON_WEEKDAY], head) >= 0)
+        cron_parse_find_name(&cron_rules[CRON_WEEKDAY], head) >= 0)
         word = head;
-    struct scan name = *s; /* a name must be all of the word */
+    struct cron_scan name = *s; /* a name must be the whole word */
     name.at = from;
     name.end = from + word.n;
-    struct value v;
-    enum err rc = read_value(&name, &v);
+    struct cron_value v;
+    enum err rc = cron_parse_read_value(&name, &v);
     s->at = from + word.n;
-    return rc ? rc : read_value_tail(s, v);
+    return rc ? rc : cron_parse_read_value_tail(s, v);
 }
 
-static enum err read_item(struct scan *s)
+static enum err cron_parse_read_item(struct cron_scan *s)
 {
-    struct value v;
-    if (accept(s, '*'))
-        return read_star(s);
-    if (accept(s, '?'))
-        return read_any_day(s);
-    if (is_alpha(peek(s)))
-        return read_word(s);
-    if (s->at < s->end && !is_digit(peek(s)))
-        return unexpected(s, "");
-    enum err rc = read_value(s, &v);
-    return rc ? rc : read_value_tail(s, v);
+    struct cron_value v;
+    if (cron_parse_accept(s, '*'))
+        return cron_parse_read_star(s);
+    if (cron_parse_accept(s, '?'))
+        return cron_parse_read_any_day(s);
+    if (is_alpha(cron_parse_peek(s)))
+        return cron_parse_read_word(s);
+    if (s->at < s->end && !is_digit(cron_parse_peek(s)))
+        return cron_parse_unexpected_error(s, "");
+    enum err rc = cron_parse_read_value(s, &v);
+    return rc ? rc : cron_parse_read_value_tail(s, v);
 }
 
-static enum err read_field(struct scan *s)
+static enum err cron_parse_read_field(struct cron_scan *s)
 {
     struct cron_field *field = &s->syntax->fields[s->field];
     field->first = (uint8_t)s->syntax->item_count;
-    field->any = peek(s) == '*' || peek(s) == '?';
+    field->any = cron_parse_peek(s) == '*' || cron_parse_peek(s) == '?';
     do {
-        enum err rc = read_item(s);
+        enum err rc = cron_parse_read_item(s);
         if (rc)
             return rc;
-    } while (accept(s, ','));
-    return s->at == s->end ? ERR_OK : unexpected(s, "");
+    } while (cron_parse_accept(s, ','));
+    return s->at == s->end ? ERR_OK : cron_parse_unexpected_error(s, "");
 }
 
-static bool is_blank(char c)
+static bool cron_parse_is_blank(char c)
 {
     return c == ' ' || c == '\t';
 }
 
-static bool is_no_blank(char c)
+static bool cron_parse_is_not_blank(char c)
 {
-    return !is_blank(c);
+    return !cron_parse_is_blank(c);
 }
 
-static size_t count_fields(struct str text)
+static size_t cron_parse_count_fields(struct str text)
 {
-    struct scan s = { .text = text, .end = text.n };
+    struct cron_scan s = { .text = text, .end = text.n };
     size_t count = 0;
-    for (run_of(&s, is_blank); s.at < s.end; run_of(&s, is_blank), count++)
-        run_of(&s, is_no_blank);
+    for (cron_parse_take_run(&s, cron_parse_is_blank); s.at < s.end;
+         cron_parse_take_run(&s, cron_parse_is_blank), count++)
+        cron_parse_take_run(&s, cron_parse_is_not_blank);
     return count;
 }
 
-/* The whole of it, its number of fields known to be right. */
-static enum err read_fields(struct str text, struct cron_syntax *syntax, struct error *e)
+/* Reads all fields. Their number has been checked. */
+static enum err cron_parse_read_fields(struct str text, struct cron_syntax *syntax, struct error *e)
 {
-    struct scan s = { .text = text, .syntax = syntax, .e = e };
+    struct cron_scan s = { .text = text, .syntax = syntax, .e = e };
     if (!syntax->has_seconds)
-        push(&s, (struct cron_item){ .kind = CRON_SPAN });
+        cron_parse_add_item(&s, (struct cron_item){ .kind = CRON_SPAN });
     for (unsigned id = syntax->has_seconds ? CRON_SECOND : CRON_MINUTE; id < CRON_FIELDS; id++) {
         s.field = (enum cron_field_id)id;
         s.end = text.n;
-        run_of(&s, is_blank);
+        cron_parse_take_run(&s, cron_parse_is_blank);
         size_t from = s.at;
-        run_of(&s, is_no_blank);
+        cron_parse_take_run(&s, cron_parse_is_not_blank);
         s.end = s.at;
         s.at = from;
-        enum err rc = read_field(&s);
+        enum err rc = cron_parse_read_field(&s);
         if (rc)
             return rc;
     }
     return ERR_OK;
 }
 
-static enum err unknown_macro(struct str word, struct error *e)
+static enum err cron_parse_macro_error(struct str word, struct error *e)
 {
     for (size_t i = 0; i < array_count(macros); i++)
         if (macros[i].expression && str_distance(word, str_from(macros[i].name)) <= 2)
@@ -449,10 +455,10 @@ static enum err unknown_macro(struct str word, struct error *e)
                        "this macro is not known; there are @yearly, @monthly, @weekly, @daily, @midnight and @hourly");
 }
 
-static enum err read_macro(struct str text, struct cron_syntax *syntax, struct error *e)
+static enum err cron_parse_read_macro(struct str text, struct cron_syntax *syntax, struct error *e)
 {
-    struct scan s = { .text = text, .end = text.n };
-    struct str word = run_of(&s, is_no_blank);
+    struct cron_scan s = { .text = text, .end = text.n };
+    struct str word = cron_parse_take_run(&s, cron_parse_is_not_blank);
     for (size_t i = 0; i < array_count(macros); i++) {
         if (!str_eq_nocase(word, str_from(macros[i].name)))
             continue;
@@ -460,20 +466,21 @@ static enum err read_macro(struct str text, struct cron_syntax *syntax, struct e
             return error_field(e, "expression", "%s: %s", macros[i].name, macros[i].reason);
         if (word.n < text.n)
             return error_field(e, "expression", "nothing may follow %s", macros[i].name);
-        return read_fields(str_from(macros[i].expression), syntax, e);
+        return cron_parse_read_fields(str_from(macros[i].expression), syntax, e);
     }
-    return unknown_macro(word, e);
+    return cron_parse_macro_error(word, e);
 }
 
-/* CRON_TZ=… in front, as some other crons take it: with five fields behind it there would be six. */
-static bool is_setting(struct str text)
+/* Detects a setting such as CRON_TZ=… in front, which some other crons accept: with five fields it would look like
+ * six. */
+static bool cron_parse_is_setting(struct str text)
 {
-    struct scan s = { .text = text, .end = text.n };
-    struct str word = run_of(&s, is_no_blank);
+    struct cron_scan s = { .text = text, .end = text.n };
+    struct str word = cron_parse_take_run(&s, cron_parse_is_not_blank);
     return is_alpha(word.p[0]) && str_find(word, '=', 0) < word.n;
 }
 
-static enum err wrong_count(size_t count, struct error *e)
+static enum err cron_parse_field_count_error(size_t count, struct error *e)
 {
     if (count == 7)
         return error_field(e, "expression", "has 7 fields; a year field is not supported");
@@ -492,16 +499,16 @@ enum err cron_syntax_parse(struct str text, struct cron_syntax *ret, struct erro
     if (trimmed.n == 0)
         return error_field(e, "expression", "is empty; expected 5 fields, as in '0 8 * * MON-FRI'");
     enum err rc;
-    size_t count = count_fields(text);
-    if (is_setting(trimmed)) {
+    size_t count = cron_parse_count_fields(text);
+    if (cron_parse_is_setting(trimmed)) {
         rc = error_field(e, "expression", "begins with a setting; a time zone is given apart from the expression");
     } else if (trimmed.p[0] == '@') {
-        rc = read_macro(trimmed, &syntax, e);
+        rc = cron_parse_read_macro(trimmed, &syntax, e);
     } else if (count == 5 || count == 6) {
         syntax.has_seconds = count == 6;
-        rc = read_fields(text, &syntax, e);
+        rc = cron_parse_read_fields(text, &syntax, e);
     } else {
-        rc = wrong_count(count, e);
+        rc = cron_parse_field_count_error(count, e);
     }
     if (!rc)
         *ret = syntax;

@@ -4,47 +4,47 @@
 
 enum { WORDS_MAX = 64, FIELDS = 5 };
 
-static bool is_blank(char c)
+static bool crontab_is_blank(char c)
 {
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-static struct str skip_blanks(struct str s)
+static struct str crontab_skip_blanks(struct str s)
 {
     size_t i = 0;
-    while (i < s.n && is_blank(s.p[i]))
+    while (i < s.n && crontab_is_blank(s.p[i]))
         i++;
     return str_sub(s, i, s.n);
 }
 
-/* Cuts the next word off, blanks before it too; empty at the end. */
-static struct str cut_word(struct str *rest)
+/* Cuts off the next word and the blanks before it; empty at the end. */
+static struct str crontab_cut_word(struct str *rest)
 {
-    *rest = skip_blanks(*rest);
+    *rest = crontab_skip_blanks(*rest);
     size_t i = 0;
-    while (i < rest->n && !is_blank(rest->p[i]))
+    while (i < rest->n && !crontab_is_blank(rest->p[i]))
         i++;
     struct str word = str_sub(*rest, 0, i);
     *rest = str_sub(*rest, i, rest->n);
     return word;
 }
 
-/* ---- words, as a shell splits them ---- */
+/* ---- splitting into words ---- */
 
-struct words {
+struct crontab_words {
     struct str v[WORDS_MAX];
     size_t n;
 };
 
-/* A word with its quotes and escapes undone. What a shell would do something about is refused by its name. */
-static enum err unquote(struct str *rest, struct arena *a, struct str *ret, struct error *e)
+/* Reads a word and removes its quotes and escapes. Characters that a shell would interpret are refused by name. */
+static enum err crontab_unquote(struct str *rest, struct arena *a, struct str *ret, struct error *e)
 {
     char *out = arena_array(a, char, rest->n + 1);
     size_t n = 0, i = 0;
     char quote = '\0';
     if (!out)
         return error_set(e, ERR_LIMIT, "the line is too long");
-    for (; i < rest->n && (quote || !is_blank(rest->p[i])); i++) {
+    for (; i < rest->n && (quote || !crontab_is_blank(rest->p[i])); i++) {
         char c = rest->p[i];
         if (quote && c == quote)
             quote = '\0';
@@ -69,14 +69,14 @@ static enum err unquote(struct str *rest, struct arena *a, struct str *ret, stru
     return ERR_OK;
 }
 
-/* Where the output of a job went does not matter here: its execution keeps it. */
-static bool cut_redirection(struct str *rest)
+/* Redirections of the output are dropped: the execution keeps the output. */
+static bool crontab_cut_redirection(struct str *rest)
 {
     static const char *const known[] = { ">/dev/null",   "> /dev/null", "2>&1",        "2>/dev/null",
                                          "2> /dev/null", "&>/dev/null", "&> /dev/null" };
     for (size_t i = 0; i < array_count(known); i++) {
         struct str k = str_from(known[i]);
-        if (str_starts(*rest, k) && (rest->n == k.n || is_blank(rest->p[k.n]))) {
+        if (str_starts(*rest, k) && (rest->n == k.n || crontab_is_blank(rest->p[k.n]))) {
             *rest = str_sub(*rest, k.n, rest->n);
             return true;
         }
@@ -84,28 +84,28 @@ static bool cut_redirection(struct str *rest)
     return false;
 }
 
-static enum err split(struct str command, struct arena *a, struct words *ret, struct error *e)
+static enum err crontab_split_words(struct str command, struct arena *a, struct crontab_words *ret, struct error *e)
 {
-    struct str rest = skip_blanks(command);
+    struct str rest = crontab_skip_blanks(command);
     while (rest.n) {
-        if (!cut_redirection(&rest)) {
+        if (!crontab_cut_redirection(&rest)) {
             if (ret->n == WORDS_MAX)
                 return error_set(e, ERR_INVALID, "it has more than %d words", WORDS_MAX);
-            if (unquote(&rest, a, &ret->v[ret->n++], e))
+            if (crontab_unquote(&rest, a, &ret->v[ret->n++], e))
                 return e->code;
         }
-        rest = skip_blanks(rest);
+        rest = crontab_skip_blanks(rest);
     }
     return ERR_OK;
 }
 
 /* ---- curl and wget ---- */
 
-enum meaning { IGNORED, IGNORED_VALUE, METHOD, HEADER, BODY, TIMEOUT, HEAD, URL };
+enum crontab_option_meaning { IGNORED, IGNORED_VALUE, METHOD, HEADER, BODY, TIMEOUT, HEAD, URL };
 
-static const struct flag {
+static const struct crontab_flag {
     const char *program, *name;
-    enum meaning meaning;
+    enum crontab_option_meaning meaning;
 } flags[] = {
     { "curl", "-s", IGNORED },        { "curl", "--silent", IGNORED },
     { "curl", "-S", IGNORED },        { "curl", "--show-error", IGNORED },
@@ -129,7 +129,7 @@ static const struct flag {
     { "wget", "--timeout", TIMEOUT },
 };
 
-static const struct flag *find_flag(struct str program, struct str name)
+static const struct crontab_flag *crontab_find_flag(struct str program, struct str name)
 {
     for (size_t i = 0; i < array_count(flags); i++)
         if (str_eq(program, str_from(flags[i].program)) && str_eq(name, str_from(flags[i].name)))
@@ -137,34 +137,37 @@ static const struct flag *find_flag(struct str program, struct str name)
     return NULL;
 }
 
-static enum err take_timeout(struct str value, struct crontab_call *c, struct error *e)
+static enum err crontab_use_timeout(struct str value, struct crontab_call *c, struct error *e)
 {
     int64_t seconds;
     if (!str_to_i64(value, 1, 86400, &seconds))
-        return error_set(e, ERR_INVALID, "its time limit '" STR_FMT "' is no whole number of seconds", STR_ARG(value));
+        return error_set(e, ERR_INVALID, "its time limit '" STR_FMT "' is not a whole number of seconds",
+                         STR_ARG(value));
     c->timeout_ms = seconds * 1000;
     return ERR_OK;
 }
 
-static enum err take_url(struct str url, struct crontab_call *c, struct error *e)
+static enum err crontab_use_url(struct str url, struct crontab_call *c, struct error *e)
 {
     if (c->url.n)
         return error_set(e, ERR_INVALID, "it calls more than one URL");
     if (!str_starts(url, S("http://")) && !str_starts(url, S("https://")))
-        return error_set(e, ERR_INVALID, "'" STR_FMT "' is no http:// or https:// URL", STR_ARG(str_utf8_cut(url, 60)));
+        return error_set(e, ERR_INVALID, "'" STR_FMT "' is not an http:// or https:// URL",
+                         STR_ARG(str_utf8_cut(url, 60)));
     c->url = url;
     return ERR_OK;
 }
 
-static enum err take_value(enum meaning meaning, struct str value, struct crontab_call *c, struct error *e)
+static enum err crontab_use_value(enum crontab_option_meaning meaning, struct str value, struct crontab_call *c,
+                                  struct error *e)
 {
     switch (meaning) {
     case IGNORED:
     case IGNORED_VALUE: return ERR_OK;
     case METHOD: c->method = value; return ERR_OK;
     case HEAD: c->method = S("HEAD"); return ERR_OK;
-    case TIMEOUT: return take_timeout(value, c, e);
-    case URL: return take_url(value, c, e);
+    case TIMEOUT: return crontab_use_timeout(value, c, e);
+    case URL: return crontab_use_url(value, c, e);
     case HEADER:
         if (c->header_count == CRONTAB_HEADERS_MAX)
             return error_set(e, ERR_INVALID, "it sends more than %d headers", CRONTAB_HEADERS_MAX);
@@ -181,28 +184,28 @@ static enum err take_value(enum meaning meaning, struct str value, struct cronta
     return ERR_OK;
 }
 
-/* --name=value, or the word behind it. */
-static enum err take_option(struct str program, const struct words *w, size_t *at, struct crontab_call *c,
-                            struct error *e)
+/* The value of an option is given as --name=value or is the next word. */
+static enum err crontab_use_option(struct str program, const struct crontab_words *w, size_t *at,
+                                   struct crontab_call *c, struct error *e)
 {
     struct str word = w->v[*at];
     size_t equals = str_starts(word, S("--")) ? str_find(word, '=', 0) : word.n;
     struct str name = str_sub(word, 0, equals);
-    const struct flag *f = find_flag(program, name);
+    const struct crontab_flag *f = crontab_find_flag(program, name);
     if (!f)
-        return error_set(e, ERR_INVALID, "the option '" STR_FMT "' has no counterpart here",
+        return error_set(e, ERR_INVALID, "the option '" STR_FMT "' has no equivalent in Belfry",
                          STR_ARG(str_utf8_cut(name, 60)));
     bool wants_value = f->meaning != IGNORED && f->meaning != HEAD;
     if (!wants_value)
-        return take_value(f->meaning, S(""), c, e);
+        return crontab_use_value(f->meaning, S(""), c, e);
     if (equals < word.n)
-        return take_value(f->meaning, str_sub(word, equals + 1, word.n), c, e);
+        return crontab_use_value(f->meaning, str_sub(word, equals + 1, word.n), c, e);
     if (*at + 1 == w->n)
         return error_set(e, ERR_INVALID, "the option '" STR_FMT "' has no value", STR_ARG(name));
-    return take_value(f->meaning, w->v[++*at], c, e);
+    return crontab_use_value(f->meaning, w->v[++*at], c, e);
 }
 
-static struct str base_name(struct str path)
+static struct str crontab_base_name(struct str path)
 {
     size_t from = path.n;
     while (from > 0 && path.p[from - 1] != '/')
@@ -210,14 +213,14 @@ static struct str base_name(struct str path)
     return str_sub(path, from, path.n);
 }
 
-static enum err read_call(const struct words *w, struct crontab_call *c, struct error *e)
+static enum err crontab_read_call(const struct crontab_words *w, struct crontab_call *c, struct error *e)
 {
-    struct str program = w->n ? base_name(w->v[0]) : S("");
+    struct str program = w->n ? crontab_base_name(w->v[0]) : S("");
     if (!str_eq(program, S("curl")) && !str_eq(program, S("wget")))
         return error_set(e, ERR_INVALID, "it runs a program, '" STR_FMT "'", STR_ARG(str_utf8_cut(program, 60)));
     for (size_t i = 1; i < w->n; i++) {
         bool option = w->v[i].n > 1 && w->v[i].p[0] == '-';
-        if (option ? take_option(program, w, &i, c, e) : take_url(w->v[i], c, e))
+        if (option ? crontab_use_option(program, w, &i, c, e) : crontab_use_url(w->v[i], c, e))
             return e->code;
     }
     return c->url.n ? ERR_OK : error_set(e, ERR_INVALID, "it names no URL");
@@ -225,8 +228,8 @@ static enum err read_call(const struct words *w, struct crontab_call *c, struct 
 
 /* ---- lines ---- */
 
-/* NAME=value, as cron has it: blanks around the sign, quotes around the value. */
-static bool read_setting(struct str line, struct crontab_line *ret)
+/* NAME=value as in cron: blanks around the sign and quotes around the value are allowed. */
+static bool crontab_read_setting(struct str line, struct crontab_line *ret)
 {
     size_t equals = str_find(line, '=', 0);
     struct str name = str_trim(str_sub(line, 0, equals));
@@ -243,32 +246,32 @@ static bool read_setting(struct str line, struct crontab_line *ret)
     return true;
 }
 
-static enum err read_schedule(struct str *rest, struct crontab_line *ret, struct error *e)
+static enum err crontab_read_schedule(struct str *rest, struct crontab_line *ret, struct error *e)
 {
     struct str from = *rest;
     bool macro = rest->n && rest->p[0] == '@';
     for (int i = 0; i < (macro ? 1 : FIELDS); i++)
-        if (cut_word(rest).n == 0)
+        if (crontab_cut_word(rest).n == 0)
             return error_set(e, ERR_INVALID, "it has too few fields");
     ret->schedule = str_sub(from, 0, (size_t)(rest->p - from.p));
     if (str_eq(ret->schedule, S("@reboot")))
-        return error_set(e, ERR_INVALID, "it runs when the machine starts, which is no time");
+        return error_set(e, ERR_INVALID, "it runs when the machine starts; run a one-time task at start instead");
     struct cron ignored;
     return cron_parse(ret->schedule, 0, &ignored, e);
 }
 
-static enum err read_job(struct str line, bool has_user, struct arena *a, struct crontab_line *ret)
+static enum err crontab_read_command(struct str line, bool has_user, struct arena *a, struct crontab_line *ret)
 {
-    struct words words = { .n = 0 };
+    struct crontab_words words = { .n = 0 };
     struct error *e = &ret->reason;
     struct str rest = line;
-    if (read_schedule(&rest, ret, e))
+    if (crontab_read_schedule(&rest, ret, e))
         return e->code;
-    if (has_user && cut_word(&rest).n == 0)
+    if (has_user && crontab_cut_word(&rest).n == 0)
         return error_set(e, ERR_INVALID, "it names no user");
-    if (skip_blanks(rest).n == 0)
+    if (crontab_skip_blanks(rest).n == 0)
         return error_set(e, ERR_INVALID, "it has no command");
-    return split(rest, a, &words, e) ? e->code : read_call(&words, &ret->call, e);
+    return crontab_split_words(rest, a, &words, e) ? e->code : crontab_read_call(&words, &ret->call, e);
 }
 
 void crontab_read(struct str line, bool has_user, struct arena *a, struct crontab_line *ret)
@@ -283,9 +286,9 @@ void crontab_read(struct str line, bool has_user, struct arena *a, struct cronta
         ret->text = str_trim(str_sub(text, 1, text.n));
         return;
     }
-    if (read_setting(text, ret)) {
+    if (crontab_read_setting(text, ret)) {
         ret->kind = CRONTAB_SETTING;
         return;
     }
-    ret->kind = read_job(text, has_user, a, ret) ? CRONTAB_REFUSED : CRONTAB_CALL;
+    ret->kind = crontab_read_command(text, has_user, a, ret) ? CRONTAB_REFUSED : CRONTAB_CALL;
 }

@@ -1,8 +1,9 @@
 #pragma once
-/* core/time/crontab.h - lines of a crontab, as far as they call a URL.
+/* core/time/crontab.h - reads the lines of a crontab that call a URL.
  *
- * A line's command is split as a shell would split it. `curl` and `wget` with options that an HTTP call of ours can express become a call;
- * everything else (pipes, other programs, variables) is refused with the reason, so that a person can decide. */
+ * A line's command is split as a shell splits it. `curl` and `wget` become an HTTP call if all their options can be
+ * expressed by one. All other lines (pipes, other programs, variables) are refused with a reason, so that a person can
+ * decide. */
 #include "base/arena.h"
 #include "core/time/cron.h"
 
@@ -13,7 +14,7 @@ struct crontab_call {
     struct str body;                         /* p NULL: none */
     struct str headers[CRONTAB_HEADERS_MAX]; /* "Name: value" */
     size_t header_count;
-    int64_t timeout_ms; /* 0: not said */
+    int64_t timeout_ms; /* 0: not given */
 };
 
 enum crontab_kind {
@@ -32,5 +33,6 @@ struct crontab_line {
     struct error reason;
 };
 
-/* One line, without its end. has_user: a sixth field names who runs it (/etc/crontab). Everything lives in the arena or in the line. */
+/* Reads one line, without its end. has_user: a sixth field names the user (/etc/crontab). Everything lives in the arena
+ * or in the line. */
 void crontab_read(struct str line, bool has_user, struct arena *a, struct crontab_line *ret);

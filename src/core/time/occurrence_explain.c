@@ -1,8 +1,8 @@
-/* A table of sentences, one a note: why a fire is not simply where its rule says. */
+/* A table of sentences, one for each note, that say why an occurrence is not at the time that its rule names. */
 #include "base/duration.h"
 #include "core/time/recurrence.h"
 
-static void add_time_of_day(struct buf *out, int64_t local)
+static void occurrence_explain_add_time_of_day(struct buf *out, int64_t local)
 {
     struct civil c = civil_of(local);
     buf_printf(out, "%02d:%02d", c.hour, c.minute);
@@ -10,7 +10,7 @@ static void add_time_of_day(struct buf *out, int64_t local)
         buf_printf(out, ":%02d", c.second);
 }
 
-static void add_date(struct buf *out, int64_t local)
+static void occurrence_explain_add_date(struct buf *out, int64_t local)
 {
     struct date d = civil_of(local).date;
     buf_printf(out, "%04d-%02d-%02d", d.year, d.month, d.day);
@@ -20,7 +20,7 @@ void occurrence_explain(const struct recurrence *r, const struct occurrence *o, 
 {
     static const struct {
         enum occurrence_note note;
-        const char *before; /* the nominal time or date stands between the two */
+        const char *before; /* the nominal time or date is inserted between the two */
         enum { TIME, DATE, SPREAD } what;
         const char *after;
     } rows[] = {
@@ -39,8 +39,8 @@ void occurrence_explain(const struct recurrence *r, const struct occurrence *o, 
         buf_printf(out, "%s%s", separator, rows[i].before);
         char spread[DURATION_TEXT];
         switch (rows[i].what) {
-        case TIME: add_time_of_day(out, o->nominal_local); break;
-        case DATE: add_date(out, o->nominal_local); break;
+        case TIME: occurrence_explain_add_time_of_day(out, o->nominal_local); break;
+        case DATE: occurrence_explain_add_date(out, o->nominal_local); break;
         case SPREAD:
             duration_format(recurrence_spread(r), spread);
             buf_text(out, spread);

@@ -1,16 +1,17 @@
 #pragma once
-/* core/time/recurrence.h - when a recurring task fires: a rule, laid on the time line of its zone.
+/* core/time/recurrence.h - when a recurring task fires: a rule, applied in its time zone.
  *
- * Pure: the same rule and the same question give the same answer, whoever asks. Times are milliseconds since 1970 UTC;
- * rules are exact from 1970 to 2200 and stop firing at RECURRENCE_END_MS.
+ * Pure: the same rule and the same arguments give the same answer on every node. Times are milliseconds since 1970 UTC.
+ * Rules are exact from 1970 to 2200 and stop firing at RECURRENCE_END_MS.
  *
- *  - interval: occurrence k is start + k·interval, exactly: it never drifts, whatever the zone does;
- *  - cron: keeps its local time; at a change of the clock `gap` and `repeat` say what happens. By default as Vixie cron
- *    does: an expression fixed in its time of day shifts to the first valid instant after the gap and fires in the
- *    first copy of a repeat; one that follows the clock fires not at all in a gap and in both copies of a repeat;
- *  - calendar: an occurrence on an excluded local date is skipped, or moved to the next or previous business day at the
- *    same local time; what is moved onto another occurrence is one fire;
- *  - spread: each fire is later by an offset in [0, spread) that depends on the task alone. */
+ * - interval: occurrence k is exactly start + k·interval. It never drifts, whatever the zone does.
+ * - cron: keeps its local time. At a clock change `gap` and `repeat` decide. The defaults are those of Vixie cron: an
+ *   expression with a fixed time of day shifts to the first valid instant after a gap and fires in the first copy of a
+ *   repeat; an expression with '*', a range or a step in its time does not fire in a gap and fires in both copies of a
+ *   repeat.
+ * - calendar: an occurrence on an excluded local date is skipped, or moved to the next or previous business day at the
+ *   same local time. If it is moved onto another occurrence, the two fire once.
+ * - spread: each occurrence is delayed by an offset in [0, spread) that depends on the task alone. */
 #include "core/time/calendar.h"
 #include "core/time/cron.h"
 #include "core/time/tz.h"
@@ -29,45 +30,45 @@ struct recurrence {
     enum dst_repeat repeat;
     const struct calendar *calendar; /* NULL: every day is a business day */
     enum calendar_policy calendar_policy;
-    int64_t start_ms;  /* no occurrence before it; an interval's anchor */
-    int64_t end_ms;    /* none after it; INT64_MAX: no end */
+    int64_t start_ms;  /* no occurrence before it; the anchor of an interval */
+    int64_t end_ms;    /* no occurrence after it; INT64_MAX: no end */
     int64_t spread_ms; /* 0: none */
-    uint64_t hash;     /* of the task's id: its place within the spread */
+    uint64_t hash;     /* of the task's id: determines its offset within the spread */
 };
 
-/* Why an occurrence is not simply where the rule says. A fire may carry several. */
+/* Why an occurrence is not at the time that the rule names. An occurrence may have several notes. */
 enum occurrence_note {
-    NOTE_GAP_SHIFTED = 1 << 0, /* its local time does not exist that day: fires when the gap ends */
+    NOTE_GAP_SHIFTED = 1 << 0, /* its local time does not exist that day: fires at the end of the gap */
     NOTE_FIRST_COPY = 1 << 1,  /* its local time comes twice; this is the first */
     NOTE_SECOND_COPY = 1 << 2,
-    NOTE_MOVED = 1 << 3, /* from an excluded day, `nominal_day` */
+    NOTE_MOVED = 1 << 3, /* moved from an excluded day, given by `nominal_local` */
     NOTE_SPREAD = 1 << 4,
-    NOTE_GAP_SKIPPED = 1 << 5,  /* not a fire: its local time does not exist */
-    NOTE_DAY_EXCLUDED = 1 << 6, /* not a fire: its day is excluded */
+    NOTE_GAP_SKIPPED = 1 << 5,  /* does not fire: its local time does not exist */
+    NOTE_DAY_EXCLUDED = 1 << 6, /* does not fire: its day is excluded */
 };
 
 struct occurrence {
-    int64_t at_ms;         /* when it fires: with the spread */
+    int64_t at_ms;         /* when it fires, with the spread */
     int64_t scheduled_ms;  /* the same without the spread */
     int64_t nominal_local; /* the wall-clock second that the rule names, before any shift or move */
     unsigned notes;        /* enum occurrence_note */
     bool fires;            /* false: skipped, for the reason in notes */
 };
 
-/* The first fire with at_ms >= from_ms; false when there is none. */
+/* Finds the first occurrence that fires with at_ms >= from_ms; false if there is none. */
 bool recurrence_next(const struct recurrence *r, int64_t from_ms, struct occurrence *ret);
 
-/* As recurrence_next, but skipped occurrences are answered too: one for each skipped day or gap, not for each second
- * of it, in its place among the fires. For previews and for listing what was not run. */
+/* As recurrence_next, but returns skipped occurrences, too, in order: one for each skipped day or gap, not one for each
+ * second of it. For previews and for listing what was not run. */
 bool recurrence_next_or_skip(const struct recurrence *r, int64_t from_ms, struct occurrence *ret);
 
-/* Fires with from_ms <= at_ms < until_ms, at most max of them, into ret; returns how many. Ask again from one
- * millisecond after the last for the rest. */
+/* Fills ret with at most max occurrences with from_ms <= at_ms < until_ms; returns how many. For the rest, call again
+ * with one millisecond after the last. */
 size_t recurrence_between(const struct recurrence *r, int64_t from_ms, int64_t until_ms, struct occurrence *ret,
                           size_t max);
 
 /* The offset within the spread window, in milliseconds. */
 int64_t recurrence_spread(const struct recurrence *r);
 
-/* The notes as a sentence for a person, "" when there are none. */
+/* Writes the notes as a sentence for a person; "" if there are none. */
 void occurrence_explain(const struct recurrence *r, const struct occurrence *o, struct buf *out);

@@ -1,10 +1,9 @@
 #pragma once
-/* core/time/tz.h - one time zone: which wall-clock time an instant has, and which instants a wall-clock time has.
+/* core/time/tz.h - a time zone: converts instants to wall-clock times and back.
  *
- * A zone is parsed from the bytes of a TZif file (RFC 8536, versions 1 to 4), is immutable from then on and may be
- * shared by threads. The footer's rule is expanded once, up to TZ_LAST_YEAR, so that a zone is one sorted table of
- * spans with a constant offset and every question is one binary search. Reading the file is the job of
- * port/zoneinfo.h: the core does no I/O.
+ * A zone is parsed from the bytes of a TZif file (RFC 8536, versions 1 to 4). It is immutable and may be shared by
+ * threads. The footer's rule is expanded once, up to TZ_LAST_YEAR, so a zone is one sorted table of spans with a
+ * constant offset, and every lookup is one binary search. port/zoneinfo.h reads the file, since the core does no I/O.
  *
  * Instants are UTC seconds since 1970, local times civil seconds (base/date.h). */
 #include "base/str.h"
@@ -14,7 +13,7 @@ enum { TZ_LAST_YEAR = 2500 };
 struct tz;
 
 enum err tz_parse(struct str name, struct str tzif, struct tz **ret, struct error *e) must_use;
-struct tz *tz_utc(void); /* built in, always there; taking and giving references to it is allowed and does nothing */
+struct tz *tz_utc(void); /* built in; tz_ref and tz_unref are allowed and do nothing */
 
 struct tz *tz_ref(struct tz *z);
 void tz_unref(struct tz *z); /* NULL is fine */
@@ -22,11 +21,13 @@ void tz_unrefp(struct tz **z);
 
 const char *tz_name(const struct tz *z); /* "Europe/Berlin" */
 
-/* A stretch of time with one offset. [from, until); the first span begins at INT64_MIN, the last ends at INT64_MAX. */
+/* A period of time with a constant offset, [from, until). The first span begins at INT64_MIN, the last ends at
+ * INT64_MAX. */
 struct tz_span {
     int64_t from, until;
-    int32_t offset_s;        /* local = instant + offset */
-    int32_t offset_before_s; /* of the span before: larger or smaller means that `from` is a repeat or a gap */
+    int32_t offset_s; /* local = instant + offset */
+    /* of the previous span: if it is larger, `from` is the start of a repeat; if smaller, of a gap */
+    int32_t offset_before_s;
     bool dst;
     const char *abbreviation; /* "CEST" */
 };
@@ -34,9 +35,11 @@ struct tz_span {
 struct tz_span tz_span_at(const struct tz *z, int64_t instant);
 int64_t tz_local(const struct tz *z, int64_t instant);
 
-/* The instants of a wall-clock time. UNIQUE: first == last. REPEAT: the clock was set back over it; first and last
- * copy. GAP: the clock was set forward over it and it never was; first == last is the first valid instant after it,
- * the moment of the change. */
+/* The instants of a wall-clock time:
+ * - UNIQUE: first == last.
+ * - REPEAT: the clock was set back over it; first and last are its two copies.
+ * - GAP: the clock was set forward over it, so it does not exist. first == last is the first valid instant after it:
+ *   the moment of the change. */
 struct tz_instants {
     enum { TZ_UNIQUE, TZ_REPEAT, TZ_GAP } kind;
     int64_t first, last;

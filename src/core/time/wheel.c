@@ -1,6 +1,6 @@
-/* The ring covers [base, base + WHEEL_SLOTS). base only moves in wheel_expire, to now, when no slot before now holds
- * anything; then what has come into reach is moved from the heap into the ring. An entry whose time is before base stands in
- * base's slot: it is due at once. */
+/* The ring covers [base, base + WHEEL_SLOTS). Only wheel_expire moves base: to now, if no slot before now holds an
+ * entry. Then entries that have come within range move from the heap into the ring. An entry whose time is before base
+ * is in base's slot: it is due at once. */
 #include "core/time/wheel.h"
 
 #include <assert.h>
@@ -25,14 +25,14 @@ void wheel_release(struct wheel *w)
     heap_release(&w->later);
 }
 
-static size_t slot_of(int64_t ms)
+static size_t wheel_slot_of(int64_t ms)
 {
     return (size_t)((uint64_t)ms % WHEEL_SLOTS);
 }
 
-static void into_slot(struct wheel *w, struct wheel_entry *e)
+static void wheel_add_to_slot(struct wheel *w, struct wheel_entry *e)
 {
-    size_t slot = slot_of(max_of(e->due_ms, w->base_ms));
+    size_t slot = wheel_slot_of(max_of(e->due_ms, w->base_ms));
     list_push(&w->slots[slot], &e->link);
     w->used[slot / 64] |= 1ull << slot % 64;
 }
@@ -42,7 +42,7 @@ void wheel_add(struct wheel *w, struct wheel_entry *e, int64_t due_ms)
     e->due_ms = due_ms;
     e->node.at = 0;
     if (due_ms < w->base_ms + WHEEL_SLOTS)
-        into_slot(w, e);
+        wheel_add_to_slot(w, e);
     else
         heap_push(&w->later, &e->node, due_ms);
     w->count++;
@@ -56,7 +56,7 @@ void wheel_remove(struct wheel *w, struct wheel_entry *e)
     } else {
         struct list *next = e->link.next;
         list_remove(&e->link);
-        if (list_empty(next)) { /* next is the slot's own head: that was the last in it */
+        if (list_empty(next)) { /* next is the slot's head: the removed entry was its last */
             size_t slot = (size_t)(next - w->slots);
             w->used[slot / 64] &= ~(1ull << slot % 64);
         }
@@ -64,11 +64,11 @@ void wheel_remove(struct wheel *w, struct wheel_entry *e)
     w->count--;
 }
 
-/* The time of the first used slot at or after base; INT64_MAX when the ring is empty. Looks at a word of slots at a time,
- * beginning and ending in the one that holds base. */
-static int64_t first_in_ring(const struct wheel *w)
+/* Returns the time of the first used slot at or after base; INT64_MAX if the ring is empty. Checks one word of slots at
+ * a time, and begins and ends in the word that holds base. */
+static int64_t wheel_first_in_ring(const struct wheel *w)
 {
-    size_t begin = slot_of(w->base_ms);
+    size_t begin = wheel_slot_of(w->base_ms);
     for (size_t i = 0; i <= WORDS; i++) {
         size_t word = (begin / 64 + i) % WORDS;
         uint64_t bits = w->used[word];
@@ -84,26 +84,26 @@ static int64_t first_in_ring(const struct wheel *w)
     return INT64_MAX;
 }
 
-static void pull_into_reach(struct wheel *w)
+static void wheel_move_from_heap(struct wheel *w)
 {
     struct heap_node *n;
     while ((n = heap_peek(&w->later)) && n->key < w->base_ms + WHEEL_SLOTS) {
         heap_pop(&w->later);
-        into_slot(w, container_of(n, struct wheel_entry, node));
+        wheel_add_to_slot(w, container_of(n, struct wheel_entry, node));
     }
 }
 
 struct wheel_entry *wheel_expire(struct wheel *w, int64_t now_ms)
 {
-    int64_t first = first_in_ring(w);
+    int64_t first = wheel_first_in_ring(w);
     if (first > now_ms && now_ms > w->base_ms) {
         w->base_ms = now_ms;
-        pull_into_reach(w);
-        first = first_in_ring(w);
+        wheel_move_from_heap(w);
+        first = wheel_first_in_ring(w);
     }
     if (first > now_ms)
         return NULL;
-    struct wheel_entry *e = container_of(w->slots[slot_of(first)].next, struct wheel_entry, link);
+    struct wheel_entry *e = container_of(w->slots[wheel_slot_of(first)].next, struct wheel_entry, link);
     wheel_remove(w, e);
     return e;
 }
@@ -112,9 +112,10 @@ struct wheel_entry *wheel_take(struct wheel *w)
 {
     if (w->count == 0)
         return NULL;
-    int64_t first = first_in_ring(w);
-    struct wheel_entry *e = first == INT64_MAX ? container_of(heap_peek(&w->later), struct wheel_entry, node)
-                                               : container_of(w->slots[slot_of(first)].next, struct wheel_entry, link);
+    int64_t first = wheel_first_in_ring(w);
+    struct wheel_entry *e = first == INT64_MAX
+                                ? container_of(heap_peek(&w->later), struct wheel_entry, node)
+                                : container_of(w->slots[wheel_slot_of(first)].next, struct wheel_entry, link);
     wheel_remove(w, e);
     return e;
 }
@@ -122,7 +123,7 @@ struct wheel_entry *wheel_take(struct wheel *w)
 int64_t wheel_next(const struct wheel *w)
 {
     struct heap_node *later = heap_peek(&w->later);
-    return min_of(first_in_ring(w), later ? later->key : INT64_MAX);
+    return min_of(wheel_first_in_ring(w), later ? later->key : INT64_MAX);
 }
 
 void wheel_rebase(struct wheel *w, int64_t now_ms)

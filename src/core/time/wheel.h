@@ -1,16 +1,16 @@
 #pragma once
-/* core/time/wheel.h - claimed tasks waiting the last milliseconds for their due time.
+/* core/time/wheel.h - a timer wheel: holds claimed tasks for the last milliseconds before their due time.
  *
- * Entries embed a struct wheel_entry. Insert, remove and expiry are constant time for what is due within the next few
- * seconds (a ring of one-millisecond slots), and log n beyond (a heap). */
+ * Entries embed a struct wheel_entry. Insert, remove and expire take constant time for entries that are due within the
+ * next four seconds (a ring of one-millisecond slots), and log n for later ones (a heap). */
 #include "base/heap.h"
 #include "base/list.h"
 
 enum { WHEEL_SLOTS = 4096 };
 
 struct wheel_entry {
-    struct list link;      /* in a slot */
-    struct heap_node node; /* or beyond the ring */
+    struct list link;      /* in a slot of the ring */
+    struct heap_node node; /* or in the heap */
     int64_t due_ms;
 };
 
@@ -24,9 +24,10 @@ struct wheel {
 
 void wheel_init(struct wheel *w, int64_t now_ms);
 void wheel_release(struct wheel *w);
-void wheel_add(struct wheel *w, struct wheel_entry *e, int64_t due_ms); /* what is past is due at once */
+void wheel_add(struct wheel *w, struct wheel_entry *e, int64_t due_ms); /* if due_ms is past, it is due at once */
 void wheel_remove(struct wheel *w, struct wheel_entry *e);
-struct wheel_entry *wheel_expire(struct wheel *w, int64_t now_ms); /* one that is due; NULL: none. Earliest first */
-struct wheel_entry *wheel_take(struct wheel *w);                   /* any one, due or not; NULL: it is empty */
-int64_t wheel_next(const struct wheel *w);                         /* earliest due time; INT64_MAX when empty */
-void wheel_rebase(struct wheel *w, int64_t now_ms); /* the clock was set back: what has not fired waits anew */
+/* an entry that is due, earliest first; NULL: none */
+struct wheel_entry *wheel_expire(struct wheel *w, int64_t now_ms);
+struct wheel_entry *wheel_take(struct wheel *w);    /* any entry, due or not; NULL: the wheel is empty */
+int64_t wheel_next(const struct wheel *w);          /* earliest due time; INT64_MAX if empty */
+void wheel_rebase(struct wheel *w, int64_t now_ms); /* the clock was set back: all entries are sorted in again */

@@ -31,7 +31,7 @@ struct post {
     struct broker_thread *broker_thread;
     bool given; /* to the thread */
     struct arena texts;
-    struct letter letter; /* all in texts */
+    struct message_target letter; /* all in texts */
     struct webhook_header headers[POST_OWN_HEADERS + WEBHOOK_HEADERS_MAX];
     size_t header_count;
     const char *content_type;

@@ -81,7 +81,7 @@ static rd_kafka_headers_t *headers_of(const struct post *p)
 
 static void produce(struct sender_kafka *s, struct post *p)
 {
-    const struct letter *l = &p->letter;
+    const struct message_target *l = &p->letter;
     rd_kafka_headers_t *headers = headers_of(p);
     union {
         const char *in;

@@ -96,7 +96,7 @@ static void on_time(uv_timer_t *timer)
 
 /* ---- its beginning ---- */
 
-static enum err find_broker(const struct runner_message *r, const struct letter *l, struct str *ret_url,
+static enum err find_broker(const struct runner_message *r, const struct message_target *l, struct str *ret_url,
                             struct error *e)
 {
     *ret_url = l->broker;

@@ -13,7 +13,7 @@ static struct uuid id_of(uint8_t n)
     return (struct uuid){ { n } };
 }
 
-/* A task in full: due an hour from now, edited once, claimed three times. */
+/* A complete task: due in one hour, edited once, claimed three times. */
 static struct task sample(enum task_kind kind, enum task_state state)
 {
     struct task t = {
@@ -65,7 +65,7 @@ static struct action_plan must_act(const struct task *t, enum action action)
     return p;
 }
 
-/* The rows of docs/STATE_MACHINE.md's second table: a state, "-" or "=". */
+/* The rows of the second table of docs/STATE_MACHINE.md: a state, "-" (refused) or "=" (no change). */
 /* clang-format off */
 static const char *const matrix[ACTIONS][STATES] = {
     /*                          SCHEDULED    BLOCKED      PAUSED       RUNNING      COMPLETED    FAILED       CANCELLED    … */
@@ -220,7 +220,7 @@ static void what_is_tried_by_hand_is_not_too_late_for_it(void **state)
     t.scheduled_ms = NOW_MS - 86400000;
     t.runs_count = 1;
     struct action_plan p = must_act(&t, ACTION_RETRY);
-    assert_int_equal(p.task.scheduled_ms, t.scheduled_ms); /* it says which day this is about */
+    assert_int_equal(p.task.scheduled_ms, t.scheduled_ms); /* it identifies the occurrence */
     t.expires_after_ms = 60000;
     p = must_act(&t, ACTION_RETRY);
     assert_int_equal(p.task.scheduled_ms, NOW_MS);
@@ -250,7 +250,7 @@ static void what_becomes_of_a_failure_forgets_its_cause(void **state)
     assert_str(p.task.cause, "0011223344556677");
 }
 
-/* ---- those that wait for a slot ---- */
+/* ---- tasks that wait for a slot ---- */
 
 static void force_goes_beside_the_previous_run_but_not_past_a_limit(void **state)
 {
@@ -290,7 +290,7 @@ static void a_retry_by_hand_is_neither_too_late_nor_in_the_way(void **state)
     assert_int_equal(p.task.resolved_ms, 0);
     t = sample(TASK_ONE_TIME, TASK_FAILED);
     t.cause = S("0123");
-    p = must_act(&t, ACTION_DELETE); /* stays what it was */
+    p = must_act(&t, ACTION_DELETE); /* keeps its state */
     assert_str(p.task.cause, "0123");
 }
 
@@ -408,7 +408,8 @@ static void run_now_of_a_recurring_task_spawns_one_more(void **state)
         assert_str(o->payload, "[1]");
         assert_str(o->extra, "{\"metadata\":{}}");
         assert_int_equal(o->last_error.n, 0);
-        assert_int_equal(o->overlap, OVERLAP_ALLOW); /* it waits for no other run, but for its key like any other */
+        /* it waits for no other run, but for a slot of its key like any other task */
+        assert_int_equal(o->overlap, OVERLAP_ALLOW);
         assert_str(o->concurrency_key, "db");
         assert_int_equal(o->concurrency_limit, 2);
         assert_int_equal(o->dedupe_key.n, 0);

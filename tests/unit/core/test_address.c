@@ -95,12 +95,14 @@ static void forms_that_others_guess_at_are_refused(void **state)
     }
 }
 
-/* Each row of the table by its first and last address, and by the neighbours on either side that are free. */
+/* Checks each row of the table by its first and last address, and by the neighbours on both sides that are not
+ * blocked. */
 static void every_row_is_blocked_to_its_edges(void **state)
 {
     (void)state;
     static const struct {
-        const char *first, *last, *before, *after; /* NULL: the neighbour is blocked by another row, or is none */
+        /* NULL: the neighbour is blocked by another row, or does not exist */
+        const char *first, *last, *before, *after;
     } rows[] = {
         { "0.0.0.0", "0.255.255.255", NULL, "1.0.0.0" },
         { "10.0.0.0", "10.255.255.255", "9.255.255.255", "11.0.0.0" },

@@ -1,4 +1,4 @@
-/* core/breaker: who keeps failing is left alone for a while. */
+/* core/sharing/breaker: stops calling a host or a tenant's targets while they keep failing. */
 #include "core/sharing/breaker.h"
 
 #include <stdio.h>
@@ -83,7 +83,7 @@ static void the_window_slides(void **state)
 {
     (void)state;
     struct breaker b = breaker_for(&breaker_host);
-    for (int i = 0; i < 300; i++) { /* one every ten seconds: never ten in a minute */
+    for (int i = 0; i < 300; i++) { /* one call every ten seconds: never ten in a minute */
         breaker_report(&b, false, &no_answer, NOW + i * 10000LL);
         assert_true(breaker_status(&b, NOW + i * 10000LL).total <= 7);
     }
@@ -113,7 +113,7 @@ static void one_trial_at_a_time_goes_when_its_time_is_over(void **state)
     struct breaker b = opened();
     assert_false(breaker_ask(&b, 1000, NOW + 29999).go);
     assert_true(breaker_would_go(&b, NOW + 30000));
-    assert_true(breaker_would_go(&b, NOW + 30000)); /* asking changes nothing */
+    assert_true(breaker_would_go(&b, NOW + 30000)); /* breaker_would_go changes nothing */
     struct breaker_answer a = breaker_ask(&b, 1000, NOW + 30000);
     assert_true(a.go && a.trial);
     assert_int_equal(b.state, BREAKER_HALF_OPEN);
@@ -134,7 +134,7 @@ static void a_trial_that_succeeds_closes_it(void **state)
     assert_true(s.since_ms == NOW + 30100 && s.until_ms == 0 && s.total == 0 && s.failures == 0 && s.held == 0);
     struct breaker_answer a = breaker_ask(&b, 1000, NOW + 30100);
     assert_true(a.go && !a.trial);
-    report(&b, 9, &no_answer, NOW + 30100); /* what was before does not count any more */
+    report(&b, 9, &no_answer, NOW + 30100); /* outcomes from before the trial no longer count */
     assert_int_equal(b.state, BREAKER_CLOSED);
 }
 
@@ -200,7 +200,7 @@ static void what_went_before_it_opened_has_no_say_afterwards(void **state)
     assert_false(breaker_would_go(&b, NOW + 30002));
 }
 
-/* ---- held ---- */
+/* ---- times of held calls ---- */
 
 static void each_that_is_held_gets_a_time_of_its_own(void **state)
 {
@@ -229,7 +229,7 @@ static void those_who_come_back_go_behind_those_who_still_wait(void **state)
         (void)breaker_ask(&b, 1000, NOW);
     assert_true(breaker_ask(&b, 1000, NOW + 30000).trial);
     breaker_report(&b, true, &no_answer, NOW + 30000);
-    assert_true(breaker_ask(&b, 1000, NOW + 30001).until_ms == NOW + 80000); /* behind the other 50,000 */
+    assert_true(breaker_ask(&b, 1000, NOW + 30001).until_ms == NOW + 80000); /* after the other 50,000 */
 }
 
 static void nobody_is_held_longer_than_the_spread(void **state)
@@ -239,7 +239,7 @@ static void nobody_is_held_longer_than_the_spread(void **state)
     for (int i = 0; i < BREAKER_SPREAD_MAX_MS; i++)
         (void)breaker_ask(&b, 1000, NOW);
     assert_true(b.last_given_ms == NOW + 30000 + BREAKER_SPREAD_MAX_MS - 1);
-    assert_true(breaker_ask(&b, 1000, NOW).until_ms == NOW + 30000); /* from the front again */
+    assert_true(breaker_ask(&b, 1000, NOW).until_ms == NOW + 30000); /* the times start at the beginning again */
 }
 
 /* ---- Retry-After ---- */
@@ -254,7 +254,7 @@ static void retry_after_of_one_holds_the_others(void **state)
     assert_true(s.state == BREAKER_CLOSED && s.held_by_retry_after && s.until_ms == NOW + 5000);
     assert_true(breaker_ask(&b, 1000, NOW).until_ms == NOW + 5000);
     assert_true(breaker_ask(&b, 1000, NOW + 1).until_ms == NOW + 5001);
-    o.retry_after_ms = 1000; /* the longer one holds */
+    o.retry_after_ms = 1000; /* the longer Retry-After holds */
     breaker_report(&b, false, &o, NOW + 2);
     assert_false(breaker_would_go(&b, NOW + 4999));
     struct breaker_answer a = breaker_ask(&b, 1000, NOW + 5000);
@@ -297,7 +297,7 @@ static void retry_after_also_puts_off_the_trial(void **state)
     assert_true(breaker_ask(&b, 1000, NOW + 120000).trial);
 }
 
-/* ---- what counts ---- */
+/* ---- outcomes that count ---- */
 
 static void what_is_a_failure_of_the_host(void **state)
 {
@@ -341,7 +341,7 @@ static void states_have_names(void **state)
     assert_string_equal(breaker_state_name(BREAKER_HALF_OPEN), "half-open");
 }
 
-/* ---- the clock ---- */
+/* ---- clock changes ---- */
 
 static void a_clock_set_back_makes_nobody_wait_longer(void **state)
 {
@@ -354,7 +354,7 @@ static void a_clock_set_back_makes_nobody_wait_longer(void **state)
     breaker_report(&b, true, &ok, NOW - 2 * year);
     assert_true(breaker_ask(&b, 1000, NOW - 2 * year).go);
     report(&b, 9, &no_answer, NOW - 2 * year);
-    assert_int_equal(breaker_status(&b, NOW - 3 * year).total, 0); /* the window begins anew */
+    assert_int_equal(breaker_status(&b, NOW - 3 * year).total, 0); /* the window is cleared */
 }
 
 static void times_to_and_fro_shorten_no_wait(void **state)
@@ -368,7 +368,7 @@ static void times_to_and_fro_shorten_no_wait(void **state)
     assert_true(b.until_ms == NOW + 30000);
 }
 
-/* ---- all of them ---- */
+/* ---- the table of all breakers ---- */
 
 #define breaker_test(f) cmocka_unit_test_setup_teardown(f, open_all, close_all)
 static struct breakers all;
@@ -432,7 +432,7 @@ static void a_trial_of_the_host_is_not_spent_while_the_tenant_is_held(void **sta
     (void)state;
     tell(1, "a.example", 20, &no_answer, NOW);
     struct breakers_answer a = ask(1, "a.example", NOW);
-    assert_false(a.go || a.by_tenant); /* both hold it: the host's time is what it is told */
+    assert_false(a.go || a.by_tenant); /* both hold the call: the host's time is returned */
     a = breakers_ask(&all, 1, S("a.example"), 100000, NOW + 30000);
     assert_true(!a.go && a.by_tenant);
     a = ask(1, "a.example", NOW + 60000);
@@ -494,8 +494,8 @@ static void they_are_bounded_and_closed_ones_go_first(void **state)
         assert_true(all.by_key.n <= 32);
     }
     assert_int_equal(all.by_key.n, 32);
-    assert_false(ask(1, "dead.example", NOW).go); /* still known */
-    for (int i = 0; i < 100; i++) {               /* all open: the oldest goes */
+    assert_false(ask(1, "dead.example", NOW).go); /* still in the table */
+    for (int i = 0; i < 100; i++) {               /* all are open: the least recently used one is evicted */
         snprintf(host, sizeof host, "dead%d.example", i);
         tell(2 + i, host, 10, &no_answer, NOW);
         tell(2 + i, host, 10, &no_answer, NOW);

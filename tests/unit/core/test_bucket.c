@@ -1,4 +1,4 @@
-/* core/bucket: so many a second on average, so many at once after a rest. */
+/* core/sharing/bucket: a token bucket with a rate and a burst. */
 #include "core/sharing/bucket.h"
 
 #include "check.h"

@@ -45,7 +45,7 @@ static void assert_at(const char *expression, int64_t second, const char *expect
 
 struct next_row {
     const char *expression, *from;
-    const char *fires[4]; /* one after the other; NULL ends them */
+    const char *fires[4]; /* expected occurrences in order; ends with NULL */
 };
 
 static void check_next(const struct next_row *rows, size_t count)
@@ -291,7 +291,7 @@ static void hash_is_the_same_for_ever_and_each_field_has_its_own(void **state)
         distinct += !*pair;
         *pair = true;
     }
-    assert_true(distinct > 500); /* 552 expected of independent draws, 60 of equal ones */
+    assert_true(distinct > 500); /* 552 are expected of independent draws, 60 of equal ones */
 }
 
 struct error_row {
@@ -478,7 +478,7 @@ static void length_is_limited(void **state)
     assert_string_equal(e.field, "expression");
     assert_says(&e, "is 257 characters long; at most 256 are allowed");
     for (size_t i = 0; i < CRON_TEXT_MAX - 8; i++)
-        text[i] = i % 2 ? ',' : '1'; /* as many members as there can be */
+        text[i] = i % 2 ? ',' : '1'; /* the largest possible number of members */
     text[CRON_TEXT_MAX - 9] = '1';
     memcpy(text + CRON_TEXT_MAX - 8, " * * * *", 8);
     assert_int_equal(cron_parse((struct str){ text, CRON_TEXT_MAX }, 0, &c, &e), ERR_OK);
@@ -530,7 +530,7 @@ static void day_and_time_are_answered_apart(void **state)
         assert_int_equal(cron_next_in_day(&c, rows[i].from), rows[i].next);
 }
 
-/* The seed of the random tests: BELFRY_SEED to repeat one, else always the same. */
+/* The seed of the random tests: BELFRY_SEED if it is set, else always the same. */
 static uint64_t seed(void)
 {
     const char *text = getenv("BELFRY_SEED");
@@ -541,7 +541,7 @@ static uint64_t seed(void)
 
 enum { HORIZON_DAYS = 500, OFTEN = 400 };
 
-/* Compares one search with the oracle's, as far as the horizon. */
+/* Compares one search with the oracle's, up to the horizon. */
 static void compare_next(const char *text, const struct cron *c, const struct oracle *o, int64_t from)
 {
     int64_t expected = oracle_next(o, from, HORIZON_DAYS), got = cron_next(c, from);
@@ -549,7 +549,7 @@ static void compare_next(const char *text, const struct cron *c, const struct or
         fail_msg("'%s' from %lld gives %lld, not %lld", text, (long long)from, (long long)got, (long long)expected);
 }
 
-/* True if there is no day in the 28 years in which every kind of year comes. */
+/* Whether no day matches in the 28 years in which every kind of year occurs. */
 static bool oracle_finds_none(const struct oracle *o)
 {
     for (int64_t day = 0; day < 28 * 366; day++)
@@ -578,7 +578,7 @@ static void random_expressions_agree_with_a_naive_matcher(void **state)
             continue;
         }
         for (int k = 0; k < 4; k++)
-            compare_next(text, &c, &o, prng_between(&r, 0, 7258118400)); /* to the year 2200 */
+            compare_next(text, &c, &o, prng_between(&r, 0, 7258118400)); /* up to the year 2200 */
     }
     assert_true(refused < OFTEN / 10);
 }

@@ -1,4 +1,4 @@
-/* core/crontab: which lines call a URL, and why the others do not. */
+/* core/time/crontab: which lines call a URL, and why the others are refused. */
 #include "check.h"
 #include "core/time/crontab.h"
 
@@ -69,7 +69,7 @@ static void what_cannot_be_taken_over_is_refused_with_the_reason(void **state)
         { "0 0 * * * curl -k https://e.example", "'-k'" },
         { "0 0 * * * curl -d @/etc/passwd https://e.example", "file" },
         { "0 0 * * * curl -d a -d b https://e.example", "more than one piece" },
-        { "0 0 * * * curl ftp://e.example", "no http" },
+        { "0 0 * * * curl ftp://e.example", "not an http" },
         { "0 0 * * * curl http://a.example http://b.example", "more than one URL" },
         { "0 0 * * * curl -s", "no URL" },
         { "0 0 * * * curl https://e.example -X", "no value" },

@@ -1,4 +1,4 @@
-/* core/fair: who may take how much of the room there is. */
+/* core/sharing/fair: how the free slots are shared among lanes. */
 #include "core/sharing/fair.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 enum { NOW = 1700000000, LANES_MAX = 1000, CAPS_MAX = 8 * FAIR_CAPS };
 
-/* Lanes with a backlog each, and the loop of a scheduler: share, claim, tell. */
+/* Lanes with a backlog each, and the loop of a scheduler: share, claim, account. */
 struct world {
     struct fair *fair;
     struct fair_lane lanes[LANES_MAX];
@@ -211,23 +211,23 @@ static void only_what_was_taken_counts(void **state)
 {
     struct world *w = *state;
     size_t a = add(w, 1, "a", CLASS_NORMAL, PLENTY), b = add(w, 2, "b", CLASS_NORMAL, PLENTY);
-    for (int i = 0; i < 100; i++) { /* a claim that failed: nothing is told */
+    for (int i = 0; i < 100; i++) { /* a claim that failed: fair_took is not called */
         share(w, 10);
         assert_int_equal(quotas(w), 10);
     }
-    for (int i = 0; i < 10; i++) { /* claims that the limit of bytes cuts off before b, always */
+    for (int i = 0; i < 10; i++) { /* claims that the limit of bytes always cuts off before b */
         share(w, 100);
         w->asks[b].taken = 0;
         w->asks[a].taken = w->asks[a].quota;
         w->got[a] += (int64_t)w->asks[a].taken;
         fair_took(w->fair, &w->round);
     }
-    assert_true(w->got[a] <= 100); /* a had its part: from then on it is b's turn */
+    assert_true(w->got[a] <= 100); /* a had its share: from then on it is b's turn */
     share(w, 100);
     assert_int_equal(w->asks[b].quota, 100);
 }
 
-/* ---- no credit ---- */
+/* ---- idle and capped time is not saved up ---- */
 
 static void idle_time_is_not_saved_up(void **state)
 {
@@ -354,7 +354,7 @@ static void a_low_lane_that_waited_long_counts_as_normal_and_then_as_high(void *
     run(w, 10, 90);
     assert_int_equal(w->asks[old].counted, CLASS_HIGH);
     assert_near(w->got[old] - before, 450, 30);
-    w->due_ms[old] = w->now_ms; /* it caught up, and is what it was */
+    w->due_ms[old] = w->now_ms; /* it caught up, and counts in its own class again */
     before = w->got[old];
     run(w, 10, 70);
     assert_int_equal(w->asks[old].counted, CLASS_LOW);
@@ -368,7 +368,7 @@ static void an_aged_lane_shares_with_its_own_queues_urgent_ones(void **state)
     size_t old = add(w, 1, "a", CLASS_LOW, PLENTY), high = add(w, 1, "a", CLASS_HIGH, PLENTY);
     w->due_ms[old] = w->now_ms - 7 * AGEING_MS;
     run(w, 1, 1);
-    assert_int_equal(w->got[high], 1); /* among equals the one of higher class comes first */
+    assert_int_equal(w->got[high], 1); /* among equals the lane of the higher class comes first */
     run(w, 99, 1);
     assert_near(w->got[old], 50, 1);
     assert_near(w->got[high], 50, 1);
@@ -431,7 +431,7 @@ static void check_round(const struct world *w, size_t room)
         assert_true(w->cap_now[c] == w->caps[c] - used[c]);
     }
     assert_true(quotas(w) <= room);
-    assert_true(quotas(w) == room || all_capped); /* no room is left while somebody could take it */
+    assert_true(quotas(w) == room || all_capped); /* no room is left over while a lane could take it */
 }
 
 static void room_and_caps_hold_and_nothing_is_wasted(void **state)

@@ -1,4 +1,4 @@
-/* core/fingerprint: the dead letters of one cause have one fingerprint. */
+/* core/task/fingerprint: dead letters with the same cause have the same fingerprint. */
 #include "core/task/fingerprint.h"
 
 #include <stdio.h>

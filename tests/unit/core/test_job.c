@@ -4,7 +4,7 @@
 
 enum { DOC_MAX = 1 << 16 };
 
-/* As its record says, written and read. */
+/* Writes a job's document and reads it back. */
 static struct job kept(const struct job *j, struct arena *a)
 {
     struct job back;

@@ -1,4 +1,4 @@
-/* The wire format: what is written reads back the same; what comes from outside is judged. */
+/* The wire format: written messages read back unchanged; input from outside is checked. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <time.h>
@@ -101,7 +101,7 @@ static struct task task_there_and_back(const struct task *t, const char *tenant)
     return back;
 }
 
-/* Tables; X is what is to be done with each field. */
+/* Tables of the fields; X is applied to each field. */
 /* clang-format off */
 #define NUMBERS(X)                                                                                                     \
     X(tenant) X(kind) X(state) X(due_ms) X(scheduled_ms) X(version) X(fence) X(attempts) X(losses) X(priority)         \
@@ -264,7 +264,7 @@ static void members_that_are_not_known_are_passed_over(void **state)
     assert_str(ev.worker.doc, "[ 1 ]");
 }
 
-/* Bodies in tables are written with ' for ". */
+/* JSON texts in tables are written with ' instead of ". */
 static enum err read_quoted(const char *quoted, struct error *e)
 {
     char *copy = xstrdup(quoted);
@@ -286,12 +286,12 @@ static void what_is_no_event_is_refused_in_plain_words(void **state)
         const char *text, *field, *says;
     } rows[] = {
         { "", "", "is empty" },
-        { "[1]", "", "no message of Belfry's" },
-        { "{'v':0}", "", "no message of Belfry's" },
-        { "{'v':'1'}", "", "no message of Belfry's" },
-        { "{'v':2,'event':'NEW'}", "", "of version 2; this Belfry reads version 1: update it" },
+        { "[1]", "", "not a Belfry message" },
+        { "{'v':0}", "", "not a Belfry message" },
+        { "{'v':'1'}", "", "not a Belfry message" },
+        { "{'v':2,'event':'NEW'}", "", "has version 2; this Belfry reads version 1: update it" },
         { "{'v':1}", "event", "is missing" },
-        { "{'v':1,'event':'PARTY'}", "event", "none that this version" },
+        { "{'v':1,'event':'PARTY'}", "event", "not known to this version" },
         { "{'v':1,'event':'OUTCOME'}", "", "without its task" },
         { "{'v':1,'event':'WORKER','worker':{'slots':1}}", "worker.id", "is missing" },
         { "{'v':1,'event':'WORKER','worker':{'id':'x'}}", "worker.id", "must be a UUID" },
@@ -301,7 +301,7 @@ static void what_is_no_event_is_refused_in_plain_words(void **state)
         { "{'v':1,'event':'WORKER','worker':{" ID ",'name':[]}}", "worker.name", "must be a string" },
         { "{'v':1,'event':'OUTCOME','task':{" ID ",'fence':0}}", "task.fence", "must be between 1 and" },
         { "{'v':1,'event':'OUTCOME','task':{" ID "}}", "task.fence", "is missing" },
-        { "{'v':1,'event':'OUTCOME','task':{" ID ",'fence':1,'kind':'RECURRING'}}", "task.kind", "none that" },
+        { "{'v':1,'event':'OUTCOME','task':{" ID ",'fence':1,'kind':'RECURRING'}}", "task.kind", "not known to" },
         { "{'v':1,'event':'OUTCOME','task':{" ID ",'fence':1,'retry':{'max_attempts':-1}}}", "task.retry.max_attempts",
           "is -1" },
         { "{'v':1,'event':'OUTCOME','task':7}", "task", "must be an object" },
@@ -357,7 +357,7 @@ static int64_t cpu_ns(void)
     return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
-/* How long it takes is said, not judged: sanitizers and neighbours make any bound a guess. */
+/* The time is printed but not checked: with sanitizers and other load any limit would be a guess. */
 static void a_usual_task_is_written_and_read_quickly(void **state)
 {
     (void)state;

@@ -6,16 +6,16 @@
 
 static struct arena arena;
 
-static enum err read_letter(const char *config, const char *payload, struct letter *ret, struct error *e)
+static enum err read_letter(const char *config, const char *payload, struct message_target *ret, struct error *e)
 {
     arena_reset(&arena);
     struct task t = { .target = TARGET_MESSAGE, .target_config = str_from(config), .payload = str_from(payload) };
     return message_target_read(&t, &arena, ret, e);
 }
 
-static struct letter must_read(const char *config, const char *payload)
+static struct message_target must_read(const char *config, const char *payload)
 {
-    struct letter l;
+    struct message_target l;
     struct error e = { 0 };
     assert_ok(read_letter(config, payload, &l, &e), &e);
     return l;
@@ -24,7 +24,7 @@ static struct letter must_read(const char *config, const char *payload)
 static void a_broker_by_name_gets_the_payload(void **state)
 {
     (void)state;
-    struct letter l = must_read("{\"broker\": \"jobs\", \"destination\": \"orders\"}", "{\"a\": 1.50}");
+    struct message_target l = must_read("{\"broker\": \"jobs\", \"destination\": \"orders\"}", "{\"a\": 1.50}");
     assert_int_equal(l.kind, MESSAGE_TARGET_NAMED);
     assert_str(l.broker, "jobs");
     assert_str(l.destination, "orders");
@@ -37,7 +37,7 @@ static void a_broker_by_name_gets_the_payload(void **state)
 static void all_members_are_read(void **state)
 {
     (void)state;
-    struct letter l = must_read(
+    struct message_target l = must_read(
         "{\"broker\": \"kafka://a:1,b\", \"destination\": \"t\", \"key\": \"k\", \"headers\": {\"X-A\": \"b\"}, "
         "\"body\": \"text\", \"timeout_ms\": 5}",
         "{}");
@@ -71,7 +71,7 @@ static void hosts_come_without_ports_and_brackets(void **state)
     for (size_t i = 0; i < array_count(rows); i++) {
         char config[256], found[256] = "";
         snprintf(config, sizeof config, "{\"broker\":\"%s\",\"destination\":\"d\"}", rows[i].broker);
-        struct letter l = must_read(config, "{}");
+        struct message_target l = must_read(config, "{}");
         struct str rest = { 0 }, host;
         while (message_target_next_host(l.broker, &rest, &host))
             snprintf(found + strlen(found), sizeof found - strlen(found), STR_FMT " ", STR_ARG(host));
@@ -104,11 +104,11 @@ static void what_is_no_broker_is_refused(void **state)
         { "redis://a\\u00e4", "holds a character" },
         { "amqp://a,b", "too many hosts" },
         { "kafka://1,2,3,4,5,6,7,8,9,0,1,2,3,4,5,6,7", "too many hosts" },
-        { "kafka://a/x", "has a path" },
+        { "kafka://a/x", "must have no path" },
     };
     for (size_t i = 0; i < array_count(rows); i++) {
         char config[256];
-        struct letter l;
+        struct message_target l;
         struct error e = { 0 };
         snprintf(config, sizeof config, "{\"broker\":\"%s\",\"destination\":\"d\"}", rows[i].broker);
         if (read_letter(config, "{}", &l, &e) != ERR_INVALID)

@@ -1,4 +1,4 @@
-/* How far the store's clock is ahead of ours. */
+/* core/time/offset: how far the store's clock is ahead of the local one. */
 #include <stdlib.h>
 
 #include "base/prng.h"
@@ -29,7 +29,7 @@ static void the_error_is_half_the_round_trip(void **state)
     assert_int_equal(v.low_us, AHEAD - 1500);
 }
 
-/* Whatever the network does, who goes by it is never ahead of the store, and not far behind. */
+/* With any network delays the lower bound is never ahead of the store, and not far behind it. */
 static void noisy_answers_never_put_us_ahead(void **state)
 {
     (void)state;
@@ -58,7 +58,7 @@ static void the_best_of_the_recent_answers_counts(void **state)
     for (int64_t i = 1; i < OFFSET_SAMPLES; i++)
         offset_add(&o, i * SECOND / 2, i * SECOND / 2 + 50000, AHEAD + i * SECOND / 2 + 25000);
     struct offset_view v = offset_view(&o, 8 * SECOND);
-    assert_true(v.low_us <= AHEAD && v.low_us > AHEAD - 3000); /* it drifts for a few seconds */
+    assert_true(v.low_us <= AHEAD && v.low_us > AHEAD - 3000); /* the bound is widened for a few seconds of drift */
     offset_add(&o, 8 * SECOND, 8 * SECOND + 50000, AHEAD + 8 * SECOND + 25000);
     assert_int_equal(offset_view(&o, 8 * SECOND + 50000).low_us / 10000, (AHEAD - 25000) / 10000);
 }
@@ -83,7 +83,8 @@ static void clocks_that_drift_apart_are_followed(void **state)
     (void)state;
     struct offset o = { 0 };
     for (int64_t i = 0; i < 1000; i++) {
-        int64_t at_us = i * SECOND / 2, ahead_us = AHEAD - at_us / 10000; /* ours is too fast by 100 in a million */
+        /* the local clock is too fast by 100 parts per million */
+        int64_t at_us = i * SECOND / 2, ahead_us = AHEAD - at_us / 10000;
         offset_add(&o, at_us, at_us + 1000, ahead_us + at_us + 500);
         struct offset_view v = offset_view(&o, at_us + 1000);
         assert_true(v.low_us <= ahead_us);

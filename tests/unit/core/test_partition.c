@@ -14,7 +14,7 @@ static void make_ids(struct uuid *v, size_t n, uint64_t seed)
         v[i] = uuid_next(&ids, 1770710400000 + (int64_t)i);
 }
 
-/* Whose each partition is: its place in v. Exactly one has it. */
+/* Finds the owner of each partition as an index into v. Each partition must have exactly one. */
 static void owners_of(const struct uuid *v, size_t n, int owners[PARTITIONS])
 {
     for (int p = 0; p < PARTITIONS; p++)
@@ -74,7 +74,7 @@ static void when_a_node_comes_or_goes_only_its_own_change_hands(void **state)
     }
 }
 
-/* What a node has is chance: of many clusters, how much it is off in the mean, and at the worst. */
+/* The number of partitions of a node is random. Over many clusters, checks the mean and the largest deviation. */
 static void partitions_are_shared_evenly(void **state)
 {
     (void)state;
@@ -95,8 +95,8 @@ static void partitions_are_shared_evenly(void **state)
         }
         off /= (double)n * CLUSTERS;
         within /= (double)n * CLUSTERS;
-        assert_true(off < 0.25);   /* of 16 nodes 0.19 is to be expected, of three 0.07 */
-        assert_true(within > 0.7); /* 0.78 of 16 nodes */
+        assert_true(off < 0.25);   /* 0.19 is expected for 16 nodes, 0.07 for three */
+        assert_true(within > 0.7); /* 0.78 for 16 nodes */
         assert_true(n > 4 || within > 0.98);
     }
 }
@@ -108,13 +108,13 @@ static void tasks_are_spread_evenly(void **state)
     static int counts[PARTITIONS];
     struct uuid_gen ids;
     uuid_gen_init(&ids, 7);
-    for (int i = 0; i < TASKS; i++) /* made in one second, as ids of one node are */
+    for (int i = 0; i < TASKS; i++) /* created within one second, as the ids of one node are */
         counts[partition_of(uuid_next(&ids, 1770710400000 + i / 256))]++;
     for (int p = 0; p < PARTITIONS; p++)
         assert_in_range(counts[p], 850, 1150);
 }
 
-/* Stores keep it, and nodes of different versions must agree. */
+/* Stores save the partition, and nodes of different versions must agree on it. */
 static void none_of_it_ever_changes(void **state)
 {
     (void)state;

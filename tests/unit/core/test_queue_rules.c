@@ -1,4 +1,4 @@
-/* core/queue_rules: what a queue is held to. */
+/* core/sharing/queue_rules: the limits and the pause of a queue. */
 #include "core/sharing/queue_rules.h"
 
 #include "check.h"
@@ -148,7 +148,7 @@ static void a_resumed_queue_doubles_each_second_for_ten(void **state)
     assert_true(queue_ramp_rate(&r, NOW + 1000) == 100);
     assert_true(queue_ramp_rate(&r, NOW + 9999) == 25600);
     assert_true(queue_ramp_rate(&r, NOW + 10000) == 0);
-    assert_true(queue_ramp_rate(&r, NOW - 1) == 50); /* a clock a little behind */
+    assert_true(queue_ramp_rate(&r, NOW - 1) == 50); /* a clock that is a little behind */
     assert_true(queue_ramp_rate(&r, NOW - 86400000) == 0);
 }
 

@@ -43,7 +43,7 @@ static struct recurrence interval_rule(int64_t interval_ms, const char *start, s
     };
 }
 
-/* Compares the fires from `from` on with instants written "2026-03-28T01:30Z 2026-…". */
+/* Compares the occurrences from `from` on with instants written as "2026-03-28T01:30Z 2026-…". */
 static void assert_fires(const struct recurrence *r, const char *from, const char *expected)
 {
     struct str rest = str_from(expected), word;
@@ -66,7 +66,7 @@ static void clock_changes_of_the_world(void **state)
     static const struct {
         const char *zone, *expression, *from, *fires;
     } rows[] = {
-        /* An expression fixed in its time of day: once each day. */
+        /* An expression with a fixed time of day: once each day. */
         { "Europe/Berlin", "30 2 * * *", "2026-03-28T00:00:00Z",
           "2026-03-28T01:30Z 2026-03-29T01:00Z 2026-03-30T00:30Z" },
         { "Europe/Berlin", "30 2 * * *", "2026-10-24T00:00:00Z",
@@ -95,7 +95,7 @@ static void clock_changes_of_the_world(void **state)
         { "Asia/Kathmandu", "5 0 * * *", "1985-12-30T20:00:00Z", "1985-12-31T18:30Z 1986-01-01T18:20Z" },
         { "Europe/Dublin", "30 1 * * *", "2026-03-29T00:00:00Z", "2026-03-29T01:00Z 2026-03-30T00:30Z" },
         { "Europe/Dublin", "30 1 * * *", "2026-10-24T12:00:00Z", "2026-10-25T00:30Z 2026-10-26T01:30Z" },
-        /* One that follows the clock: nothing in the gap, both copies. */
+        /* An expression with a step: nothing in the gap, both copies of the repeat. */
         { "Europe/Berlin", "*/30 * * * *", "2026-03-29T00:30:00Z",
           "2026-03-29T00:30Z 2026-03-29T01:00Z 2026-03-29T01:30Z" },
         { "Europe/Berlin", "*/30 2 * * *", "2026-03-28T02:00:00Z", "2026-03-30T00:00Z 2026-03-30T00:30Z" },
@@ -185,7 +185,7 @@ static void skipped_gaps_are_answered_when_asked(void **state)
     assert_true(o.fires);
     assert_int_equal(o.at_ms, at("2026-03-30T00:30:00Z"));
 
-    /* The end bounds what is skipped, also when the spread carries the last fire beyond the gap. */
+    /* The end bounds skipped occurrences, even if the spread moves the last occurrence beyond the gap. */
     struct recurrence spread = r;
     spread.end_ms = at("2026-03-28T12:00:00Z");
     spread.spread_ms = 3 * DAY_MS;
@@ -194,7 +194,7 @@ static void skipped_gaps_are_answered_when_asked(void **state)
     assert_true(o.fires);
     assert_int_equal(o.at_ms, at("2026-03-29T01:30:00Z"));
 
-    /* A rule that shifts skips nothing, and one without a gap ahead answers only fires. */
+    /* A rule that shifts skips nothing. A rule without a gap ahead returns only occurrences that fire. */
     r.gap = DST_GAP_SHIFT;
     assert_true(recurrence_next_or_skip(&r, at("2026-03-28T12:00:00Z"), &o));
     assert_true(o.fires);
@@ -213,7 +213,7 @@ static void intervals_never_drift(void **state)
 {
     (void)state;
     struct tz *z = zone("Europe/Berlin");
-    struct recurrence r = interval_rule(5400000, "2026-03-28T22:00:00Z", z); /* over the change of the clock */
+    struct recurrence r = interval_rule(5400000, "2026-03-28T22:00:00Z", z); /* across the clock change */
     assert_fires(&r, "2026-03-28T00:00:00Z", "2026-03-28T22:00Z 2026-03-28T23:30Z 2026-03-29T01:00Z 2026-03-29T02:30Z");
     struct prng random;
     prng_init(&random, 1);
@@ -235,7 +235,7 @@ static void start_end_and_spread_bound_every_kind(void **state)
     struct recurrence r = cron_rule("0 * * * *", tz_utc());
     struct occurrence o[10];
     r.start_ms = at("2026-01-01T00:00:00.001Z");
-    r.end_ms = at("2026-01-01T03:00:00Z"); /* included */
+    r.end_ms = at("2026-01-01T03:00:00Z"); /* inclusive */
     assert_int_equal(recurrence_between(&r, 0, INT64_MAX, o, 10), 3);
     assert_int_equal(o[0].at_ms, at("2026-01-01T01:00:00Z"));
     assert_int_equal(o[2].at_ms, at("2026-01-01T03:00:00Z"));
@@ -245,7 +245,8 @@ static void start_end_and_spread_bound_every_kind(void **state)
     r.spread_ms = 600000;
     r.hash = 600000 * 7 + 300000;
     assert_int_equal(recurrence_spread(&r), 300000);
-    assert_int_equal(recurrence_between(&r, 0, INT64_MAX, o, 10), 3); /* the end bounds the schedule, not the spread */
+    /* the end bounds the scheduled time, not the time with the spread */
+    assert_int_equal(recurrence_between(&r, 0, INT64_MAX, o, 10), 3);
     assert_int_equal(o[2].at_ms, at("2026-01-01T03:05:00Z"));
     assert_int_equal(o[2].scheduled_ms, at("2026-01-01T03:00:00Z"));
     assert_true(recurrence_next(&r, at("2026-01-01T01:05:00Z"), &o[0]));
@@ -278,8 +279,8 @@ static void rules_reach_from_1970_to_2200(void **state)
 
 /* ---- calendars ---- */
 
-/* Weekends off; 25 and 26 December 2026 (Friday, Saturday) off; Saturday 2 January 2027 worked. */
-static struct calendar broker_thread(void)
+/* Closed: weekends, and 25 and 26 December 2026 (Friday, Saturday). Open: Saturday 2 January 2027. */
+static struct calendar office_calendar(void)
 {
     static int32_t excluded[2], included[1];
     excluded[0] = (int32_t)day_number((struct date){ 2026, 12, 26 });
@@ -297,14 +298,14 @@ static void excluded_days_are_skipped_or_moved(void **state)
 {
     (void)state;
     struct tz *z = zone("Europe/Berlin");
-    struct calendar c = broker_thread();
+    struct calendar c = office_calendar();
     struct recurrence daily = cron_rule("0 8 * * *", z), monthly = cron_rule("0 8 25,27 * *", z);
     daily.calendar = monthly.calendar = &c;
     assert_fires(&daily, "2026-12-24T00:00:00Z", "2026-12-24T07:00Z 2026-12-28T07:00Z");
     assert_fires(&daily, "2027-01-01T00:00:00Z", "2027-01-01T07:00Z 2027-01-02T07:00Z 2027-01-04T07:00Z");
     assert_fires(&monthly, "2026-12-01T00:00:00Z", "2027-01-25T07:00Z 2027-01-27T07:00Z");
 
-    monthly.calendar_policy = CALENDAR_NEXT_DAY; /* both days move to Monday 28 December: one fire */
+    monthly.calendar_policy = CALENDAR_NEXT_DAY; /* both days move to Monday 28 December: one occurrence */
     assert_fires(&monthly, "2026-12-01T00:00:00Z", "2026-12-28T07:00Z 2027-01-25T07:00Z");
     assert_fires(&monthly, "2026-12-27T12:00:00Z", "2026-12-28T07:00Z 2027-01-25T07:00Z");
     assert_fires(&monthly, "2026-12-28T07:00:00.001Z", "2027-01-25T07:00Z");
@@ -313,11 +314,11 @@ static void excluded_days_are_skipped_or_moved(void **state)
     assert_int_equal(o.notes, NOTE_MOVED);
     assert_int_equal(o.nominal_local, at("2026-12-25T08:00:00Z") / 1000);
 
-    monthly.calendar_policy = CALENDAR_PREVIOUS_DAY; /* both to Thursday 24 December */
+    monthly.calendar_policy = CALENDAR_PREVIOUS_DAY; /* both move to Thursday 24 December */
     assert_fires(&monthly, "2026-12-01T00:00:00Z", "2026-12-24T07:00Z 2027-01-25T07:00Z");
     assert_fires(&monthly, "2026-12-25T00:00:00Z", "2027-01-25T07:00Z");
 
-    daily.calendar_policy = CALENDAR_NEXT_DAY; /* a fire that stays is no moved one */
+    daily.calendar_policy = CALENDAR_NEXT_DAY; /* an occurrence that stays has no NOTE_MOVED */
     assert_true(recurrence_next(&daily, at("2026-12-25T00:00:00Z"), &o));
     assert_int_equal(o.at_ms, at("2026-12-28T07:00:00Z"));
     assert_int_equal(o.notes, 0);
@@ -328,7 +329,7 @@ static void skipped_days_are_answered_when_asked(void **state)
 {
     (void)state;
     struct tz *z = zone("Europe/Berlin");
-    struct calendar c = broker_thread();
+    struct calendar c = office_calendar();
     struct recurrence r = cron_rule("*/10 8 * * *", z);
     struct buf text;
     buf_init(&text, 1000);
@@ -353,7 +354,8 @@ static void skipped_days_are_answered_when_asked(void **state)
     assert_int_equal(o.at_ms, at("2026-12-25T03:00:00Z"));
     assert_int_equal(o.notes, NOTE_DAY_EXCLUDED);
     assert_true(recurrence_next_or_skip(&step, o.at_ms + 1, &o));
-    assert_int_equal(o.at_ms, at("2026-12-26T03:00:00Z")); /* 00:00 UTC on the 26th would be 01:00 there: 27 h later */
+    /* 00:00 UTC on the 26th would be 01:00 in that zone: 27 h later */
+    assert_int_equal(o.at_ms, at("2026-12-26T03:00:00Z"));
     buf_release(&text);
     tz_unref(z);
 }
@@ -378,7 +380,7 @@ static void intervals_meet_the_calendar_too(void **state)
 {
     (void)state;
     struct tz *z = zone("Europe/Berlin");
-    struct calendar c = broker_thread();
+    struct calendar c = office_calendar();
     struct recurrence r = interval_rule(DAY_MS, "2026-12-24T11:00:00Z", z);
     r.calendar = &c;
     assert_fires(&r, "2026-12-24T00:00:00Z", "2026-12-24T11:00Z 2026-12-28T11:00Z");
@@ -387,7 +389,7 @@ static void intervals_meet_the_calendar_too(void **state)
     r.calendar_policy = CALENDAR_NEXT_DAY;
     assert_fires(&r, "2026-12-24T00:00:00Z",
                  "2026-12-28T11:00Z 2026-12-29T11:00Z 2026-12-31T11:00Z 2027-01-02T11:00Z 2027-01-04T11:00Z");
-    r.calendar_policy = CALENDAR_PREVIOUS_DAY; /* what would move to before the start is gone */
+    r.calendar_policy = CALENDAR_PREVIOUS_DAY; /* a step that would move to before the start is dropped */
     assert_fires(&r, "2026-12-20T00:00:00Z", "2026-12-29T11:00Z");
     r.start_ms -= 2 * DAY_MS;
     assert_fires(&r, "2026-12-20T00:00:00Z", "2026-12-23T11:00Z 2026-12-24T11:00Z 2026-12-29T11:00Z");
@@ -397,7 +399,7 @@ static void intervals_meet_the_calendar_too(void **state)
     odd.calendar_policy = CALENDAR_NEXT_DAY;
     struct occurrence o[32];
     size_t n = recurrence_between(&odd, at("2026-12-25T00:00:00Z"), at("2026-12-28T23:00:00Z"), o, 32);
-    assert_true(n > 8); /* three days' steps arrive on one day */
+    assert_true(n > 8); /* the steps of three days arrive on one day */
     for (size_t i = 0; i < n; i++) {
         assert_true(o[i].at_ms >= at("2026-12-27T23:00:00Z") && o[i].at_ms < at("2026-12-28T23:00:00Z"));
         assert_true(i == 0 || o[i].at_ms > o[i - 1].at_ms);
@@ -436,7 +438,7 @@ static bool minute_matches(const struct recurrence *r, int64_t local)
     return cron_next_in_day(&r->cron, second) == second && day_fires(r, day);
 }
 
-/* Is there an instant in (a, b) with this local time? Looked for minute by minute. */
+/* Whether an instant in (a, b) has this local time. Checks minute by minute. */
 static bool local_in(const struct tz *z, int64_t a, int64_t b, int64_t local)
 {
     for (int64_t t = a; t < b; t += 60)
@@ -485,7 +487,7 @@ static void random_expression(struct prng *r, char out[256])
              weekdays[prng_below(r, array_count(weekdays))]);
 }
 
-/* Windows of a week around a change of the clock, where the answers are least obvious. */
+/* Windows of one week around a clock change, where mistakes are most likely. */
 static void fast_search_agrees_with_the_brute_force_oracle(void **state)
 {
     (void)state;

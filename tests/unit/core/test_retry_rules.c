@@ -1,4 +1,4 @@
-/* core/retry_rules: what a user says about certain failures. */
+/* core/task/retry_rules: a user's rules for certain failures. */
 #include "core/task/retry_rules.h"
 
 #include <stdio.h>
@@ -44,7 +44,7 @@ static void a_status_names_itself_and_its_class(void **state)
     assert_true(names("3xx", status(301)));
     assert_false(names("5xx", kind(FAILURE_TIMEOUT)));
     struct outcome late = kind(FAILURE_NETWORK);
-    late.http_status = 503; /* it answered and then broke off: that is no answer */
+    late.http_status = 503; /* the connection broke off after the answer began: a network failure, not an HTTP one */
     assert_false(names("503", late));
 }
 
@@ -136,7 +136,7 @@ static void an_unreadable_rule_does_not_hide_a_sound_one(void **state)
     assert_true(named);
 }
 
-/* ---- checking ---- */
+/* ---- checks ---- */
 
 static void sound_rules_pass(void **state)
 {

@@ -1,4 +1,4 @@
-/* core/settle: what one attempt's outcome makes of its task. */
+/* core/task/settle: the outcome of one attempt decides the next state of its task. */
 #include "core/task/settle.h"
 
 #include "check.h"
@@ -118,7 +118,7 @@ static void only_what_may_fail_pays_for_its_place(void **state)
     }
 }
 
-/* ---- success and its record ---- */
+/* ---- success and its execution ---- */
 
 static void success_completes_and_keeps_one_execution(void **state)
 {
@@ -182,12 +182,12 @@ static void execution_never_ends_before_it_began(void **state)
     o.completed_us = o.started_us - 5000000; /* the clock was set back meanwhile */
     struct verdict v = settled(&t, &o);
     assert_true(v.execution.completed_us == o.started_us);
-    o.started_us = o.completed_us = 0; /* nobody knows */
+    o.started_us = o.completed_us = 0; /* unknown */
     v = settled(&t, &o);
     assert_true(v.execution.started_us == t.due_ms * 1000 && v.execution.completed_us == t.due_ms * 1000);
 }
 
-/* ---- handed back, cancelled, lost ---- */
+/* ---- returned, cancelled, lost ---- */
 
 static void what_is_handed_back_costs_nothing(void **state)
 {
@@ -232,8 +232,8 @@ static void a_loss_spends_no_attempt_and_runs_again(void **state)
     assert_true(v.has_execution);
     assert_int_equal(v.execution.status, EXECUTION_LOST);
     assert_int_equal(v.execution.attempt, 2);
-    assert_str(v.last_error, "lost: whoever ran it died before it reported; it may have run");
-    assert_str(v.execution.error, "lost: whoever ran it died before it reported; it may have run");
+    assert_str(v.last_error, "lost: its worker died before it reported; the task may have run");
+    assert_str(v.execution.error, "lost: its worker died before it reported; the task may have run");
     t.due_ms = NOW + 10;
     assert_true(settled(&t, &o).due_ms == NOW + 10);
 }
@@ -285,7 +285,7 @@ static void one_that_was_no_suspect_yet_is_not_poison_and_neither_is_one_among_o
     struct settle_facts t = one_time();
     struct outcome o = outcome_of(OUTCOME_LOST);
     o.alone = true;
-    t.losses = SUSPECT_LOSSES - 1; /* this loss makes it one */
+    t.losses = SUSPECT_LOSSES - 1; /* this loss makes it a suspect */
     assert_int_equal(settled(&t, &o).next, TASK_SCHEDULED);
     o.alone = false;
     for (t.losses = 0; t.losses < 1000; t.losses++) {
@@ -305,7 +305,7 @@ static void at_most_once_does_not_survive_a_loss(void **state)
     struct verdict v = settled(&t, &o);
     assert_int_equal(v.next, TASK_FAILED);
     assert_int_equal(v.losses, 1);
-    assert_str(v.last_error, "outcome unknown: whoever ran it died, and it is to run at most once");
+    assert_str(v.last_error, "outcome unknown: its worker died, and the task must run at most once");
 }
 
 /* ---- held, expired ---- */
@@ -367,13 +367,13 @@ static void a_retry_that_would_come_too_late_expires_it_at_once(void **state)
     assert_int_equal(v.attempts, 2);
     assert_true(v.has_execution);
     assert_str(v.execution.error, "it did not work");
-    assert_str(v.last_error, "expired: of use until 1970-01-20T16:13:20.200Z, the next attempt would come at "
+    assert_str(v.last_error, "expired: it was valid until 1970-01-20T16:13:20.200Z, the next attempt would come at "
                              "1970-01-20T16:13:20.200Z; it failed with: it did not work");
     assert_str(str_from(v.cause.text), "");
     t.expires_ms = NOW + 201;
     assert_int_equal(settled(&t, &o).next, TASK_SCHEDULED);
     t.expires_ms = NOW;
-    t.attempts = 4; /* all are spent: it failed, which is what its user has to hear */
+    t.attempts = 4; /* all attempts are used up: the user must see FAILED, not EXPIRED */
     assert_int_equal(settled(&t, &o).next, TASK_FAILED);
 }
 
@@ -417,7 +417,7 @@ static void failure_is_tried_again_until_max_attempts(void **state)
         struct verdict v = settled(&t, &o);
         assert_int_equal(v.next, TASK_SCHEDULED);
         assert_int_equal(v.attempts, t.attempts + 1);
-        assert_int_equal(v.losses, 0); /* whoever reports did not die of it */
+        assert_int_equal(v.losses, 0); /* a reported outcome resets the losses: the worker survived */
         assert_str(str_from(v.cause.text), "");
         assert_true(v.due_ms == NOW + (100 << t.attempts));
         assert_int_equal(v.execution.status, EXECUTION_FAILED);
@@ -427,7 +427,7 @@ static void failure_is_tried_again_until_max_attempts(void **state)
     assert_int_equal(last.next, TASK_FAILED);
     assert_int_equal(last.attempts, 5);
     t.attempts = 0;
-    t.retry.max_attempts = 1; /* never again */
+    t.retry.max_attempts = 1; /* no retry */
     assert_int_equal(settled(&t, &o).next, TASK_FAILED);
 }
 
@@ -459,7 +459,7 @@ static void only_what_we_refuse_to_call_is_final_among_other_failures(void **sta
         struct outcome o = outcome_of(OUTCOME_FAILED);
         struct settle_facts t = one_time();
         o.failure = kinds[i];
-        o.http_status = 404; /* of an answer before: it has no say unless the failure is about the answer */
+        o.http_status = 404; /* a status of an earlier answer: it counts only if the failure is FAILURE_HTTP */
         assert_int_equal(outcome_is_final(&o), kinds[i] == FAILURE_REFUSED);
         assert_int_equal(settled(&t, &o).next, kinds[i] == FAILURE_REFUSED ? TASK_FAILED : TASK_SCHEDULED);
     }
@@ -489,10 +489,10 @@ static void a_rule_makes_a_final_failure_one_that_is_tried_again(void **state)
     assert_int_equal(v.next, TASK_SCHEDULED);
     assert_true(v.due_ms == NOW + 7000);
     t.attempts = 2;
-    assert_int_equal(settled(&t, &o).next, TASK_FAILED); /* as often as it says */
+    assert_int_equal(settled(&t, &o).next, TASK_FAILED); /* up to its max_attempts */
     t.attempts = 1;
     o = http(400);
-    assert_int_equal(settled(&t, &o).next, TASK_FAILED); /* it does not name this one */
+    assert_int_equal(settled(&t, &o).next, TASK_FAILED); /* the rule does not name this failure */
 }
 
 static void no_rule_brings_back_what_is_gone_or_refused_or_sent_at_most_once(void **state)
@@ -575,7 +575,7 @@ static void retry_after_is_honoured_up_to_a_day(void **state)
     struct outcome o = http(503);
     o.retry_after_ms = 0;
     assert_true(delay(p, &o, 3) == 0);
-    o.retry_after_ms = 120000; /* the target knows better than our cap */
+    o.retry_after_ms = 120000; /* Retry-After may exceed the policy's cap */
     assert_true(delay(p, &o, 3) == 120000);
     o.retry_after_ms = 86400000;
     assert_true(delay(p, &o, 3) == 86400000);

@@ -115,10 +115,10 @@ static void only_who_is_blocked_waits_and_for_what_its_row_waits_for(void **stat
     struct task t = tidied(TASK_BLOCKED, key, key);
     assert_int_equal(t.state, TASK_BLOCKED);
     assert_str(t.waits_for, "c:12:db");
-    t = tidied(TASK_BLOCKED, other, key); /* an edit of the row as it was before */
+    t = tidied(TASK_BLOCKED, other, key); /* an edit of an earlier version of the row */
     assert_int_equal(t.state, TASK_BLOCKED);
     assert_str(t.waits_for, "c:12:db");
-    t = tidied(TASK_BLOCKED, other, other); /* needs it no more */
+    t = tidied(TASK_BLOCKED, other, other); /* it no longer needs that slot */
     assert_int_equal(t.state, TASK_SCHEDULED);
     assert_str(t.waits_for, "");
     t = tidied(TASK_BLOCKED, key, none); /* its row did not wait */

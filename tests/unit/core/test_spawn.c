@@ -1,4 +1,4 @@
-/* core/spawn: which occurrences are to be made now; held against core/recurrence over many visits. */
+/* core/task/spawn: which occurrences are created now. Many visits are compared with core/time/recurrence. */
 #include "core/task/spawn.h"
 
 #include <stdlib.h>
@@ -42,7 +42,7 @@ struct bench {
     struct spawn_plan plan;
 };
 
-/* Fires every `interval`, anchored at NOW; its cursor stands at `cursor_ms`. */
+/* Fires every `interval_ms`, anchored at NOW; its cursor is at `cursor_ms`. */
 static void every(struct bench *b, int64_t interval_ms, int64_t cursor_ms)
 {
     struct error e;
@@ -73,7 +73,7 @@ static void plan_at(struct bench *b, int64_t now_ms)
     assert_ok(spawn_plan(&b->t, &b->rule, now_ms, now_ms + AHEAD, &b->arena, &b->plan, &e), &e);
 }
 
-/* What the store does with a plan. */
+/* Applies a plan as the store does. */
 static void apply(struct bench *b)
 {
     b->t.cursor_ms = b->plan.cursor_ms;
@@ -105,7 +105,7 @@ static void is_skipped(const struct bench *b, size_t i, int64_t first_ms, const 
     assert_str(o->last_error, why);
 }
 
-/* ---- what lies ahead ---- */
+/* ---- occurrences ahead ---- */
 
 static void what_comes_before_the_horizon_is_made(void **state)
 {
@@ -113,7 +113,7 @@ static void what_comes_before_the_horizon_is_made(void **state)
     struct bench b;
     every(&b, 2 * SECOND, NOW);
     plan_at(&b, NOW);
-    assert_int_equal(b.plan.occurrences.n, 5); /* at 10 s it is not before the horizon */
+    assert_int_equal(b.plan.occurrences.n, 5); /* the one at 10 s is not before the horizon */
     for (size_t i = 0; i < 5; i++)
         is_run(&b, i, NOW + (int64_t)i * 2 * SECOND, NOW + (int64_t)i * 2 * SECOND);
     assert_true(b.plan.cursor_ms == NOW + 10 * SECOND);
@@ -121,7 +121,7 @@ static void what_comes_before_the_horizon_is_made(void **state)
     assert_false(b.plan.ended);
     assert_false(b.plan.more);
     apply(&b);
-    plan_at(&b, NOW); /* asked again at once there is nothing to do */
+    plan_at(&b, NOW); /* a second visit at the same time has nothing to do */
     assert_int_equal(b.plan.occurrences.n, 0);
     assert_true(b.plan.cursor_ms == NOW + 10 * SECOND);
     assert_false(b.plan.ended);
@@ -156,8 +156,8 @@ static void an_occurrence_carries_what_its_task_says(void **state)
     b.t.concurrency_key = S("db");
     b.t.concurrency_limit = 4;
     b.t.schedule.overlap = OVERLAP_QUEUE_ALL;
-    b.t.dedupe_key = S("once"); /* of the task, not of each run */
-    b.t.attempts = 3;           /* nothing of where the task itself stands */
+    b.t.dedupe_key = S("once"); /* belongs to the task, not to each occurrence */
+    b.t.attempts = 3;           /* the task's own progress is not copied */
     b.t.losses = 2;
     b.t.runs_count = 4;
     plan_at(&b, NOW);
@@ -168,7 +168,7 @@ static void an_occurrence_carries_what_its_task_says(void **state)
     assert_int_equal(o->tenant, 3);
     assert_int_equal(o->priority, 8);
     assert_true(o->version == 1 && o->fence == 0 && o->attempts == 0 && o->losses == 0);
-    assert_true(o->runs_count == 1); /* it counts, until it is withdrawn */
+    assert_true(o->runs_count == 1); /* it counts as a run until it is withdrawn */
     assert_true(o->created_ms == NOW && o->updated_ms == NOW && o->completed_ms == 0);
     assert_str(o->queue, "mail");
     assert_str(o->name, "digest");
@@ -205,7 +205,7 @@ static void spread_moves_the_due_time_and_not_the_occurrence(void **state)
     arena_release(&b.arena);
 }
 
-/* ---- what was missed ---- */
+/* ---- missed occurrences ---- */
 
 static void a_second_late_is_not_missed(void **state)
 {
@@ -215,7 +215,7 @@ static void a_second_late_is_not_missed(void **state)
     b.rule.start_ms = NOW - GRACE;
     b.t.schedule.catch_up = CATCH_UP_NONE;
     plan_at(&b, NOW);
-    is_run(&b, 0, NOW - GRACE, NOW); /* due is never before now */
+    is_run(&b, 0, NOW - GRACE, NOW); /* the due time is never before now */
     assert_true(b.plan.skipped == 0);
     plan_at(&b, NOW + 1);
     is_skipped(&b, 0, NOW - GRACE, "skipped: missed (catch_up_mode SKIP_MISSED)");
@@ -252,7 +252,7 @@ static void runs_that_were_missed_wait_for_each_other(void **state)
         assert_int_equal(b.plan.occurrences.n, 3);
         assert_int_equal(b.plan.occurrences.v[0].overlap, missed);
         assert_int_equal(b.plan.occurrences.v[1].overlap, missed);
-        assert_int_equal(b.plan.occurrences.v[2].overlap, policies[i]); /* in time */
+        assert_int_equal(b.plan.occurrences.v[2].overlap, policies[i]); /* it was in time */
         arena_release(&b.arena);
     }
 }
@@ -315,7 +315,7 @@ static void what_is_older_than_the_window_is_skipped_in_every_mode(void **state)
         struct bench b;
         every(&b, HOUR, NOW - 5 * HOUR);
         b.t.schedule.catch_up = modes[i];
-        b.t.schedule.catch_up_window_ms = 3 * HOUR; /* at its edge it still counts */
+        b.t.schedule.catch_up_window_ms = 3 * HOUR; /* at the edge of the window it still counts */
         plan_at(&b, NOW - SECOND / 2);
         is_skipped(
             &b, place[i], NOW - 5 * HOUR,
@@ -348,14 +348,14 @@ static void max_runs_ends_it_after_its_last(void **state)
     struct bench b;
     every(&b, SECOND, NOW);
     b.t.schedule.max_runs = 7;
-    b.t.schedule.overlap = OVERLAP_ALLOW; /* none of them comes back */
+    b.t.schedule.overlap = OVERLAP_ALLOW; /* no run is given back */
     b.t.runs_count = 4;
     plan_at(&b, NOW);
     assert_true(b.plan.runs == 3);
     assert_false(b.plan.ended);
     assert_false(b.plan.more);
     apply(&b);
-    plan_at(&b, NOW + 2 * SECOND); /* the last is due only now */
+    plan_at(&b, NOW + 2 * SECOND); /* the last one is due only now */
     assert_false(b.plan.ended);
     assert_true(b.plan.look_ms > NOW + 2 * SECOND);
     plan_at(&b, b.plan.look_ms);
@@ -378,7 +378,7 @@ static void skipped_ones_do_not_count_against_max_runs(void **state)
     arena_release(&b.arena);
 }
 
-/* What a store does with an occurrence that finds the one before it still running. */
+/* Skips an occurrence as a store does if the previous run is not over. */
 static void skip_one(struct bench *b)
 {
     b->t.runs_count--;
@@ -396,11 +396,11 @@ static void a_run_that_comes_back_is_made_up_for_by_the_very_next(void **state)
     while (b.t.state == TASK_SCHEDULED) {
         plan_at(&b, now_ms);
         for (size_t i = 0; i < b.plan.occurrences.n; i++, made++)
-            is_run(&b, i, NOW + made * SECOND, NOW + made * SECOND); /* none is left out, none is late */
+            is_run(&b, i, NOW + made * SECOND, NOW + made * SECOND); /* no occurrence is left out, none is late */
         apply(&b);
         int64_t until_ms = b.plan.ended ? INT64_MAX : b.plan.look_ms;
         assert_true(until_ms > now_ms && looks++ < 20);
-        for (int64_t n = 1; n < made; n += 2) /* every second one finds the one before it running */
+        for (int64_t n = 1; n < made; n += 2) /* every second occurrence finds the previous run not over */
             if (NOW + n * SECOND >= now_ms && NOW + n * SECOND < until_ms)
                 skip_one(&b);
         now_ms = until_ms;
@@ -422,7 +422,7 @@ static void a_last_run_that_comes_back_late_is_made_up_for_until_the_task_has_en
     assert_false(b.plan.ended);
     plan_at(&b, b.plan.look_ms);
     assert_true(b.plan.ended);
-    skip_one(&b); /* what went by since counts as missed */
+    skip_one(&b); /* occurrences that went by since count as missed */
     plan_at(&b, NOW + 3 * SECOND);
     assert_true(b.plan.runs == 1 && b.plan.skipped == 0);
     is_run(&b, 0, NOW + SECOND, NOW + 3 * SECOND);
@@ -526,7 +526,7 @@ static void what_lies_ahead_is_cut_short_too(void **state)
     arena_release(&b.arena);
 }
 
-/* A day of seconds slept through: few visits, few rows, everything counted. */
+/* One day of occurrences every second was missed: few visits, few rows, everything counted. */
 static void a_long_sleep_is_caught_up_in_few_visits_and_rows(void **state)
 {
     (void)state;
@@ -545,7 +545,7 @@ static void a_long_sleep_is_caught_up_in_few_visits_and_rows(void **state)
         assert_in_range(visits, 4, 5);
         assert_in_range(rows, 4, 5);
         int64_t late = modes[i] == CATCH_UP_ONE ? 1 : 0;
-        /* The second just past is not missed, nor is what lies ahead. */
+        /* The second that just passed is not missed, and those ahead are not either. */
         assert_true(b.t.runs_count == late + 1 + AHEAD / SECOND);
         assert_true(b.t.skipped_count == DAY / SECOND - 1 - late);
         arena_release(&b.arena);
@@ -570,14 +570,14 @@ static void too_little_memory_is_said(void **state)
     arena_release(&b.arena);
 }
 
-/* ---- over many visits nothing is lost and nothing doubled ---- */
+/* ---- over many visits no occurrence is lost or doubled ---- */
 
 enum { LIFE_RUNS = 20000 };
 
 struct life {
     struct bench b;
     int64_t begin_ms, now_ms;
-    int64_t *ran; /* scheduled_ms, in the order they were made */
+    int64_t *ran; /* scheduled_ms, in the order in which they were created */
     size_t ran_count;
 };
 
@@ -590,7 +590,7 @@ static void some_schedule(struct life *l, struct prng *r)
     every(&l->b, prng_between(r, 1, 5000) * 100, 0);
     if (prng_below(r, 2))
         s->cron = str_from(crons[prng_below(r, array_count(crons))]);
-    s->start_ms = 1774742400000LL + prng_between(r, -DAY, DAY); /* around a spring's gap in Berlin */
+    s->start_ms = 1774742400000LL + prng_between(r, -DAY, DAY); /* around a spring gap in Berlin */
     s->spread_ms = prng_below(r, 3) ? 0 : prng_between(r, 1, 100);
     s->catch_up = (enum catch_up)prng_below(r, 3);
     s->catch_up_window_ms = windows[prng_below(r, array_count(windows))];
@@ -615,7 +615,7 @@ static void check_visit(struct life *l)
             continue;
         }
         assert_true(o->due_ms == max_of(at_ms, l->now_ms) && at_ms < l->now_ms + AHEAD);
-        assert_true(l->ran_count == 0 || l->ran[l->ran_count - 1] < o->scheduled_ms); /* none twice, in order */
+        assert_true(l->ran_count == 0 || l->ran[l->ran_count - 1] < o->scheduled_ms); /* in order, none twice */
         bool missed = at_ms < l->now_ms - GRACE;
         assert_false(missed && (s->catch_up == CATCH_UP_NONE || at_ms < l->now_ms - s->catch_up_window_ms));
         missed_runs += missed;
@@ -628,7 +628,7 @@ static void check_visit(struct life *l)
     assert_true(s->max_runs == 0 || b->t.runs_count + runs <= s->max_runs);
 }
 
-/* Everything from the first cursor to the present one has run, or is counted. */
+/* Every occurrence from the first cursor to the present one has run or is counted. */
 static void check_life(const struct life *l)
 {
     const struct bench *b = &l->b;
@@ -643,7 +643,7 @@ static void check_life(const struct life *l)
         fires++;
         from_ms = o.at_ms + 1;
     }
-    assert_int_equal(next, l->ran_count); /* what ran is what the rule says */
+    assert_int_equal(next, l->ran_count); /* the runs are those that the rule names */
     assert_true(fires == b->t.runs_count + b->t.skipped_count);
     if (b->t.schedule.catch_up == CATCH_UP_ALL && b->t.schedule.catch_up_window_ms > 100 * DAY)
         assert_true(b->t.skipped_count == 0);
@@ -666,7 +666,7 @@ static void over_many_visits_nothing_is_lost_and_nothing_doubled(void **state)
                 apply(&l.b);
                 assert_false(l.b.plan.more && l.b.plan.ended);
             } while (l.b.plan.more && l.ran_count < LIFE_RUNS - 2 * SPAWN_MAX);
-            /* mostly on time, sometimes asleep for minutes, the clock set back now and then */
+            /* mostly on time, sometimes minutes late, sometimes the clock is set back */
             uint64_t what = prng_below(&r, 10);
             l.now_ms += what < 7 ? prng_between(&r, 0, AHEAD) : prng_between(&r, -30 * SECOND, HOUR);
             if (l.ran_count >= LIFE_RUNS - 2 * SPAWN_MAX)
@@ -678,7 +678,7 @@ static void over_many_visits_nothing_is_lost_and_nothing_doubled(void **state)
     free(ran);
 }
 
-/* ---- what exists ---- */
+/* ---- existing occurrences ---- */
 
 static void what_waits_as_it_was_made_may_be_taken_back(void **state)
 {
@@ -693,7 +693,7 @@ static void what_waits_as_it_was_made_may_be_taken_back(void **state)
     claimed_and_returned.fence = 3;
     claimed_and_returned.due_ms += 500;
     assert_int_equal(spawned_how(&claimed_and_returned, false), SPAWNED_AHEAD);
-    assert_int_equal(spawned_how(&claimed_and_returned, true), SPAWNED_AHEAD); /* by that claim */
+    assert_int_equal(spawned_how(&claimed_and_returned, true), SPAWNED_AHEAD); /* held by that claim */
     arena_release(&b.arena);
 }
 

@@ -1,4 +1,5 @@
-/* core/spawn: how an occurrence that exists stands to the schedule of its task. That of one just made is in test_spawn.c. */
+/* core/task/spawn: the relation of an existing occurrence to its task's schedule. test_spawn.c covers occurrences that
+ * were just created. */
 #include "core/task/spawn.h"
 
 #include "check.h"
@@ -9,7 +10,7 @@ enum { SECOND = 1000 };
 
 static const struct uuid parent = { { 1, 2, 3, 4 } };
 
-/* As the schedule makes it. */
+/* An occurrence as the schedule creates it. */
 static struct task made(void)
 {
     return (struct task){ .id = occurrence_id(parent, NOW),
@@ -30,7 +31,7 @@ static void what_fired_or_was_touched_is_there_for_good(void **state)
         o[i] = made();
     o[0].attempts = 1;
     o[1].losses = 1;
-    o[2].started_ms = NOW; /* a retry by hand begins at no attempts again */
+    o[2].started_ms = NOW; /* a manual retry resets the attempts to 0 */
     o[3].version = 2;
     o[4].state = TASK_RUNNING;
     o[5].scheduled_ms++; /* moved, but still a run of its schedule */
@@ -43,7 +44,7 @@ static void what_stood_in_line_for_a_slot_is_there_for_good(void **state)
 {
     (void)state;
     struct task o = made();
-    assert_int_equal(spawned_how(&o, true), SPAWNED_FOR_GOOD); /* its turn has come */
+    assert_int_equal(spawned_how(&o, true), SPAWNED_FOR_GOOD); /* it was given a slot */
     o.state = TASK_BLOCKED;
     assert_int_equal(spawned_how(&o, false), SPAWNED_FOR_GOOD);
 }
@@ -79,7 +80,7 @@ static void what_is_late_was_missed_and_of_all_what_is_too_old(void **state)
     s.catch_up = CATCH_UP_ALL;
     assert_false(spawned_was_missed(&o, &s, at_ms + 5 * SECOND));
     assert_true(spawned_was_missed(&o, &s, at_ms + 5 * SECOND + 1));
-    o.overlap = OVERLAP_SKIP; /* as it is, it would be skipped for another that is late */
+    o.overlap = OVERLAP_SKIP; /* it would be skipped because of another late one */
     assert_false(spawned_was_missed(&o, &s, o.due_ms));
     assert_true(spawned_was_missed(&o, &s, o.due_ms + 1));
 }

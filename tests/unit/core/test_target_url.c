@@ -1,4 +1,4 @@
-/* core/target_url: a glance at where an HTTP target goes. */
+/* core/target/target_url: the host and path of an HTTP target. */
 #include "core/target/target_url.h"
 
 #include <stdio.h>
@@ -47,7 +47,7 @@ static void the_host_is_in_small_letters_and_without_what_goes_without_saying(vo
         struct task t = http_task(config);
         struct str got = target_host(&t, host);
         if (strcmp(rows[i].url, "http://:80") == 0)
-            assert_str(got, ":80"); /* for the runner to refuse */
+            assert_str(got, ":80"); /* the runner refuses it */
         else
             assert_str(got, rows[i].host);
     }

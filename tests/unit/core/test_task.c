@@ -25,7 +25,7 @@ static void read_document(struct buf *out)
     fclose(f);
 }
 
-/* The cells of a table's row, trimmed; 0 if the line is none. */
+/* Splits a row of a table into trimmed cells; 0 if the line is not a row. */
 static size_t cells_of(struct str line, struct str *cells, size_t max)
 {
     struct str cell;

@@ -1,4 +1,4 @@
-/* core/tenant_rules: a tenant and its limits. */
+/* core/sharing/tenant_rules: a tenant and its limits. */
 #include "core/sharing/tenant_rules.h"
 
 #include "check.h"

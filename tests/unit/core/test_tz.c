@@ -1,5 +1,5 @@
-/* Zones are written here, from the facts, and not taken from this machine's tzdata: the past does not change but the
- * future does. That the system's own files are read right is shown by tests/e2e/test_zoneinfo.py. */
+/* The zones are written out here and not taken from this machine's tzdata, because future rules may change.
+ * tests/e2e/test_zoneinfo.py checks that the system's own files are read correctly. */
 #include "check.h"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ static struct tz *zone_of(const struct tzif *t)
     return z;
 }
 
-/* A zone of a rule alone. */
+/* A zone that has a rule only. */
 static struct tz *zone_of_rule(const char *footer)
 {
     static const struct tzif_type types[] = { { 0 } };
@@ -36,7 +36,7 @@ static struct tz *zone_of_rule(const char *footer)
         &(struct tzif){ .version = '3', .types = types, .type_count = 1, .chars = S("LMT\0"), .footer = footer });
 }
 
-/* ---- the tables: where clocks change ---- */
+/* ---- tables of clock changes ---- */
 
 struct change {
     const char *zone;
@@ -56,7 +56,7 @@ static void check_local(const struct change *c, const struct tz *z, int64_t loca
                  kind, (long long)first, (long long)last);
 }
 
-/* Both sides of a change, in instants and in wall-clock times. */
+/* Checks both sides of a change, in instants and in wall-clock times. */
 static void check_change(const struct change *c, const struct tz *z)
 {
     int64_t at = civil_second(c->at);
@@ -151,7 +151,7 @@ static void clocks_change_where_the_rule_says(void **state)
         check_changes(zones[i].zone, zone_of_rule(zones[i].footer), rows, array_count(rows));
 }
 
-/* Casablanca lies on +01 and sets its clock back for Ramadan: a table of its own for each year, here up to 2026. */
+/* Casablanca uses +01 and sets its clock back for Ramadan: a table entry for each year, here up to 2026. */
 static void clocks_change_where_the_table_says(void **state)
 {
     (void)state;
@@ -182,7 +182,7 @@ static void clocks_change_where_the_table_says(void **state)
     check_changes("Africa/Casablanca", z, casablanca, array_count(casablanca));
 }
 
-/* Samoa went from the east of the date line to its west: its 30 December 2011 never was. */
+/* Samoa moved from the east of the date line to its west: 30 December 2011 did not exist there. */
 static void a_skipped_day_is_a_gap_of_24_hours(void **state)
 {
     (void)state;
@@ -226,7 +226,7 @@ static void kathmandu_moved_by_a_quarter_of_an_hour(void **state)
                          .chars = S("+0530\0+0545\0"),
                          .footer = "\n<+0545>-5:45\n" };
     for (int version = 0; version < 5; version++) {
-        file.version = "\0002345"[version]; /* what comes after 4 is read like it */
+        file.version = "\0002345"[version]; /* versions after 4 are read like 4 */
         struct tz *z = zone_of(&file);
         assert_int_equal(tz_span_at(z, civil_second((struct civil){ { 2090, 1, 1 }, 0, 0, 0 })).offset_s, 20700);
         check_changes("Asia/Kathmandu", z, rows, 1);
@@ -277,7 +277,7 @@ static void daylight_time_all_year_never_changes(void **state)
     }
 }
 
-/* Times of up to a week, either way, put beginnings and ends into the wrong years: spans stay in order all the same. */
+/* Times of up to one week, in both directions, move beginnings and ends into other years: spans stay in order. */
 static void rules_that_reach_over_the_new_year_keep_their_order(void **state)
 {
     (void)state;
@@ -335,7 +335,7 @@ static void the_rule_takes_over_at_the_last_transition(void **state)
     }
 }
 
-/* A file that contradicts itself: the rule is believed, as glibc and Python do. */
+/* A file that contradicts itself: the rule is preferred, as in glibc and Python. */
 static void against_the_last_transition_the_rule_wins(void **state)
 {
     (void)state;
@@ -357,7 +357,8 @@ static void beyond_its_last_year_a_rule_says_nothing(void **state)
         assert_int_equal(count_spans(z), 2);
         tz_unref(z);
     }
-    /* 2499's only day of daylight time lies before the table's end, the next one beyond the rule's: no change is left */
+    /* The only day of daylight time of 2499 is before the table's end, the next one is after the rule's end: no change
+     * is left. */
     struct tz *z =
         zone_from(civil_second((struct civil){ { 2499, 12, 28 }, 0, 0, 0 }), 1, "\nCET0CEST-0,M12.5.5/24,M12.5.5/48\n");
     assert_true(count_spans(z) <= 3);
@@ -394,7 +395,7 @@ static void transitions_that_change_nothing_are_dropped(void **state)
 
 /* ---- odd tables ---- */
 
-/* Every second of a small world, found by looking at all of them. */
+/* Checks every second of a small range against a linear search. */
 static void check_by_search(const struct tz *z, int64_t low, int64_t high)
 {
     for (int64_t local = low; local <= high; local++) {
@@ -504,7 +505,8 @@ static void every_shorter_file_is_refused(void **state)
         for (size_t n = 0; n <= b.n; n++) {
             struct tz *z = NULL;
             struct error e = { 0 };
-            char *exact = memcpy(xmalloc(n), b.p, n); /* so that a sanitizer sees a read past its end */
+            /* an allocation of the exact size, so that a sanitizer detects a read past its end */
+            char *exact = memcpy(xmalloc(n), b.p, n);
             enum err rc = tz_parse(S("Cut"), (struct str){ exact, n }, &z, &e);
             assert_int_equal(rc, n == b.n ? ERR_OK : ERR_CORRUPT);
             assert_true((rc == ERR_OK) == (z != NULL));
@@ -599,7 +601,7 @@ static void huge_files_are_refused_before_they_cost_anything(void **state)
     tzif_zeros(&b, (1 << 20) + 1 - small);
     assert_int_equal(tz_parse(S("Big"), buf_str(&b), &z, &e), ERR_CORRUPT);
     assert_string_equal(e.text, "time zone 'Big': has 1048577 bytes, more than 1048576");
-    /* counts of four billion in a file of a hundred bytes */
+    /* counts of four billion in a file of one hundred bytes */
     static const struct {
         size_t at;
         const char *says;
@@ -614,7 +616,7 @@ static void huge_files_are_refused_before_they_cost_anything(void **state)
         memset(copy + counts[i].at, 0xff, 4);
         assert_true(tz_parse(S("Big"), (struct str){ copy, small }, &z, &e) != ERR_OK);
         assert_says(&e, counts[i].says);
-        copy[4] = '2'; /* the same as a block to step over */
+        copy[4] = '2'; /* the same in the block that is skipped */
         assert_int_equal(tz_parse(S("Big"), (struct str){ copy, small }, &z, &e), ERR_CORRUPT);
         assert_says(&e, "cut short in its first block");
     }
@@ -622,7 +624,7 @@ static void huge_files_are_refused_before_they_cost_anything(void **state)
     buf_release(&b);
 }
 
-/* 254 types of the file and two of the rule: a byte still names each. */
+/* 254 types of the file and two of the rule: a byte can still identify each. */
 static void as_many_types_as_a_byte_can_name(void **state)
 {
     (void)state;

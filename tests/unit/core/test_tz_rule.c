@@ -81,21 +81,22 @@ static void each_year_begins_and_ends_daylight_time(void **state)
           { { 2026, 9, 26 }, 14, 0, 0 },
           { { 2027, 4, 3 }, 14, 0, 0 } },
         { "IST-1GMT0,M10.5.0,M3.5.0/1", 2026, { { 2026, 10, 25 }, 1, 0, 0 }, { { 2027, 3, 28 }, 1, 0, 0 } },
-        /* J60 is 1 March in every year, 59 is 29 February where there is one */
+        /* J60 is 1 March in every year; 59 is 29 February in leap years */
         { "AAA0BBB,J60/0,J365/0", 2026, { { 2026, 3, 1 }, 0, 0, 0 }, { { 2026, 12, 30 }, 23, 0, 0 } },
         { "AAA0BBB,J60/0,J365/0", 2028, { { 2028, 3, 1 }, 0, 0, 0 }, { { 2028, 12, 30 }, 23, 0, 0 } },
         { "AAA0BBB,J59/0,J61/0", 2028, { { 2028, 2, 28 }, 0, 0, 0 }, { { 2028, 3, 1 }, 23, 0, 0 } },
         { "AAA0BBB,59/0,364/0", 2026, { { 2026, 3, 1 }, 0, 0, 0 }, { { 2026, 12, 30 }, 23, 0, 0 } },
         { "AAA0BBB,59/0,365/0", 2028, { { 2028, 2, 29 }, 0, 0, 0 }, { { 2028, 12, 30 }, 23, 0, 0 } },
-        /* the fifth Sunday is the fourth where there are four; February 2026 has exactly four */
+        /* week 5 is the last Sunday, even if it is the fourth; February 2026 has exactly four */
         { "AAA0BBB,M2.5.0,M5.5.0", 2026, { { 2026, 2, 22 }, 2, 0, 0 }, { { 2026, 5, 31 }, 1, 0, 0 } },
         { "AAA0BBB,M2.1.0,M2.4.6", 2026, { { 2026, 2, 1 }, 2, 0, 0 }, { { 2026, 2, 28 }, 1, 0, 0 } },
-        /* Gaza-like: 50 hours after Thursday's midnight; and the day before */
+        /* as in Gaza: 50 hours after Thursday's midnight; and the day before */
         { "EET-2EEST,M3.4.4/50,M10.4.4/50", 2026, { { 2026, 3, 28 }, 0, 0, 0 }, { { 2026, 10, 23 }, 23, 0, 0 } },
         { "<-02>2<-01>,M3.5.0/-1,M10.5.0/0", 2026, { { 2026, 3, 29 }, 1, 0, 0 }, { { 2026, 10, 25 }, 1, 0, 0 } },
-        /* begins a week into the next year, ends a week before the year: the first end that comes after it */
+        /* begins a week into the next year, ends a week before the year: the first end that comes after the beginning
+         * counts */
         { "AAA0BBB,J365/167,0/-167", 2026, { { 2027, 1, 6 }, 23, 0, 0 }, { { 2027, 12, 25 }, 0, 0, 0 } },
-        /* daylight all year: its end is the next beginning */
+        /* daylight time all year: its end is the next beginning */
         { "EST5EDT,0/0,J365/25", 2026, { { 2026, 1, 1 }, 5, 0, 0 }, { { 2027, 1, 1 }, 5, 0, 0 } },
         { "XXX3EDT4,0/0,J365/23", 2026, { { 2026, 1, 1 }, 3, 0, 0 }, { { 2027, 1, 1 }, 3, 0, 0 } },
     };
@@ -108,7 +109,7 @@ static void each_year_begins_and_ends_daylight_time(void **state)
     }
 }
 
-/* The definition, day by day: the last Sunday is the one with no Sunday of that month behind it. */
+/* By the definition, day by day: the last Sunday has no later Sunday in its month. */
 static void last_sundays_are_last_in_six_hundred_years(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* core/wheel: against a plain array that is searched. */
+/* core/time/wheel: compared with a plain array that is searched. */
 #include "core/time/wheel.h"
 
 #include <stdlib.h>
@@ -74,7 +74,7 @@ static void ring_ends_where_the_heap_begins(void **state)
     wheel_add(w, &far, T0 + 86400000);
     assert_int_equal(w->later.n, 2);
     assert_null(wheel_expire(w, T0 + WHEEL_SLOTS - 2));
-    assert_int_equal(w->later.n, 1); /* it came into reach */
+    assert_int_equal(w->later.n, 1); /* it came within the ring's range */
     assert_true(wheel_next(w) == T0 + WHEEL_SLOTS - 1);
     assert_ptr_equal(wheel_expire(w, T0 + WHEEL_SLOTS - 1), &last);
     assert_null(wheel_expire(w, T0 + WHEEL_SLOTS - 1));
