@@ -12,8 +12,8 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/map.h"
-#include "broker/amqp/amqp.h"
 #include "broker/amqp/internal.h"
+#include "events/amqp/events_amqp.h"
 #include "platform/clock_system.h"
 #include "port/event_message.h"
 
@@ -142,7 +142,7 @@ static enum err on_publish_opened(struct rabbit_link *l, struct error *e)
     /* The one of a connection that broke may be there for a while. */
     rabbit_name(&ev->url, ev->answers, "answers.%s.%llu", ev->id, (unsigned long long)l->generation);
     if (declare_all(ev, l, e) || rabbit_open_channel(l, CHANNEL_ANSWERS, false, e) ||
-        rabbit_declare(l, CHANNEL_ANSWERS, ev->answers, RABBIT_OWN, NULL, e) ||
+        rabbit_declare(l, CHANNEL_ANSWERS, ev->answers, RABBIT_EXCLUSIVE, NULL, e) ||
         rabbit_consume(l, CHANNEL_ANSWERS, ev->answers, CONSUMER_ANSWERS, true, e) || rabbit_open_publisher(l, e))
         return e->code; /* in this order: a publisher may be blocked, and asks nothing then */
     l->channels[CHANNEL_MAIN].vital = l->channels[CHANNEL_ANSWERS].vital = true;
@@ -182,7 +182,7 @@ static enum err publish_one(struct events_amqp *ev, const struct event *event, s
 static enum err publish(struct events *base, const struct event *v, size_t n, struct error *e)
 {
     struct events_amqp *ev = self(base);
-    if (rabbit_ready_to_publish(&ev->publish, e))
+    if (rabbit_connect_to_publish(&ev->publish, e))
         return e->code;
     enum err rc = ERR_OK;
     rabbit_publish_begin(&ev->publish);
@@ -221,7 +221,7 @@ static enum err mark(struct events *base, struct events_barrier *ret, struct err
     struct events_amqp *ev = self(base);
     uint32_t ready = 0;
     char id[UUID_TEXT + 1];
-    if (rabbit_ready_to_publish(&ev->publish, e) ||
+    if (rabbit_connect_to_publish(&ev->publish, e) ||
         rabbit_declare(&ev->publish, CHANNEL_ASK, ev->queue, RABBIT_ORDERED, &ready, e))
         return e->code;
     uuid_format(uuid_next(&ev->ids, clock_wall_ms(clock_system())), id);
@@ -247,7 +247,7 @@ static enum err passed(struct events *base, const struct events_barrier *mark, b
         *ret = true;
         return ERR_OK;
     }
-    if (rabbit_ready_to_publish(&ev->publish, e))
+    if (rabbit_connect_to_publish(&ev->publish, e))
         return e->code;
     struct mark *m = find_mark(ev, id);
     if (!m)
@@ -260,7 +260,7 @@ static enum err passed(struct events *base, const struct events_barrier *mark, b
 
 static enum err answer(struct events_amqp *ev, const struct entry *mark, struct error *e)
 {
-    if (rabbit_ready_to_publish(&ev->publish, e))
+    if (rabbit_connect_to_publish(&ev->publish, e))
         return e->code;
     rabbit_publish_begin(&ev->publish);
     const struct rabbit_envelope letter = {
@@ -363,7 +363,7 @@ static enum err poll_some(struct events *base, size_t max, int64_t wait_ms, stru
 {
     struct events_amqp *ev = self(base);
     bool full = false;
-    if (rabbit_ready(&ev->poll, e) || send_acks(ev, e) || wait_for_one(ev, wait_ms, e))
+    if (rabbit_connect(&ev->poll, e) || send_acks(ev, e) || wait_for_one(ev, wait_ms, e))
         return e->code;
     struct event_list found = { 0 };
     size_t there = min_of(max, ev->by_sequence.n);
@@ -415,15 +415,15 @@ static void free_events(struct events *base)
     free(ev);
 }
 
-enum err events_amqp_open(const struct amqp_setup *setup, struct events **ret, struct error *e)
+enum err events_amqp_open(struct str url, struct events **ret, struct error *e)
 {
     static const struct events_ops ops = { publish, poll_some, ack, reset, mark, passed, depth, free_events };
-    struct rabbit_url url;
-    if (rabbit_url_parse(setup->url, &url, e))
+    struct rabbit_url parsed;
+    if (rabbit_url_parse(url, &parsed, e))
         return e->code;
     struct events_amqp *ev = xnew(*ev);
     ev->base.ops = &ops;
-    ev->url = url;
+    ev->url = parsed;
     uuid_gen_init(&ev->ids, (uint64_t)clock_steady_ns(clock_system()) ^ (uint64_t)getpid() << 32 ^ (uintptr_t)ev);
     uuid_format(uuid_next(&ev->ids, clock_wall_ms(clock_system())), ev->id);
     rabbit_name(&ev->url, ev->queue, "events");

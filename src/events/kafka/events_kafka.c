@@ -319,11 +319,6 @@ static const struct events_ops ops = {
     .free = release,
 };
 
-bool is_kafka_url(struct str url)
-{
-    return str_starts(url, S("kafka://"));
-}
-
 enum err events_kafka_open(struct str url, struct events **ret, struct error *e)
 {
     struct events_kafka *k = xnew(*k);

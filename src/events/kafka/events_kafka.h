@@ -6,7 +6,5 @@
  * who takes over a partition gets all behind the first that was not. */
 #include "port/events.h"
 
-bool is_kafka_url(struct str url);
-
 /* Nothing is connected yet: the first call that needs it does. ERR_INVALID: the address (broker/kafka/kafka.h) is wrong. */
 enum err events_kafka_open(struct str url, struct events **ret, struct error *e) must_use;

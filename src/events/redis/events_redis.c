@@ -29,7 +29,7 @@ void word_stream(struct redis_conn *c, size_t stream)
 {
     char suffix[32];
     snprintf(suffix, sizeof suffix, ":e:%zu", stream);
-    redis_key(c, suffix);
+    redis_arg_key(c, suffix);
 }
 
 static void add(struct events_redis *ev, const struct event *event)
@@ -38,13 +38,13 @@ static void add(struct events_redis *ev, const struct event *event)
     buf_reset(&ev->message);
     jw_init(&w, &ev->message);
     event_write(&w, event);
-    redis_begin(&ev->conn);
-    redis_text(&ev->conn, "XADD");
+    redis_command_begin(&ev->conn);
+    redis_arg_text(&ev->conn, "XADD");
     word_stream(&ev->conn, stream_of(event));
-    redis_text(&ev->conn, "*");
-    redis_text(&ev->conn, "e");
-    redis_word(&ev->conn, buf_str(&ev->message));
-    redis_end(&ev->conn);
+    redis_arg_text(&ev->conn, "*");
+    redis_arg_text(&ev->conn, "e");
+    redis_arg_str(&ev->conn, buf_str(&ev->message));
+    redis_command_end(&ev->conn);
 }
 
 /* Answers to all that was asked. */
@@ -52,7 +52,7 @@ enum err answers(struct redis_conn *c, size_t n, struct error *e)
 {
     for (size_t i = 0; i < n; i++) {
         cleanup_with(redis_reply_free) redisReply *reply = NULL;
-        if (redis_answer(c, 0, &reply, e))
+        if (redis_reply_next(c, 0, &reply, e))
             return e->code;
     }
     return ERR_OK;
@@ -61,7 +61,7 @@ enum err answers(struct redis_conn *c, size_t n, struct error *e)
 static enum err publish(struct events *base, const struct event *v, size_t n, struct error *e)
 {
     struct events_redis *ev = events_redis_of(base);
-    if (redis_ready(&ev->conn, e))
+    if (redis_connect(&ev->conn, e))
         return e->code;
     for (size_t done = 0; done < n;) {
         size_t from = done;
@@ -84,26 +84,26 @@ _Static_assert(sizeof(struct mark_in) <= sizeof(struct events_barrier), "a mark 
 static enum err ends(struct events_redis *ev, const char *verb, const char *from, const char *to,
                      struct stream_id otherwise, struct stream_id ret[STREAMS], struct error *e)
 {
-    if (redis_ready(&ev->conn, e))
+    if (redis_connect(&ev->conn, e))
         return e->code;
     for (size_t i = 0; i < STREAMS; i++) {
-        redis_begin(&ev->conn);
-        redis_text(&ev->conn, verb);
+        redis_command_begin(&ev->conn);
+        redis_arg_text(&ev->conn, verb);
         word_stream(&ev->conn, i);
-        redis_text(&ev->conn, from);
-        redis_text(&ev->conn, to);
-        redis_text(&ev->conn, "COUNT");
-        redis_text(&ev->conn, "1");
-        redis_end(&ev->conn);
+        redis_arg_text(&ev->conn, from);
+        redis_arg_text(&ev->conn, to);
+        redis_arg_text(&ev->conn, "COUNT");
+        redis_arg_text(&ev->conn, "1");
+        redis_command_end(&ev->conn);
     }
     for (size_t i = 0; i < STREAMS; i++) {
         cleanup_with(redis_reply_free) redisReply *reply = NULL;
-        if (redis_answer(&ev->conn, 0, &reply, e))
+        if (redis_reply_next(&ev->conn, 0, &reply, e))
             return e->code;
         ret[i] = otherwise;
         if (reply_count(reply) &&
             (reply_count(reply->element[0]) == 0 || !read_stream_id(reply_str(reply->element[0]->element[0]), &ret[i])))
-            return redis_strange(e, verb);
+            return redis_unexpected_reply(e, verb);
     }
     return ERR_OK;
 }

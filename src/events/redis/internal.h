@@ -3,6 +3,7 @@
 #include "base/json/jsonw.h"
 #include "base/map.h"
 #include "broker/redis/internal.h"
+#include "events/redis/events_redis.h"
 
 enum { STREAMS = 16 };
 
@@ -34,8 +35,8 @@ struct events_redis {
     struct redis_conn conn;
     struct buf message;
     char me[UUID_TEXT + 1];
-    char run[REDIS_RUN_MAX]; /* of the server that the streams were read from */
-    uint64_t connected;      /* conn.connected of that time */
+    char run_id[REDIS_RUN_MAX]; /* of the server that the streams were read from */
+    uint64_t connect_count;  /* conn.connected of that time */
     struct stream streams[STREAMS];
     size_t owned, first; /* first: of them, to begin with next time */
     struct map by_sequence, by_place;

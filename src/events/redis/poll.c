@@ -77,9 +77,9 @@ static void forget_stream(struct events_redis *ev, size_t stream)
 
 static void own_begin(struct events_redis *ev, const char *verb)
 {
-    redis_begin(&ev->conn);
-    redis_text(&ev->conn, verb);
-    redis_text(&ev->conn, ev->me);
+    redis_command_begin(&ev->conn);
+    redis_arg_text(&ev->conn, verb);
+    redis_arg_text(&ev->conn, ev->me);
 }
 
 static enum err leave_streams(struct events_redis *ev, const size_t *v, size_t n, struct error *e)
@@ -87,8 +87,8 @@ static enum err leave_streams(struct events_redis *ev, const size_t *v, size_t n
     cleanup_with(redis_reply_free) redisReply *reply = NULL;
     own_begin(ev, "leave");
     for (size_t i = 0; i < n; i++)
-        redis_i64(&ev->conn, (int64_t)v[i]);
-    return redis_run(&ev->conn, ":e", &reply, e);
+        redis_arg_i64(&ev->conn, (int64_t)v[i]);
+    return redis_run_script(&ev->conn, ":e", &reply, e);
 }
 
 /* One that is new to it is read from its start; what was handed out of one that it has lost is another's by now. */
@@ -135,15 +135,15 @@ static enum err own(struct events_redis *ev, struct error *e)
     bool has[STREAMS] = { 0 };
     int64_t share, number;
     own_begin(ev, "own");
-    redis_i64(&ev->conn, OWN_MS);
-    redis_i64(&ev->conn, STREAMS);
-    if (redis_run(&ev->conn, ":e", &reply, e))
+    redis_arg_i64(&ev->conn, OWN_MS);
+    redis_arg_i64(&ev->conn, STREAMS);
+    if (redis_run_script(&ev->conn, ":e", &reply, e))
         return e->code;
     if (reply_count(reply) != 2 || !reply_i64(reply->element[0], &share) || share < 1)
-        return redis_strange(e, "own");
+        return redis_unexpected_reply(e, "own");
     for (size_t i = 0; i < reply_count(reply->element[1]); i++) {
         if (!reply_i64(reply->element[1]->element[i], &number) || number < 0 || number >= STREAMS)
-            return redis_strange(e, "own");
+            return redis_unexpected_reply(e, "own");
         has[number] = true;
     }
     set_owned(ev, has);
@@ -161,15 +161,15 @@ static void read_from_start(struct events_redis *ev)
 /* Another server, or the same one started again, may number anew: what was handed out comes again. */
 static enum err be_current(struct events_redis *ev, struct error *e)
 {
-    if (redis_ready(&ev->conn, e))
+    if (redis_connect(&ev->conn, e))
         return e->code;
     int64_t now_ms = clock_steady_ms(ev->conn.clock);
-    if (strcmp(ev->run, ev->conn.run) != 0) {
+    if (strcmp(ev->run_id, ev->conn.run_id) != 0) {
         forget_polled(ev);
-        memcpy(ev->run, ev->conn.run, sizeof ev->run);
+        memcpy(ev->run_id, ev->conn.run_id, sizeof ev->run_id);
     }
-    if (ev->connected != ev->conn.connected) {
-        ev->connected = ev->conn.connected;
+    if (ev->connect_count != ev->conn.connect_count) {
+        ev->connect_count = ev->conn.connect_count;
         ev->own_at_ms = now_ms;
         read_from_start(ev);
     }
@@ -185,7 +185,7 @@ void events_redis_leave(struct events_redis *ev)
     for (size_t i = 0; i < STREAMS; i++)
         if (ev->streams[i].owned)
             mine[n++] = i;
-    if (!ev->conn.redis || ev->conn.asked || !ev->run[0])
+    if (!ev->conn.redis || ev->conn.pending_replies || !ev->run_id[0])
         return; /* its time runs out by itself */
     if (n == 0 || leave_streams(ev, mine, n, &ignored) == ERR_OK)
         (void)!leave_streams(ev, NULL, 0, &ignored);
@@ -218,24 +218,24 @@ static bool write_read(struct events_redis *ev, size_t max, int64_t block_ms)
     if (n == 0)
         return false;
     ev->first = (v[0] + 1) % STREAMS;
-    redis_begin(&ev->conn);
-    redis_text(&ev->conn, "XREAD");
-    redis_text(&ev->conn, "COUNT");
-    redis_i64(&ev->conn, (int64_t)((max + n - 1) / n));
+    redis_command_begin(&ev->conn);
+    redis_arg_text(&ev->conn, "XREAD");
+    redis_arg_text(&ev->conn, "COUNT");
+    redis_arg_i64(&ev->conn, (int64_t)((max + n - 1) / n));
     if (block_ms > 0) {
-        redis_text(&ev->conn, "BLOCK");
-        redis_i64(&ev->conn, block_ms);
+        redis_arg_text(&ev->conn, "BLOCK");
+        redis_arg_i64(&ev->conn, block_ms);
     }
-    redis_text(&ev->conn, "STREAMS");
+    redis_arg_text(&ev->conn, "STREAMS");
     for (size_t i = 0; i < n; i++)
         word_stream(&ev->conn, v[i]);
     for (size_t i = 0; i < n; i++) {
         char id[48];
         const struct stream_id *read = &ev->streams[v[i]].read;
         snprintf(id, sizeof id, "%llu-%llu", (unsigned long long)read->ms, (unsigned long long)read->number);
-        redis_text(&ev->conn, id);
+        redis_arg_text(&ev->conn, id);
     }
-    redis_end(&ev->conn);
+    redis_command_end(&ev->conn);
     return true;
 }
 
@@ -330,12 +330,12 @@ static bool read_key(struct str key, size_t *ret)
 static void delete_entry(struct events_redis *ev, const struct place *place)
 {
     char id[48];
-    redis_begin(&ev->conn);
-    redis_text(&ev->conn, "XDEL");
+    redis_command_begin(&ev->conn);
+    redis_arg_text(&ev->conn, "XDEL");
     word_stream(&ev->conn, place->stream);
     snprintf(id, sizeof id, "%llu-%llu", (unsigned long long)place->id.ms, (unsigned long long)place->id.number);
-    redis_text(&ev->conn, id);
-    redis_end(&ev->conn);
+    redis_arg_text(&ev->conn, id);
+    redis_command_end(&ev->conn);
 }
 
 static void delete_unreadable(struct events_redis *ev, struct reading *r)
@@ -353,13 +353,13 @@ static enum err read_once(struct events_redis *ev, struct reading *r, int64_t bl
 {
     cleanup_with(redis_reply_free) redisReply *reply = NULL;
     *ret_entries = 0;
-    if (redis_answer(&ev->conn, block_ms, &reply, e))
+    if (redis_reply_next(&ev->conn, block_ms, &reply, e))
         return e->code;
     for (size_t i = 0; i < reply_count(reply); i++) {
         const redisReply *one = reply->element[i];
         size_t stream;
         if (reply_count(one) != 2 || !read_key(reply_str(one->element[0]), &stream))
-            return redis_strange(e, "XREAD");
+            return redis_unexpected_reply(e, "XREAD");
         *ret_entries += reply_count(one->element[1]);
         read_stream(ev, r, stream, one->element[1]);
     }
@@ -405,18 +405,18 @@ enum err events_redis_poll(struct events *base, size_t max, int64_t wait_ms, str
 enum err events_redis_ack(struct events *base, const uint64_t *sequences, size_t n, struct error *e)
 {
     struct events_redis *ev = events_redis_of(base);
-    if (redis_ready(&ev->conn, e))
+    if (redis_connect(&ev->conn, e))
         return e->code;
     for (size_t done = 0; done < n;) {
-        size_t from = done, asked = 0;
-        for (; done < n && asked < ACK_CALL; done++) {
+        size_t from = done, pending_replies = 0;
+        for (; done < n && pending_replies < ACK_CALL; done++) {
             const struct polled *p = map_get(&ev->by_sequence, bytes_of_sequence(&sequences[done]));
             if (!p)
                 continue;
             delete_entry(ev, &p->place);
-            asked++;
+            pending_replies++;
         }
-        if (answers(&ev->conn, asked, e))
+        if (answers(&ev->conn, pending_replies, e))
             return e->code;
         for (size_t i = from; i < done; i++) {
             struct polled *p = map_get(&ev->by_sequence, bytes_of_sequence(&sequences[i]));

@@ -1,4 +1,6 @@
 /* A lease on Redis: a key with the holder's id in it, and a time to live. Its clock is the server's. */
+#include "lease/redis/lease_redis.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -25,18 +27,18 @@ static enum err ask(struct lease_redis *l, const char *verb, struct str name, st
     int64_t done;
     if (name.n > NAME_MAX_BYTES)
         return error_set(e, ERR_INVALID, "a lease's name is longer than %d bytes", NAME_MAX_BYTES);
-    if (redis_ready(&l->conn, e))
+    if (redis_connect(&l->conn, e))
         return e->code;
     snprintf(key, sizeof key, ":lease:" STR_FMT, STR_ARG(name));
     uuid_format(holder, who);
-    redis_begin(&l->conn);
-    redis_text(&l->conn, verb);
-    redis_text(&l->conn, who);
-    redis_i64(&l->conn, ttl_ms);
-    if (redis_run(&l->conn, key, &reply, e))
+    redis_command_begin(&l->conn);
+    redis_arg_text(&l->conn, verb);
+    redis_arg_text(&l->conn, who);
+    redis_arg_i64(&l->conn, ttl_ms);
+    if (redis_run_script(&l->conn, key, &reply, e))
         return e->code;
     if (!reply_i64(reply, &done))
-        return redis_strange(e, verb);
+        return redis_unexpected_reply(e, verb);
     *ret_done = done == 1;
     return ERR_OK;
 }

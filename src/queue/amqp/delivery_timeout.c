@@ -35,11 +35,11 @@ static enum err fetch(struct queue_hub *hub, struct error *e)
     if (rabbit_declare(l, CHANNEL_ASK, hub->timed_out_name, RABBIT_KEPT, &ready, e))
         return e->code;
     size_t n = min_of(ready, DELIVERY_TIMEOUT_MAX);
-    rabbit_begin(l, CHANNEL_TIMED_OUT);
+    rabbit_calls_begin(l, CHANNEL_TIMED_OUT);
     for (size_t i = 0; i < n; i++)
-        if (rabbit_tell_get(l, CHANNEL_TIMED_OUT, hub->timed_out_name, e))
+        if (rabbit_send_get(l, CHANNEL_TIMED_OUT, hub->timed_out_name, e))
             return e->code;
-    return rabbit_await(l, CHANNEL_TIMED_OUT, n, e);
+    return rabbit_await_replies(l, CHANNEL_TIMED_OUT, n, e);
 }
 
 struct report {
@@ -126,7 +126,7 @@ enum err queue_amqp_timed_out(struct queue *q, int64_t now_ms, struct arena *a, 
     struct list unreadable;
     list_init(&unreadable);
     hub_lock(hub);
-    enum err rc = rabbit_ready(&hub->link, e) || requeue_old(hub, e) ? e->code : ERR_OK;
+    enum err rc = rabbit_connect(&hub->link, e) || requeue_old(hub, e) ? e->code : ERR_OK;
     if (!rc && list_empty(&hub->timed_out_inbox))
         rc = fetch(hub, e);
     if (!rc)
@@ -148,7 +148,7 @@ enum err queue_amqp_timed_out(struct queue *q, int64_t now_ms, struct arena *a, 
 
 static enum err publish_held(struct queue_hub *hub, struct list *from, const char *to, bool fired, struct error *e)
 {
-    if (rabbit_ready_to_publish(&hub->push, e))
+    if (rabbit_connect_to_publish(&hub->push, e))
         return e->code;
     rabbit_publish_begin(&hub->push);
     list_each (from, link) {

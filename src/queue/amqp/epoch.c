@@ -68,7 +68,7 @@ enum err epoch_read(struct queue_hub *hub, struct error *e)
             return ERR_OK;
         hub_unlock(hub);
         pthread_mutex_lock(&hub->push_lock);
-        enum err rc = rabbit_ready_to_publish(&hub->push, e) || add_epoch(hub, e) ? e->code : ERR_OK;
+        enum err rc = rabbit_connect_to_publish(&hub->push, e) || add_epoch(hub, e) ? e->code : ERR_OK;
         pthread_mutex_unlock(&hub->push_lock);
         hub_lock(hub);
         if (rc)
@@ -85,7 +85,7 @@ enum err queue_amqp_known(struct queue *q, const struct fenced_id *v, const uint
 {
     struct queue_hub *hub = hub_of(q);
     hub_lock(hub);
-    enum err rc = rabbit_ready(&hub->link, e) || epoch_read(hub, e) ? e->code : ERR_OK;
+    enum err rc = rabbit_connect(&hub->link, e) || epoch_read(hub, e) ? e->code : ERR_OK;
     bool lost = hub->epoch_lost_ms && rabbit_now_ms() - hub->epoch_lost_ms < CLAIM_OLD_MS;
     for (size_t i = 0; !rc && i < n; i++) {
         bool is_there = epochs && epochs[i] ? epochs[i] == hub->epoch : !lost;
@@ -116,7 +116,7 @@ void push_epoch_heard(struct queue_hub *hub, const struct rabbit_message *m)
     if (hub->push_epoch)
         return; /* it was on its way */
     if (epoch_is(m, &hub->push_epoch))
-        (void)!rabbit_tell(&hub->push, CHANNEL_NEWS, AMQP_CHANNEL_CLOSE_METHOD, &enough, &e);
+        (void)!rabbit_send(&hub->push, CHANNEL_NEWS, AMQP_CHANNEL_CLOSE_METHOD, &enough, &e);
     else
         (void)!rabbit_ack(&hub->push, CHANNEL_NEWS, m->tag, false, &e);
 }

@@ -42,11 +42,11 @@ enum err routes_count(struct queue_hub *hub, struct route *const *v, size_t n, c
 {
     struct rabbit_channel *c = &hub->link.channels[CHANNEL_ASK];
     for (;;) {
-        rabbit_begin(&hub->link, CHANNEL_ASK);
+        rabbit_calls_begin(&hub->link, CHANNEL_ASK);
         for (size_t i = 0; i < n; i++)
-            if (rabbit_tell_count(&hub->link, CHANNEL_ASK, v[i]->name, e))
+            if (rabbit_send_count(&hub->link, CHANNEL_ASK, v[i]->name, e))
                 return e->code;
-        enum err rc = rabbit_await(&hub->link, CHANNEL_ASK, n, e);
+        enum err rc = rabbit_await_replies(&hub->link, CHANNEL_ASK, n, e);
         *ret = c->ready;
         if (rc != ERR_NOT_FOUND)
             return rc;
@@ -83,10 +83,10 @@ static enum err ask_for_all(struct queue_hub *hub, struct route *const *v, size_
 {
     size_t turn = 0;
     for (uint16_t c = 0; c < hub->get_channels; c++)
-        rabbit_begin(&hub->link, CHANNEL_GET + c);
+        rabbit_calls_begin(&hub->link, CHANNEL_GET + c);
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < v[i]->asked; k++, turn = (turn + 1) % hub->get_channels) {
-            if (rabbit_tell_get(&hub->link, (uint16_t)(CHANNEL_GET + turn), v[i]->name, e))
+            if (rabbit_send_get(&hub->link, (uint16_t)(CHANNEL_GET + turn), v[i]->name, e))
                 return e->code;
             g->asked[turn]++;
         }
@@ -111,7 +111,7 @@ static enum err await_all(struct queue_hub *hub, const struct getting *g, struct
             end = rabbit_now_ms() + RABBIT_CALL_MS;
         }
         if (rabbit_now_ms() >= end)
-            return rabbit_broken(&hub->link, AMQP_STATUS_TIMEOUT, e);
+            return rabbit_connection_error(&hub->link, AMQP_STATUS_TIMEOUT, e);
         hub_wait(hub, end - rabbit_now_ms());
         if (!hub->link.state || hub->link.generation != g->generation)
             return error_set(e, ERR_UNAVAILABLE, "%s", hub->link.why.text);

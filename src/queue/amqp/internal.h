@@ -11,8 +11,8 @@
 
 #include "base/list.h"
 #include "base/map.h"
-#include "broker/amqp/amqp.h"
 #include "broker/amqp/internal.h"
+#include "queue/amqp/queue_amqp.h"
 
 enum { /* channels of the link that takes; of the link that publishes, the second is for declaring */
        CHANNEL_TIMED_OUT = 1,

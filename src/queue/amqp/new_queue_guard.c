@@ -97,10 +97,10 @@ enum err new_queue_guard_route(struct queue_hub *hub, struct route *r, bool is_n
 static enum err lives_on(struct queue_hub *hub, bool *ret, struct error *e)
 {
     struct rabbit_link *l = &hub->push;
-    rabbit_begin(l, CHANNEL_ASK);
-    if (rabbit_tell_count(l, CHANNEL_ASK, hub->life_name, e))
+    rabbit_calls_begin(l, CHANNEL_ASK);
+    if (rabbit_send_count(l, CHANNEL_ASK, hub->life_name, e))
         return e->code;
-    enum err rc = rabbit_await(l, CHANNEL_ASK, 1, e);
+    enum err rc = rabbit_await_replies(l, CHANNEL_ASK, 1, e);
     if (rc == ERR_NOT_FOUND) {
         *ret = false;
         return rabbit_open_channel(l, CHANNEL_ASK, false, e);
@@ -157,7 +157,7 @@ void new_queue_guard_look(struct queue_hub *hub)
 {
     struct error ignored = { 0 };
     pthread_mutex_lock(&hub->push_lock);
-    if (!list_empty(&hub->new_queue_guard) && rabbit_ready_to_publish(&hub->push, &ignored) == ERR_OK)
+    if (!list_empty(&hub->new_queue_guard) && rabbit_connect_to_publish(&hub->push, &ignored) == ERR_OK)
         (void)!new_queue_guard_settle(hub, &ignored);
     pthread_mutex_unlock(&hub->push_lock);
 }

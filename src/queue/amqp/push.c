@@ -16,7 +16,7 @@ static struct route *route_for(struct queue_hub *hub, const struct task *t)
 /* Connected, and to which queue. */
 static enum err get_ready(struct queue_hub *hub, uint64_t epoch, struct pushed *ret, struct error *e)
 {
-    if (rabbit_ready_to_publish(&hub->push, e) || push_epoch_read(hub, e))
+    if (rabbit_connect_to_publish(&hub->push, e) || push_epoch_read(hub, e))
         return e->code;
     ret->epoch = hub->push_epoch;
     return epoch && epoch != hub->push_epoch ? queue_is_another(e) : ERR_OK;
@@ -75,14 +75,14 @@ static enum err ring(struct queue_hub *hub, const struct route *r, size_t times,
 static enum err count_listeners(struct queue_hub *hub, struct error *e)
 {
     size_t questions = 0;
-    rabbit_begin(&hub->push, CHANNEL_ASK);
+    rabbit_calls_begin(&hub->push, CHANNEL_ASK);
     for (size_t i = 0; i < hub->pushed.n; i++)
         if (hub->pushed.v[i]->pushed > 1) {
-            if (rabbit_tell_declare_wakeup(&hub->push, CHANNEL_ASK, hub->pushed.v[i]->wakeup, true, e))
+            if (rabbit_send_declare_wakeup(&hub->push, CHANNEL_ASK, hub->pushed.v[i]->wakeup, true, e))
                 return e->code;
             questions++;
         }
-    return rabbit_await(&hub->push, CHANNEL_ASK, questions, e);
+    return rabbit_await_replies(&hub->push, CHANNEL_ASK, questions, e);
 }
 
 /* The first has rung: for the other tasks one each, if so many listen. */
@@ -165,7 +165,7 @@ enum err queue_amqp_abort(struct queue *q, struct fenced_id d, struct error *e)
     uuid_format(d.id, task);
     snprintf(text, sizeof text, "%s %lld", task, (long long)d.fence);
     pthread_mutex_lock(&hub->push_lock);
-    enum err rc = rabbit_ready_to_publish(&hub->push, e);
+    enum err rc = rabbit_connect_to_publish(&hub->push, e);
     if (!rc) {
         rabbit_publish_begin(&hub->push);
         const struct rabbit_envelope letter = {
@@ -183,7 +183,7 @@ void tell_time(struct queue_hub *hub)
     char text[32];
     struct error ignored = { 0 };
     pthread_mutex_lock(&hub->push_lock);
-    if (rabbit_now_ms() - hub->told_ms >= TIME_EVERY_MS && !rabbit_ready_to_publish(&hub->push, &ignored)) {
+    if (rabbit_now_ms() - hub->told_ms >= TIME_EVERY_MS && !rabbit_connect_to_publish(&hub->push, &ignored)) {
         snprintf(text, sizeof text, "%lld", (long long)clock_wall_us(clock_system()));
         const struct rabbit_envelope letter = {
             .exchange = str_from(hub->control_name), .body = str_from(text), .type = "time", .transient = true

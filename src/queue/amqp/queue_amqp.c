@@ -164,7 +164,7 @@ static enum err renew(struct queue *q, const struct task *const *running, size_t
     (void)running, (void)n, (void)by;
     struct queue_hub *hub = hub_of(q);
     hub_lock(hub);
-    enum err rc = rabbit_ready(&hub->link, e);
+    enum err rc = rabbit_connect(&hub->link, e);
     hub_unlock(hub);
     return rc;
 }
@@ -198,7 +198,7 @@ static enum err look(struct queue *q, struct queue_state *ret, struct error *e)
     int64_t limit_ms = hub->url.consumer_timeout_ms, waiting = 0;
     hub_lock(hub);
     enum err rc =
-        rabbit_ready(&hub->link, e) || epoch_read(hub, e) || count_waiting(hub, &waiting, e) ? e->code : ERR_OK;
+        rabbit_connect(&hub->link, e) || epoch_read(hub, e) || count_waiting(hub, &waiting, e) ? e->code : ERR_OK;
     if (!rc)
         *ret = (struct queue_state){ .waiting = waiting,
                                      .delivered = -1,
@@ -291,14 +291,14 @@ struct queue *queue_amqp_twin(struct queue *q)
     return handle_of(hub_of(q));
 }
 
-enum err queue_amqp_open(const struct amqp_setup *setup, struct queue **ret, struct error *e)
+enum err queue_amqp_open(struct str url, const struct queue_names *names, struct queue **ret, struct error *e)
 {
-    struct rabbit_url url;
-    if (rabbit_url_parse(setup->url, &url, e))
+    struct rabbit_url parsed;
+    if (rabbit_url_parse(url, &parsed, e))
         return e->code;
     struct queue_hub *hub = xnew(*hub);
-    hub->url = url;
-    hub->names = setup->names;
+    hub->url = parsed;
+    hub->names = names;
     rabbit_name(&hub->url, hub->routes_name, "routes");
     rabbit_name(&hub->url, hub->timed_out_name, "lapsed");
     rabbit_name(&hub->url, hub->dead_name, "dead");

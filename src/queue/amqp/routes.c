@@ -95,7 +95,7 @@ struct route_facts route_of(const struct queue_hub *hub, const struct task *t, s
     static const int last[] = { [CLASS_LOW] = 3, [CLASS_NORMAL] = 6, [CLASS_HIGH] = PRIORITY_MAX };
     enum priority_class class_ = priority_class_of(t->priority);
     bool exact = hub->url.exact_priorities;
-    return (struct route_facts){ .tenant = rabbit_url_parts_tenant(&hub->url, tenant) ? tenant : S(""),
+    return (struct route_facts){ .tenant = rabbit_url_separates_tenant(&hub->url, tenant) ? tenant : S(""),
                                  .queue = t->queue,
                                  .requires = t->requires,
                                  .cpu_milli = t->cpu_milli,
@@ -136,7 +136,7 @@ enum err queue_amqp_can_filter(struct str url, const struct queue_filter *f, str
     if (!parts.exact_priorities && !(low && high))
         rc = cuts_a_class(e);
     for (size_t i = 0; !rc && i < f->tenant_count; i++)
-        if (!rabbit_url_parts_tenant(&parts, f->tenants[i]))
+        if (!rabbit_url_separates_tenant(&parts, f->tenants[i]))
             rc = error_field(e, "worker.tenants",
                              "'" STR_FMT
                              "' has no queues of its own: name it in tenants= of the queue's address, on all nodes",

@@ -112,7 +112,7 @@ static enum err listen_to_control(struct queue_hub *hub, const struct take *t, s
     /* The one of a connection that broke may be there for a while. */
     rabbit_name(&hub->url, name, "worker.%s.%d.%p.%llu", worker, (int)getpid(), (void *)hub,
                 (unsigned long long)l->generation);
-    if (rabbit_declare(l, CHANNEL_NEWS, name, RABBIT_OWN, NULL, e) ||
+    if (rabbit_declare(l, CHANNEL_NEWS, name, RABBIT_EXCLUSIVE, NULL, e) ||
         rabbit_bind(l, CHANNEL_NEWS, name, hub->control_name, e) ||
         rabbit_consume(l, CHANNEL_NEWS, name, CONSUMER_CONTROL, true, e))
         return e->code;
@@ -131,8 +131,8 @@ static enum err subscribe_wakeup(struct rabbit_link *l, struct route *r, struct 
         .queue = rabbit_text(r->wakeup), .consumer_tag = rabbit_text(r->wakeup), .no_ack = 1, .nowait = 1
     };
     r->ringing = true;
-    return rabbit_tell_declare_wakeup(l, CHANNEL_NEWS, r->wakeup, false, e) ||
-                   rabbit_tell(l, CHANNEL_NEWS, AMQP_BASIC_CONSUME_METHOD, &c, e)
+    return rabbit_send_declare_wakeup(l, CHANNEL_NEWS, r->wakeup, false, e) ||
+                   rabbit_send(l, CHANNEL_NEWS, AMQP_BASIC_CONSUME_METHOD, &c, e)
                ? e->code
                : ERR_OK;
 }
@@ -142,7 +142,7 @@ static enum err unsubscribe_wakeups(struct queue_hub *hub, struct error *e)
     for (size_t i = 0; i < hub->routes.n; i++) {
         struct route *r = hub->routes.v[i];
         amqp_basic_cancel_t c = { .consumer_tag = rabbit_text(r->wakeup), .nowait = 1 };
-        if (r->ringing && rabbit_tell(&hub->link, CHANNEL_NEWS, AMQP_BASIC_CANCEL_METHOD, &c, e))
+        if (r->ringing && rabbit_send(&hub->link, CHANNEL_NEWS, AMQP_BASIC_CANCEL_METHOD, &c, e))
             return e->code;
         r->ringing = false;
     }
@@ -380,7 +380,7 @@ static enum err take_some(struct recall_request *w, struct list *again, struct e
 {
     struct queue_hub *hub = w->hub;
     int64_t until_ms = rabbit_now_ms() + w->ask->wait_ms;
-    if (rabbit_ready(&hub->link, e) || listen_to_control(hub, w->ask, e))
+    if (rabbit_connect(&hub->link, e) || listen_to_control(hub, w->ask, e))
         return e->code;
     for (bool first = true;; first = false) {
         /* The answer comes behind all that the channel was told before: what was asked to be aborted by now is known then. */

@@ -2,6 +2,7 @@
 /* queue/redis/internal.h - what the files of the queue on Redis share. The verbs are those of queue_redis.lua. */
 #include "base/json/jsonw.h"
 #include "broker/redis/internal.h"
+#include "queue/redis/queue_redis.h"
 
 enum {
     MEMBER_MAX = UUID_TEXT + 24, /* id:fence */

@@ -14,15 +14,15 @@ void verb_begin(struct queue_redis *q, const char *verb)
 {
     uint64_t fresh;
     crypto_random(&fresh, sizeof fresh);
-    redis_begin(&q->conn);
-    redis_text(&q->conn, verb);
-    redis_text(&q->conn, q->conn.run);
-    redis_i64(&q->conn, (int64_t)(fresh >> 1 | 1));
+    redis_command_begin(&q->conn);
+    redis_arg_text(&q->conn, verb);
+    redis_arg_text(&q->conn, q->conn.run_id);
+    redis_arg_i64(&q->conn, (int64_t)(fresh >> 1 | 1));
 }
 
 enum err verb_run(struct queue_redis *q, redisReply **ret, struct error *e)
 {
-    return redis_run(&q->conn, ":q", ret, e);
+    return redis_run_script(&q->conn, ":q", ret, e);
 }
 
 enum err verb_do(struct queue_redis *q, struct error *e)
@@ -36,7 +36,7 @@ void word_member(struct redis_conn *c, const struct fenced_id *d)
     char text[MEMBER_MAX];
     uuid_format(d->id, text);
     int n = snprintf(text + UUID_TEXT, sizeof text - UUID_TEXT, ":%lld", (long long)d->fence);
-    redis_word(c, (struct str){ text, UUID_TEXT + (size_t)n });
+    redis_arg_str(c, (struct str){ text, UUID_TEXT + (size_t)n });
 }
 
 bool read_member(struct str text, struct fenced_id *ret)
@@ -141,9 +141,9 @@ static uint16_t channel_number(struct load *l, struct str channel)
 static void word_channels(struct redis_conn *c, const struct load *l)
 {
     struct str rest = buf_str(&l->channels), name;
-    redis_i64(c, (int64_t)l->channel_count);
+    redis_arg_i64(c, (int64_t)l->channel_count);
     while (str_cut(&rest, '\0', &name))
-        redis_word(c, name);
+        redis_arg_str(c, name);
 }
 
 static enum err too_long(const struct task *t, struct error *e)
@@ -158,7 +158,7 @@ static enum err push_answered(struct queue_redis *q, const redisReply *reply, st
 {
     int64_t epoch, waiting;
     if (reply_count(reply) != 2 || !reply_i64(reply->element[0], &epoch) || !reply_i64(reply->element[1], &waiting))
-        return redis_strange(e, "push");
+        return redis_unexpected_reply(e, "push");
     ret->epoch = (uint64_t)epoch;
     if (waiting < 0)
         return queue_is_another(e);
@@ -181,14 +181,14 @@ static enum err push_call(struct queue_redis *q, struct load *l, const struct ta
         l->of[i] = channel_number(l, buf_str(&q->channel));
     }
     verb_begin(q, "push");
-    redis_i64(&q->conn, (int64_t)epoch);
+    redis_arg_i64(&q->conn, (int64_t)epoch);
     word_channels(&q->conn, l);
-    for (i = 0; i < many && q->conn.words.n < PUSH_CALL_BYTES; i++) {
+    for (i = 0; i < many && q->conn.args.n < PUSH_CALL_BYTES; i++) {
         write_channel(q, &tasks[i]);
         write_data(q, &tasks[i]);
-        redis_i64(&q->conn, l->of[i]);
+        redis_arg_i64(&q->conn, l->of[i]);
         word_member(&q->conn, &(struct fenced_id){ tasks[i].id, tasks[i].fence });
-        redis_word(&q->conn, buf_str(&q->data));
+        redis_arg_str(&q->conn, buf_str(&q->data));
     }
     *ret_n = i;
     return verb_run(q, &reply, e) ? e->code : push_answered(q, reply, ret, e);
@@ -199,7 +199,7 @@ static enum err push(struct queue *base, const struct task *tasks, size_t n, uin
 {
     struct queue_redis *q = queue_redis_of(base);
     struct load load = { 0 };
-    if (redis_ready(&q->conn, e))
+    if (redis_connect(&q->conn, e))
         return e->code;
     buf_init(&load.channels, (size_t)PUSH_CALL * (CHANNEL_MAX + 1));
     enum err rc = ERR_OK;
@@ -216,7 +216,7 @@ static enum err push(struct queue *base, const struct task *tasks, size_t n, uin
 static enum err ack(struct queue *base, const struct fenced_id *v, size_t n, struct error *e)
 {
     struct queue_redis *q = queue_redis_of(base);
-    if (redis_ready(&q->conn, e))
+    if (redis_connect(&q->conn, e))
         return e->code;
     for (size_t done = 0; done < n;) {
         verb_begin(q, "ack");
@@ -233,14 +233,14 @@ static enum err recall(struct queue *base, struct fenced_id d, bool *ret_recalle
     struct queue_redis *q = queue_redis_of(base);
     cleanup_with(redis_reply_free) redisReply *reply = NULL;
     int64_t recalled;
-    if (redis_ready(&q->conn, e))
+    if (redis_connect(&q->conn, e))
         return e->code;
     verb_begin(q, "recall");
     word_member(&q->conn, &d);
     if (verb_run(q, &reply, e))
         return e->code;
     if (!reply_i64(reply, &recalled))
-        return redis_strange(e, "recall");
+        return redis_unexpected_reply(e, "recall");
     *ret_recalled = recalled == 1;
     return ERR_OK;
 }
@@ -248,7 +248,7 @@ static enum err recall(struct queue *base, struct fenced_id d, bool *ret_recalle
 static enum err abort_one(struct queue *base, struct fenced_id d, struct error *e)
 {
     struct queue_redis *q = queue_redis_of(base);
-    if (redis_ready(&q->conn, e))
+    if (redis_connect(&q->conn, e))
         return e->code;
     verb_begin(q, "abort");
     word_member(&q->conn, &d);
@@ -260,7 +260,7 @@ static enum err known(struct queue *base, const struct fenced_id *v, const uint6
 {
     (void)epochs;
     struct queue_redis *q = queue_redis_of(base);
-    if (redis_ready(&q->conn, e))
+    if (redis_connect(&q->conn, e))
         return e->code;
     for (size_t done = 0; done < n;) {
         cleanup_with(redis_reply_free) redisReply *reply = NULL;
@@ -271,7 +271,7 @@ static enum err known(struct queue *base, const struct fenced_id *v, const uint6
         if (verb_run(q, &reply, e))
             return e->code;
         if (reply_count(reply) != some)
-            return redis_strange(e, "known");
+            return redis_unexpected_reply(e, "known");
         for (size_t i = 0; i < some; i++)
             ret[done + i] = reply->element[i]->integer == 1;
         done += some;
@@ -284,14 +284,14 @@ static enum err look(struct queue *base, struct queue_state *ret, struct error *
     struct queue_redis *q = queue_redis_of(base);
     cleanup_with(redis_reply_free) redisReply *reply = NULL;
     int64_t epoch, waiting, delivered;
-    if (redis_ready(&q->conn, e))
+    if (redis_connect(&q->conn, e))
         return e->code;
     verb_begin(q, "look");
     if (verb_run(q, &reply, e))
         return e->code;
     if (reply_count(reply) != 3 || !reply_i64(reply->element[0], &epoch) || !reply_i64(reply->element[1], &waiting) ||
         !reply_i64(reply->element[2], &delivered))
-        return redis_strange(e, "look");
+        return redis_unexpected_reply(e, "look");
     q->waiting = waiting > 0 ? (size_t)waiting : 0;
     *ret = (struct queue_state){ waiting, delivered, (uint64_t)epoch, INT64_MAX };
     return ERR_OK;
@@ -312,7 +312,8 @@ static void free_queue(struct queue *base)
     free(q);
 }
 
-enum err queue_redis_open(const struct redis_setup *setup, struct queue **ret, struct error *e)
+enum err queue_redis_open(const struct redis_setup *setup, const struct queue_names *names, struct queue **ret,
+                          struct error *e)
 {
     static const struct queue_ops ops = {
         .push = push,
@@ -330,7 +331,7 @@ enum err queue_redis_open(const struct redis_setup *setup, struct queue **ret, s
     };
     struct queue_redis *q = xnew(*q);
     q->base.ops = &ops;
-    q->names = setup->names;
+    q->names = names;
     if (redis_conn_init(&q->conn, setup, redis_script_text("queue_redis.lua"), e)) {
         free(q);
         return e->code;

@@ -46,8 +46,8 @@ static void write_filter(struct queue_redis *q, const struct queue_filter *f)
 static void group_begin(struct queue_redis *q, const char *verb)
 {
     verb_begin(q, verb);
-    redis_text(&q->conn, q->group);
-    redis_word(&q->conn, buf_str(&q->filter));
+    redis_arg_text(&q->conn, q->group);
+    redis_arg_str(&q->conn, buf_str(&q->filter));
 }
 
 static enum err join(struct queue_redis *q, struct error *e)
@@ -59,7 +59,7 @@ static enum err join(struct queue_redis *q, struct error *e)
     do {
         cleanup_with(redis_reply_free) redisReply *reply = NULL;
         group_begin(q, "scan");
-        redis_text(&q->conn, cursor);
+        redis_arg_text(&q->conn, cursor);
         if (verb_run(q, &reply, e))
             return e->code;
         snprintf(cursor, sizeof cursor, STR_FMT, STR_ARG(reply_str(reply)));
@@ -85,15 +85,15 @@ static void take_begin(struct queue_redis *q, const struct delivery_batch *h)
     const struct take *t = &h->rest;
     uuid_format(t->worker, worker);
     verb_begin(q, "take");
-    redis_text(&q->conn, q->group);
-    redis_text(&q->conn, worker);
-    redis_i64(&q->conn, (int64_t)min_of(t->max, (size_t)TAKE_CALL));
-    redis_i64(&q->conn, t->visibility_ms);
-    redis_i64(&q->conn, t->wait_ms);
-    redis_i64(&q->conn, t->alone);
-    redis_i64(&q->conn, t->cpu_milli);
-    redis_i64(&q->conn, t->memory_mb);
-    redis_i64(&q->conn, h->at);
+    redis_arg_text(&q->conn, q->group);
+    redis_arg_text(&q->conn, worker);
+    redis_arg_i64(&q->conn, (int64_t)min_of(t->max, (size_t)TAKE_CALL));
+    redis_arg_i64(&q->conn, t->visibility_ms);
+    redis_arg_i64(&q->conn, t->wait_ms);
+    redis_arg_i64(&q->conn, t->alone);
+    redis_arg_i64(&q->conn, t->cpu_milli);
+    redis_arg_i64(&q->conn, t->memory_mb);
+    redis_arg_i64(&q->conn, h->at);
 }
 
 static void use_room(struct take *room, const struct task *t)
@@ -141,8 +141,8 @@ static enum err give_back(struct queue_redis *q, const redisReply *v, size_t fro
 {
     verb_begin(q, "back");
     for (size_t i = from; i + 2 < v->elements; i += 3) {
-        redis_word(&q->conn, reply_str(v->element[i]));
-        redis_word(&q->conn, reply_str(v->element[i + 1]));
+        redis_arg_str(&q->conn, reply_str(v->element[i]));
+        redis_arg_str(&q->conn, reply_str(v->element[i + 1]));
     }
     return verb_do(q, e);
 }
@@ -150,7 +150,7 @@ static enum err give_back(struct queue_redis *q, const redisReply *v, size_t fro
 static enum err spoil(struct queue_redis *q, struct str member, struct error *e)
 {
     verb_begin(q, "spoil");
-    redis_word(&q->conn, member);
+    redis_arg_str(&q->conn, member);
     return verb_do(q, e);
 }
 
@@ -181,7 +181,7 @@ static enum err read_taken(struct queue_redis *q, struct delivery_batch *h, cons
     int64_t waiting;
     if (reply_count(r) != 5 || !reply_i64(r->element[0], &h->taken.queue_us) || !reply_i64(r->element[1], &h->at) ||
         !reply_i64(r->element[2], &waiting))
-        return redis_strange(e, "take");
+        return redis_unexpected_reply(e, "take");
     q->waiting = waiting > 0 ? (size_t)waiting : 0;
     for (size_t i = 0; i < reply_count(r->element[3]); i++)
         if (!keep_abort(h, reply_str(r->element[3]->element[i])))
@@ -237,12 +237,12 @@ static enum err wait_for_token(struct queue_redis *q, const struct delivery_batc
     uuid_format(h->rest.worker, worker);
     snprintf(key, sizeof key, ":q:w:%s", worker);
     snprintf(seconds, sizeof seconds, "%lld.%03lld", (long long)(ms / 1000), (long long)(ms % 1000));
-    redis_begin(&q->conn);
-    redis_text(&q->conn, "BLPOP");
-    redis_key(&q->conn, key);
-    redis_text(&q->conn, seconds);
-    redis_end(&q->conn);
-    if (redis_answer(&q->conn, ms, &reply, e))
+    redis_command_begin(&q->conn);
+    redis_arg_text(&q->conn, "BLPOP");
+    redis_arg_key(&q->conn, key);
+    redis_arg_text(&q->conn, seconds);
+    redis_command_end(&q->conn);
+    if (redis_reply_next(&q->conn, ms, &reply, e))
         return e->code;
     *ret_woken = reply_count(reply) > 0;
     return ERR_OK;
@@ -259,14 +259,14 @@ enum err queue_redis_take(struct queue *base, const struct take *t, struct arena
 {
     struct queue_redis *q = queue_redis_of(base);
     struct delivery_batch h = { .arena = a, .rest = *t };
-    if (redis_ready(&q->conn, e))
+    if (redis_connect(&q->conn, e))
         return e->code;
     write_filter(q, t->filter);
     look_around(q);
     int64_t end_ms = clock_steady_ms(q->conn.clock) + t->wait_ms;
     bool woken = true;
     while (woken) {
-        if (!q->conn.redis && redis_ready(&q->conn, e))
+        if (!q->conn.redis && redis_connect(&q->conn, e))
             return e->code;
         if (take_now(q, &h, e))
             return e->code;
@@ -288,8 +288,8 @@ static void by_begin(struct queue_redis *q, const char *verb, const struct take 
     char worker[UUID_TEXT + 1];
     uuid_format(by->worker, worker);
     verb_begin(q, verb);
-    redis_text(&q->conn, worker);
-    redis_i64(&q->conn, by->visibility_ms);
+    redis_arg_text(&q->conn, worker);
+    redis_arg_i64(&q->conn, by->visibility_ms);
 }
 
 /* What the queue has lost: who runs it tells it. */
@@ -300,12 +300,12 @@ static enum err revive(struct queue_redis *q, const struct task *const *running,
     for (size_t i = 0; i < lost->elements; i++) {
         int64_t at;
         if (!reply_i64(lost->element[i], &at) || at < 0 || (size_t)at >= n)
-            return redis_strange(e, "renew");
+            return redis_unexpected_reply(e, "renew");
         const struct task *t = running[at];
         write_channel(q, t);
         write_data(q, t);
         word_member(&q->conn, &(struct fenced_id){ t->id, t->fence });
-        redis_word(&q->conn, buf_str(&q->data));
+        redis_arg_str(&q->conn, buf_str(&q->data));
     }
     return verb_do(q, e);
 }
@@ -326,7 +326,7 @@ enum err queue_redis_renew(struct queue *base, const struct task *const *running
                            struct error *e)
 {
     struct queue_redis *q = queue_redis_of(base);
-    if (redis_ready(&q->conn, e))
+    if (redis_connect(&q->conn, e))
         return e->code;
     for (size_t done = 0; done < n; done += RENEW_CALL)
         if (renew_call(q, running + done, min_of(n - done, (size_t)RENEW_CALL), by, e))
@@ -363,7 +363,7 @@ static enum err untold(struct queue_redis *q, const redisReply *r, size_t from, 
 {
     verb_begin(q, "untold");
     for (size_t i = from; i + 2 < r->elements; i += 3)
-        redis_word(&q->conn, reply_str(r->element[i]));
+        redis_arg_str(&q->conn, reply_str(r->element[i]));
     return verb_do(q, e);
 }
 
@@ -377,8 +377,8 @@ static enum err timed_out_call(struct queue_redis *q, struct arena *a, struct la
 {
     cleanup_with(redis_reply_free) redisReply *reply = NULL;
     verb_begin(q, "lapsed");
-    redis_i64(&q->conn, TIMED_OUT_CALL);
-    redis_i64(&q->conn, TIMED_OUT_AGAIN_MS);
+    redis_arg_i64(&q->conn, TIMED_OUT_CALL);
+    redis_arg_i64(&q->conn, TIMED_OUT_AGAIN_MS);
     if (verb_run(q, &reply, e))
         return e->code;
     l->more = reply_count(reply) == (size_t)TIMED_OUT_CALL * 3;
@@ -406,7 +406,7 @@ enum err queue_redis_timed_out(struct queue *base, int64_t now_ms, struct arena 
     (void)now_ms; /* it has a clock of its own */
     struct queue_redis *q = queue_redis_of(base);
     struct lapse_list l = { .more = true };
-    if (redis_ready(&q->conn, e))
+    if (redis_connect(&q->conn, e))
         return e->code;
     while (l.more && !l.full) {
         enum err rc = timed_out_call(q, a, &l, e);

@@ -109,7 +109,7 @@ static void wait_blocked(struct world *w, bool is)
 {
     int64_t end = rabbit_now_ms() + ENOUGH_MS;
     struct error e = { 0 };
-    while ((rabbit_ready_to_publish(&hub_of(w->queue)->push, &e) != ERR_OK) != is && rabbit_now_ms() < end)
+    while ((rabbit_connect_to_publish(&hub_of(w->queue)->push, &e) != ERR_OK) != is && rabbit_now_ms() < end)
         nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
 }
 
@@ -248,7 +248,7 @@ static void of_several_hosts_the_one_that_answers_serves(void **state)
              at + 1, slash, w->prefix);
     struct queue *q = NULL;
     struct error e = { 0 };
-    assert_ok(queue_amqp_open(&(struct amqp_setup){ .url = str_from(url) }, &q, &e), &e);
+    assert_ok(queue_amqp_open(str_from(url), NULL, &q, &e), &e);
     struct task t = some_task(w);
     struct pushed pushed;
     assert_ok(queue_push(q, &t, 1, 0, &pushed, &e), &e);
@@ -265,13 +265,13 @@ static void tls_is_spoken_with_who_can_prove_it_is_the_one(void **state)
     struct task t = some_task(w);
     struct pushed pushed;
     snprintf(url, sizeof url, "%s&prefix=%s", getenv("BELFRY_TEST_RABBITMQ_TLS"), w->prefix);
-    assert_ok(queue_amqp_open(&(struct amqp_setup){ .url = str_from(url) }, &q, &e), &e);
+    assert_ok(queue_amqp_open(str_from(url), NULL, &q, &e), &e);
     assert_ok(queue_push(q, &t, 1, 0, &pushed, &e), &e);
     queue_free(q);
     take_exactly(w, 0, 1);
     /* By those whom the system trusts, nobody vouches for it. */
     snprintf(strchr(url, '?'), 64, "?prefix=%s", w->prefix);
-    assert_ok(queue_amqp_open(&(struct amqp_setup){ .url = str_from(url) }, &q, &e), &e);
+    assert_ok(queue_amqp_open(str_from(url), NULL, &q, &e), &e);
     assert_int_equal(queue_push(q, &t, 1, 0, &pushed, &e), ERR_UNAVAILABLE);
     assert_false(pushed.unsure);
     queue_free(q);

@@ -256,7 +256,7 @@ static void an_address_that_is_wrong_is_refused_in_plain_words(void **state)
         { "kafka://a/?partitions=0", "partitions", "from 1 to 63" },
         { "kafka://a/?partitions", "", "must be name=value" },
         { "kafka://a/?client.id=%4", "", "broken percent escape" },
-        { "kafka://a/?acks=1", "acks", "Belfry's to set" },
+        { "kafka://a/?acks=1", "acks", "is set by Belfry" },
         { "kafka://a/?no.such.thing=1", "no.such.thing", "No such configuration property" },
         { "kafka://a/?security.protocol=magic", "security.protocol", "Invalid value" },
     };
