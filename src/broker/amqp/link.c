@@ -182,9 +182,8 @@ static enum err rabbit_connect_any_host(struct rabbit_link *l, struct error *e)
     }
     l->backoff_ms = min_of(max_of(l->backoff_ms * 2, BACKOFF_MIN_MS), BACKOFF_MAX_MS);
     l->retry_at_ms = rabbit_now_ms() + l->backoff_ms;
-    own.code =
-        /* a wrong setting in the address stays wrong: not retryable */
-        own.code == ERR_INVALID ? ERR_INVALID : ERR_UNAVAILABLE;
+    /* a wrong setting in the address stays wrong: not retryable */
+    own.code = own.code == ERR_INVALID ? ERR_INVALID : ERR_UNAVAILABLE;
     l->why = own;
     *e = own;
     return own.code;

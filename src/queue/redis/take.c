@@ -416,7 +416,7 @@ enum err queue_redis_timed_out(struct queue *base, int64_t now_ms, struct arena 
             break;
     }
     if (l.full && l.found.n == 0)
-        return error_set(e, ERR_LIMIT, "the next lapse is larger than the memory set aside for it");
+        return error_set(e, ERR_LIMIT, "the next delivery is larger than the memory set aside for it");
     *ret = l.found;
     return ERR_OK;
 }
