@@ -22,7 +22,7 @@ struct partition {
     int64_t front;     /* all before it is acknowledged; -1: nothing was fetched */
     int64_t committed; /* what the group knows of that */
     bool ours;
-    bool leaving; /* asked back by the group: nothing of it is polled any more */
+    bool revoking; /* asked back by the group: nothing of it is polled any more */
 };
 
 struct consumer {
@@ -30,8 +30,8 @@ struct consumer {
     struct partition partitions[KAFKA_PARTITIONS_MAX];
     size_t waiting;                           /* records that are not polled yet */
     int next;                                 /* the partition that is looked at first, so that none starves */
-    rd_kafka_topic_partition_list_t *handoff; /* what was asked back and not yet given; NULL: nothing */
-    int64_t handoff_end_ms;                   /* when it is given, acknowledged or not */
+    rd_kafka_topic_partition_list_t *revoked; /* what was asked back and not yet given; NULL: nothing */
+    int64_t revoke_end_ms;                    /* when it is given, acknowledged or not */
     rd_kafka_queue_t *commits;                /* where answers to commits come */
     bool commit_open, closing;
     rd_kafka_resp_err_t commit_error; /* of the last one */
@@ -50,8 +50,8 @@ struct events_kafka {
     struct events base;
     struct kafka_url url;
     char topic[NAME_BYTES], group[NAME_BYTES];
-    int partition_count; /* 0: the topic was not looked at */
-    rd_kafka_t *looker;  /* asks for offsets, in the group's name, without being one of it; NULL: not yet */
+    int partition_count;        /* 0: the topic was not looked at */
+    rd_kafka_t *offsets_client; /* asks for offsets, in the group's name, without being one of it; NULL: not yet */
     struct producer producer;
     struct consumer consumer;
     bool is_down;              /* the brokers, by the consumer's word */
@@ -64,12 +64,12 @@ static inline struct events_kafka *events_kafka_of(struct events *ev)
 }
 
 /* The topic is there and its partitions are counted; later calls cost nothing. */
-enum err events_kafka_ready(struct events_kafka *k, struct error *e) must_use;
-void events_kafka_watch(struct events_kafka *k, rd_kafka_conf_t *conf); /* complaints go to k->reason */
+enum err events_kafka_ensure_topic(struct events_kafka *k, struct error *e) must_use;
+void events_kafka_set_error_cb(struct events_kafka *k, rd_kafka_conf_t *conf); /* complaints go to k->reason */
 
 enum err events_kafka_poll(struct events *ev, size_t max, int64_t wait_ms, struct arena *a, struct event_list *ret,
                            struct error *e) must_use;
 enum err events_kafka_ack(struct events *ev, const uint64_t *sequences, size_t n, struct error *e) must_use;
 enum err events_kafka_reset(struct events *ev, struct error *e) must_use;
 size_t events_kafka_depth(struct events *ev);
-void events_kafka_leave(struct events_kafka *k);
+void events_kafka_close_consumer(struct events_kafka *k);

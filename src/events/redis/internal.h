@@ -21,7 +21,7 @@ struct place {
 struct polled {
     uint64_t sequence;
     struct place place;
-    bool again; /* it was, before a reset: it may be handed out once more */
+    bool may_repeat; /* it was, before a reset: it may be handed out once more */
 };
 
 struct stream {
@@ -34,14 +34,14 @@ struct events_redis {
     struct events base;
     struct redis_conn conn;
     struct buf message;
-    char me[UUID_TEXT + 1];
+    char updater[UUID_TEXT + 1];
     char run_id[REDIS_RUN_MAX]; /* of the server that the streams were read from */
-    uint64_t connect_count;  /* conn.connected of that time */
+    uint64_t connect_count;     /* conn.connected of that time */
     struct stream streams[STREAMS];
     size_t owned, first; /* first: of them, to begin with next time */
     struct map by_sequence, by_place;
-    uint64_t last;                  /* sequence given */
-    int64_t own_at_ms, again_at_ms; /* when to prolong; when to read from the start */
+    uint64_t last;                     /* sequence given */
+    int64_t renew_at_ms, reread_at_ms; /* when to prolong; when to read from the start */
 };
 
 static inline struct events_redis *events_redis_of(struct events *ev)
@@ -54,10 +54,10 @@ static inline bool stream_id_less(struct stream_id a, struct stream_id b)
     return a.ms < b.ms || (a.ms == b.ms && a.number < b.number);
 }
 
-bool read_stream_id(struct str text, struct stream_id *ret); /* 1770710400000-0 */
-void word_stream(struct redis_conn *c, size_t stream);
-enum err answers(struct redis_conn *c, size_t n, struct error *e) must_use;
-void forget_polled(struct events_redis *ev);
+bool events_redis_parse_id(struct str text, struct stream_id *ret); /* 1770710400000-0 */
+void events_redis_arg_stream(struct redis_conn *c, size_t stream);
+enum err events_redis_await_replies(struct redis_conn *c, size_t n, struct error *e) must_use;
+void events_redis_clear_polled(struct events_redis *ev);
 
 enum err events_redis_poll(struct events *base, size_t max, int64_t wait_ms, struct arena *a, struct event_list *ret,
                            struct error *e) must_use;

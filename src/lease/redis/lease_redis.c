@@ -13,14 +13,14 @@ struct lease_redis {
     struct redis_conn conn;
 };
 
-static struct lease_redis *self(struct lease *l)
+static struct lease_redis *lease_redis_of(struct lease *l)
 {
     return container_of(l, struct lease_redis, base);
 }
 
 /* A verb, by a holder, on a name. */
-static enum err ask(struct lease_redis *l, const char *verb, struct str name, struct uuid holder, int64_t ttl_ms,
-                    bool *ret_done, struct error *e)
+static enum err lease_redis_call(struct lease_redis *l, const char *verb, struct str name, struct uuid holder,
+                                 int64_t ttl_ms, bool *ret_done, struct error *e)
 {
     cleanup_with(redis_reply_free) redisReply *reply = NULL;
     char who[UUID_TEXT + 1], key[NAME_MAX_BYTES + 16];
@@ -43,27 +43,27 @@ static enum err ask(struct lease_redis *l, const char *verb, struct str name, st
     return ERR_OK;
 }
 
-static enum err take_name(struct lease *base, struct str name, struct uuid holder, int64_t ttl_ms, bool *ret_held,
-                          struct error *e)
+static enum err lease_redis_take(struct lease *base, struct str name, struct uuid holder, int64_t ttl_ms,
+                                 bool *ret_held, struct error *e)
 {
-    return ask(self(base), "take", name, holder, ttl_ms, ret_held, e);
+    return lease_redis_call(lease_redis_of(base), "take", name, holder, ttl_ms, ret_held, e);
 }
 
-static enum err let_go(struct lease *base, struct str name, struct uuid holder, struct error *e)
+static enum err lease_redis_let_go(struct lease *base, struct str name, struct uuid holder, struct error *e)
 {
     bool was;
-    return ask(self(base), "let_go", name, holder, 0, &was, e);
+    return lease_redis_call(lease_redis_of(base), "let_go", name, holder, 0, &was, e);
 }
 
-static void free_lease(struct lease *base)
+static void lease_redis_free(struct lease *base)
 {
-    redis_conn_release(&self(base)->conn);
-    free(self(base));
+    redis_conn_release(&lease_redis_of(base)->conn);
+    free(lease_redis_of(base));
 }
 
 enum err lease_redis_open(const struct redis_setup *setup, struct lease **ret, struct error *e)
 {
-    static const struct lease_ops ops = { take_name, let_go, free_lease };
+    static const struct lease_ops ops = { lease_redis_take, lease_redis_let_go, lease_redis_free };
     struct lease_redis *l = xnew(*l);
     l->base.ops = &ops;
     if (redis_conn_init(&l->conn, setup, redis_script_text("lease_redis.lua"), e)) {

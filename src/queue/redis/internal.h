@@ -27,23 +27,23 @@ static inline struct queue_redis *queue_redis_of(struct queue *q)
 }
 
 /* A call of a verb: its words follow, then the answer is asked for. */
-void verb_begin(struct queue_redis *q, const char *verb);
-enum err verb_run(struct queue_redis *q, redisReply **ret, struct error *e) must_use;
-enum err verb_do(struct queue_redis *q, struct error *e) must_use; /* whatever it says */
+void queue_redis_call_begin(struct queue_redis *q, const char *verb);
+enum err queue_redis_call(struct queue_redis *q, redisReply **ret, struct error *e) must_use;
+enum err queue_redis_call_no_reply(struct queue_redis *q, struct error *e) must_use; /* whatever it says */
 
-void word_member(struct redis_conn *c, const struct fenced_id *d);
-bool read_member(struct str text, struct fenced_id *ret);
+void queue_redis_arg_member(struct redis_conn *c, const struct fenced_id *d);
+bool queue_redis_read_member(struct str text, struct fenced_id *ret);
 
 /* Into q->channel; then what is held of the task, which begins with that, into q->data. */
-void write_channel(struct queue_redis *q, const struct task *t);
-void write_data(struct queue_redis *q, const struct task *t);
-void add_escaped(struct buf *b, struct str s); /* without | , and what is not printable */
+void queue_redis_write_channel(struct queue_redis *q, const struct task *t);
+void queue_redis_write_data(struct queue_redis *q, const struct task *t);
+void queue_redis_append_escaped(struct buf *b, struct str s); /* without | , and what is not printable */
 
 /* What the queue holds of one. ERR_CORRUPT: nobody can read it; ERR_LIMIT: the arena, which is then as it was, is full. */
-enum err read_delivery(struct arena *a, struct str data, struct task *ret, struct error *e) must_use;
+enum err queue_redis_read_delivery(struct arena *a, struct str data, struct task *ret, struct error *e) must_use;
 
 /* Adds an item to an array that grows in the arena; NULL: it is full. */
-void *array_add(struct arena *a, void **v, size_t n, size_t *cap, size_t size);
+void *queue_redis_array_add(struct arena *a, void **v, size_t n, size_t *cap, size_t size);
 
 enum err queue_redis_take(struct queue *base, const struct take *t, struct arena *a, struct taken *ret,
                           struct error *e) must_use;
