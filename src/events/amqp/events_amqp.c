@@ -1,10 +1,12 @@
-/* One queue, which gives its messages to one updater at a time (x-single-active-consumer): so the order of each task holds, and the others
- * stand by. What the active one has not acknowledged when it is gone goes to the next, in its order.
+/* Events on RabbitMQ: one queue that delivers to one updater at a time (x-single-active-consumer). So the events of
+ * each task stay in order, and the other updaters stand by. If the active updater is gone, its unacknowledged events
+ * go to the next one, in order.
  *
- * A mark is a message in that queue. The active updater answers it when all that came before it is acknowledged, so that whoever made it
- * knows; who dies before has not acknowledged it, and the next one answers.
+ * An event barrier is a message in the same queue. The active updater answers it when all events before it are
+ * acknowledged. If the updater dies before that, it has not acknowledged the barrier, and the next updater answers
+ * it.
  *
- * Events are in `entries` from when they came until they are acknowledged, in the order they came. */
+ * Events are in `entries` from their arrival until they are acknowledged, in the order of arrival. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -18,12 +20,12 @@
 #include "port/event_message.h"
 
 enum {
-    CHANNEL_MAIN = 1, /* of the link that polls: what comes; of the other: what is published */
+    CHANNEL_MAIN = 1, /* deliveries on the link `poll`, publishing on the link `publish` */
     CHANNEL_CALLS = 2,
-    CHANNEL_ANSWERS = 3, /* of the link that publishes: to marks */
+    CHANNEL_ANSWERS = 3, /* of the link `publish`: replies to barriers */
     PREFETCH = 1000,
-    TAG_BITS = 40,     /* of a sequence: the others are the connection's */
-    BARRIERS_MAX = 64, /* that are waited for */
+    TAG_BITS = 40,     /* the low bits of a sequence are the delivery tag, the high bits the connection's generation */
+    BARRIERS_MAX = 64, /* barriers that can be pending */
 };
 #define CONSUMER_EVENTS  "events"
 #define CONSUMER_ANSWERS "answers"
@@ -41,7 +43,7 @@ struct entry {
 
 struct pending_barrier {
     char id[UUID_TEXT + 1];
-    uint64_t generation; /* of the connection that it was asked by */
+    uint64_t generation; /* of the connection that published it */
     bool passed;
 };
 
@@ -50,7 +52,7 @@ struct events_amqp {
     struct rabbit_url url;
     char id[UUID_TEXT + 1];
     char queue[RABBIT_NAME], dead[RABBIT_NAME], answers[RABBIT_NAME];
-    struct rabbit_link poll, publish; /* each is connected when it is needed */
+    struct rabbit_link poll, publish; /* each connects when it is needed */
     struct list entries;
     struct map by_sequence;
     struct pending_barrier barriers[BARRIERS_MAX];
@@ -69,7 +71,7 @@ static struct str events_amqp_key(const uint64_t *sequence)
     return (struct str){ (const char *)sequence, sizeof *sequence };
 }
 
-/* ---- what comes ---- */
+/* ---- connections and deliveries ---- */
 
 static void events_amqp_entry_free(struct events_amqp *ev, struct entry *entry)
 {
@@ -94,7 +96,7 @@ static void events_amqp_on_event(struct rabbit_link *l, struct rabbit_message *m
     map_put(&ev->by_sequence, events_amqp_key(&entry->sequence), entry);
 }
 
-/* They come again, by whichever connection. */
+/* The broker delivers unacknowledged events again. */
 static void events_amqp_on_poll_closed(struct rabbit_link *l)
 {
     struct events_amqp *ev = l->owner;
@@ -139,12 +141,12 @@ static void events_amqp_on_answer(struct rabbit_link *l, struct rabbit_message *
 static enum err events_amqp_on_publish_opened(struct rabbit_link *l, struct error *e)
 {
     struct events_amqp *ev = l->owner;
-    /* The one of a connection that broke may be there for a while. */
+    /* The generation is part of the name, because the queue of a broken connection may exist for a while. */
     rabbit_name(&ev->url, ev->answers, "answers.%s.%llu", ev->id, (unsigned long long)l->generation);
     if (events_amqp_declare_all(ev, l, e) || rabbit_open_channel(l, CHANNEL_ANSWERS, false, e) ||
         rabbit_declare(l, CHANNEL_ANSWERS, ev->answers, RABBIT_EXCLUSIVE, NULL, e) ||
         rabbit_consume(l, CHANNEL_ANSWERS, ev->answers, CONSUMER_ANSWERS, true, e) || rabbit_open_publisher(l, e))
-        return e->code; /* in this order: a publisher may be blocked, and asks nothing then */
+        return e->code; /* the publisher is last: it may be blocked, and then no call is answered */
     l->channels[CHANNEL_MAIN].vital = l->channels[CHANNEL_ANSWERS].vital = true;
     return ERR_OK;
 }
@@ -155,7 +157,7 @@ static const struct rabbit_hooks publish_hooks = { events_amqp_on_publish_opened
 
 /* ---- publishing ---- */
 
-/* The queue was deleted: what is to be there is declared by the next connection. */
+/* If the queue was deleted, closes the connection, so that the next one declares it. */
 static enum err events_amqp_end_publish(struct events_amqp *ev, struct error *e)
 {
     enum err rc = rabbit_publish_end(&ev->publish, e);
@@ -194,7 +196,7 @@ static enum err events_amqp_publish(struct events *base, const struct event *v, 
     return rc ? rc : events_amqp_end_publish(ev, e);
 }
 
-/* ---- marks ---- */
+/* ---- barriers ---- */
 
 static enum err events_amqp_publish_barrier(struct events_amqp *ev, struct pending_barrier *m, struct error *e)
 {
@@ -216,7 +218,8 @@ static struct pending_barrier *events_amqp_new_barrier(struct events_amqp *ev, c
     return m;
 }
 
-/* Where nothing waits and nobody consumes, nothing is left: nobody would answer, and nobody has to. */
+/* If no event waits and no updater consumes, every event is acknowledged: the barrier is passed, and no updater
+ * would answer it. */
 static enum err events_amqp_mark(struct events *base, struct events_barrier *ret, struct error *e)
 {
     struct events_amqp *ev = events_amqp_of(base);
@@ -236,8 +239,8 @@ static enum err events_amqp_mark(struct events *base, struct events_barrier *ret
     return ERR_OK;
 }
 
-/* One whose answer can not come any more, because the connection that it would come by is gone, is asked again: later, so it still says that
- * all before it is acknowledged. */
+/* If the connection that published the barrier is gone, the reply cannot arrive: the barrier is published again. It
+ * is then later in the queue, so it still implies that all earlier events are acknowledged. */
 static enum err events_amqp_passed(struct events *base, const struct events_barrier *barrier, bool *ret,
                                    struct error *e)
 {
@@ -273,8 +276,8 @@ static enum err events_amqp_answer_barrier(struct events_amqp *ev, const struct 
 
 /* ---- polling ---- */
 
-/* What is acknowledged at the front goes in one piece, with the marks that it leaves behind it; the others each for itself. A mark that can not
- * be answered now stays, and is the next time. */
+/* Sends acknowledgements: one for all finished entries at the front, barriers included, and one each for the others.
+ * A barrier that cannot be answered now stays, and is answered the next time. */
 static enum err events_amqp_send_acks(struct events_amqp *ev, struct error *e)
 {
     struct error ignored = { 0 };
@@ -310,7 +313,7 @@ static struct entry *events_amqp_first_fresh(struct events_amqp *ev)
     return NULL;
 }
 
-/* For good, but not out of sight: it is among the dead letters. */
+/* Rejects an unreadable event: it goes to the dead-letter queue. */
 static enum err events_amqp_reject_unreadable(struct events_amqp *ev, struct entry *entry, const struct error *why,
                                               struct error *e)
 {
@@ -320,7 +323,7 @@ static enum err events_amqp_reject_unreadable(struct events_amqp *ev, struct ent
     return rabbit_reject(&ev->poll, CHANNEL_MAIN, tag, false, e);
 }
 
-/* ERR_LIMIT: the arena is full. */
+/* ERR_LIMIT: the arena has no room. */
 static enum err events_amqp_read_one(struct events_amqp *ev, struct entry *entry, struct arena *a,
                                      struct event_list *found, struct error *e)
 {
@@ -356,7 +359,7 @@ static enum err events_amqp_wait_for_one(struct events_amqp *ev, int64_t wait_ms
 {
     int64_t end = rabbit_now_ms() + wait_ms;
     for (int64_t left = wait_ms; !events_amqp_first_fresh(ev) && left > 0; left = end - rabbit_now_ms())
-        if (rabbit_pump(&ev->poll, left, e) || events_amqp_send_acks(ev, e)) /* marks may have come */
+        if (rabbit_pump(&ev->poll, left, e) || events_amqp_send_acks(ev, e)) /* barriers may have arrived */
             return e->code;
     return ERR_OK;
 }
@@ -380,7 +383,8 @@ static enum err events_amqp_poll(struct events *base, size_t max, int64_t wait_m
     return ERR_OK;
 }
 
-/* The question to the broker brings what was sent to us by now, marks among it, so that they are answered though nobody polls. */
+/* The call of rabbit_qos makes the broker send all pending deliveries first, barriers included, so that barriers are
+ * answered even if the updater does not poll. */
 static enum err events_amqp_ack(struct events *base, const uint64_t *sequences, size_t n, struct error *e)
 {
     struct events_amqp *ev = events_amqp_of(base);
@@ -390,7 +394,7 @@ static enum err events_amqp_ack(struct events *base, const uint64_t *sequences, 
             entry->acked = true;
     }
     if (!ev->poll.state)
-        return ERR_OK; /* what was polled by a connection that is gone comes again: nothing can be done about it */
+        return ERR_OK; /* events polled on a closed connection come again: nothing to do */
     return rabbit_qos(&ev->poll, CHANNEL_MAIN, PREFETCH, e) || events_amqp_send_acks(ev, e) ? e->code : ERR_OK;
 }
 

@@ -1,7 +1,8 @@
-/* Who publishes, and who asks how far the group is.
+/* Publishes events, and reads how far the group is (barriers).
  *
- * A call of publish waits for the report of each of its records. Reports carry the number of their call: one that comes after its call gave up
- * belongs to nobody, and changes nothing. While the brokers are known to be away a call only asks whether they are back. */
+ * A publish waits for the delivery report of each of its records. Reports carry the number of their call: a report
+ * that comes after its call gave up is ignored. While the brokers are known to be down, a call only checks whether
+ * they are back. */
 #include "events/kafka/internal.h"
 
 #include <assert.h>
@@ -10,7 +11,7 @@
 
 #include "port/event_message.h"
 
-enum { PING_MS = 250, REPORT_MS = 500 /* what a report may take beyond the record's own time */ };
+enum { PING_MS = 250, REPORT_MS = 500 /* extra time of a report beyond the record's own timeout */ };
 
 static void events_kafka_on_error(rd_kafka_t *rk, int err, const char *reason, void *context)
 {
@@ -27,7 +28,7 @@ void events_kafka_set_error_cb(struct events_kafka *k, rd_kafka_conf_t *conf)
     rd_kafka_conf_set_error_cb(conf, events_kafka_on_error);
 }
 
-/* ---- what both need ---- */
+/* ---- the topic ---- */
 
 static enum err events_kafka_open_offsets_client(struct events_kafka *k, struct error *e)
 {
@@ -54,7 +55,7 @@ enum err events_kafka_ensure_topic(struct events_kafka *k, struct error *e)
 
 /* ---- publishing ---- */
 
-/* What the records of this call carry. */
+/* The opaque value of the records of the current call. */
 static void *events_kafka_token(struct producer *p)
 {
     return &p->tokens[p->call % array_count(p->tokens)];
@@ -92,7 +93,7 @@ static enum err events_kafka_open_producer(struct events_kafka *k, struct error 
     return kafka_new(RD_KAFKA_PRODUCER, conf, &k->producer.rk, e);
 }
 
-/* Reports that nobody will read go with it. */
+/* Destroys the producer, with reports that no call awaits. */
 static void events_kafka_drop_producer(struct events_kafka *k)
 {
     if (!k->producer.rk)
@@ -120,7 +121,7 @@ static rd_kafka_resp_err_t events_kafka_send_one(struct events_kafka *k, struct 
             RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_OPAQUE(events_kafka_token(p)), RD_KAFKA_V_END);
         if (err != RD_KAFKA_RESP_ERR__QUEUE_FULL)
             return err;
-        (void)rd_kafka_poll(p->rk, 10); /* each report makes room */
+        (void)rd_kafka_poll(p->rk, 10); /* reports make room in the producer's queue */
     }
 }
 
@@ -171,10 +172,11 @@ static enum err events_kafka_publish_failed(struct events_kafka *k, struct error
         return error_set(e, ERR_LIMIT,
                          "an event is larger than Kafka takes: raise message.max.bytes there and in the address");
     k->producer.is_down = true;
+    /* the sequence numbers of the idempotent producer are broken: a new producer starts new ones */
     if (err == RD_KAFKA_RESP_ERR__FATAL || rd_kafka_fatal_error(k->producer.rk, NULL, 0))
-        events_kafka_drop_producer(k); /* its numbering is broken: a new one begins with its own */
+        events_kafka_drop_producer(k);
     if (err == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART || err == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC)
-        k->partition_count = 0; /* somebody deleted it */
+        k->partition_count = 0; /* the topic was deleted */
     bool late = err == RD_KAFKA_RESP_ERR__MSG_TIMED_OUT || err == RD_KAFKA_RESP_ERR__TIMED_OUT;
     return kafka_unavailable(&k->url, "publishing", err, late ? k->reason : NULL, e);
 }
@@ -199,7 +201,7 @@ static enum err events_kafka_publish(struct events *ev, const struct event *v, s
     return p->failed ? events_kafka_publish_failed(k, e) : ERR_OK;
 }
 
-/* ---- how far the group is ---- */
+/* ---- barriers ---- */
 
 struct kafka_position {
     int64_t count;
@@ -223,14 +225,14 @@ static rd_kafka_resp_err_t events_kafka_first_error(rd_kafka_resp_err_t err,
     return err;
 }
 
-/* A topic that was just made, and brokers that change their leaders, need a moment. */
+/* Errors of a new topic or of a change of leaders: retried. */
 static bool events_kafka_is_temporary(rd_kafka_resp_err_t err)
 {
     return err == RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION || err == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE ||
            err == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART || err == RD_KAFKA_RESP_ERR_REPLICA_NOT_AVAILABLE;
 }
 
-/* Where each ends is the offset of the time "latest", which is written as -1. */
+/* The end of each partition: the offset for the time "latest", which is written as -1. */
 static rd_kafka_resp_err_t events_kafka_read_ends(struct events_kafka *k, struct kafka_position *ret)
 {
     rd_kafka_topic_partition_list_t *list = events_kafka_all_partitions(k, k->partition_count);
@@ -261,7 +263,7 @@ static enum err events_kafka_mark(struct events *ev, struct events_barrier *ret,
     return ERR_OK;
 }
 
-/* Where the group has never committed, the mark is passed if nothing is there before it. */
+/* If the group has never committed in a partition, the barrier is passed if no record exists before it. */
 static rd_kafka_resp_err_t events_kafka_is_empty_before(struct events_kafka *k, int partition, int64_t end, bool *ret)
 {
     int64_t low = 0, high = 0;

@@ -1,16 +1,17 @@
-/* Who polls: one of the group.
+/* Polls events, as a member of the consumer group.
  *
- * A record is kept here from its fetch until all before it in its partition are acknowledged; then the group's offset moves over it. So a reset
- * needs no broker, and acks may come in any order.
+ * A record is kept here from its fetch until all records before it in its partition are acknowledged; then the
+ * committed offset moves over it. So a reset needs no broker, and acks may come in any order.
  *
- * When the group asks for a partition back (another updater came), nothing new of it is polled, and it is given once all that was polled is
- * acknowledged, which an updater does within a moment: then nothing comes twice. REVOKE_MS is the end of patience; what is still open then
- * comes again, to the next. A partition that was lost (this member was too slow for the group) is gone at once, and acks of what came from it
- * change nothing.
+ * If the group revokes a partition (another updater joined), no new records of it are polled. The partition is given
+ * up when all polled records are acknowledged, which usually takes a moment: then no event comes twice. After
+ * REVOKE_MS it is given up anyway; the unacknowledged events come again, to the next owner. A partition that was
+ * lost (this member was too slow for the group) is gone at once, and acks of its events change nothing.
  *
- * All partitions are dealt anew whenever somebody comes or goes (range, an eager strategy): a pause of a moment, a few times a day. To move only
- * some (cooperative-sticky) would spare that, but librdkafka 2.0, which Debian 12 has, fails an assertion of its own there when members come
- * while others give (rd_kafka_sticky_assignor_state_destroy). The code below goes by whatever the group has agreed on. */
+ * All partitions are reassigned whenever a member joins or leaves (range, an eager strategy): a short pause, a few
+ * times a day. An incremental strategy (cooperative-sticky) would avoid the pause, but librdkafka 2.0, which Debian
+ * 12 has, fails an assertion (rd_kafka_sticky_assignor_state_destroy) if members join while others give up
+ * partitions. The code below supports both protocols. */
 #include "events/kafka/internal.h"
 
 #include <assert.h>
@@ -48,7 +49,7 @@ static void events_kafka_add_record(struct consumer *c, const rd_kafka_message_t
 {
     struct partition *p = m->partition < KAFKA_PARTITIONS_MAX ? &c->partitions[m->partition] : NULL;
     if (!p || !p->ours || p->revoking)
-        return; /* whoever gets the partition gets this too */
+        return; /* the next owner of the partition fetches it */
     struct record *r = xmalloc(sizeof *r + m->len);
     *r = (struct record){ .offset = m->offset, .n = m->len };
     if (m->len)
@@ -57,7 +58,7 @@ static void events_kafka_add_record(struct consumer *c, const rd_kafka_message_t
     c->waiting++;
 }
 
-/* All that is acknowledged at the beginning of a partition. */
+/* Moves `front` over the acknowledged records at the start of a partition. */
 static void events_kafka_move_front(struct partition *p)
 {
     while (!list_empty(&p->records)) {
@@ -86,7 +87,7 @@ static void events_kafka_mark_acked(struct consumer *c, uint64_t sequence)
     struct partition *p = partition < KAFKA_PARTITIONS_MAX ? &c->partitions[partition] : NULL;
     struct record *r = p ? events_kafka_find_record(p, offset) : NULL;
     if (!r || r->acked)
-        return; /* known, or another's by now */
+        return; /* acknowledged before, or the partition has another owner */
     c->waiting -= !r->polled;
     r->acked = r->polled = true;
     events_kafka_move_front(p);
@@ -150,7 +151,7 @@ static void events_kafka_await_commit(struct consumer *c, int64_t end_ms)
         left_ms = max_of(end_ms - kafka_now_ms(), (int64_t)0);
 }
 
-/* What is acknowledged is the group's to know: one commit at a time, at most so long. */
+/* Commits the acknowledged offsets. One commit at a time; waits at most wait_ms. */
 static void events_kafka_commit(struct events_kafka *k, int64_t wait_ms)
 {
     struct consumer *c = &k->consumer;
@@ -163,7 +164,7 @@ static void events_kafka_commit(struct events_kafka *k, int64_t wait_ms)
     events_kafka_await_commit(c, end_ms);
 }
 
-/* ---- what comes and goes ---- */
+/* ---- rebalancing ---- */
 
 static bool events_kafka_is_cooperative(rd_kafka_t *rk)
 {
@@ -171,7 +172,7 @@ static bool events_kafka_is_cooperative(rd_kafka_t *rk)
     return protocol && strcmp(protocol, "COOPERATIVE") == 0;
 }
 
-/* A list that is not taken comes again with the next turn of the group. */
+/* If the assignment fails, the group's next rebalance repeats it. */
 static void events_kafka_log_rebalance_error(rd_kafka_t *rk, rd_kafka_error_t *error)
 {
     (void)rk;
@@ -188,7 +189,7 @@ static void events_kafka_count_waiting(struct consumer *c)
             c->waiting += !container_of(link, struct record, link)->polled;
 }
 
-/* A topic that was given more partitions than we can count keeps those for whoever can. */
+/* NULL for a partition beyond KAFKA_PARTITIONS_MAX: someone enlarged the topic. This version leaves it unread. */
 static struct partition *events_kafka_partition_at(struct consumer *c, const rd_kafka_topic_partition_list_t *list,
                                                    int i)
 {
@@ -224,7 +225,7 @@ static void events_kafka_unassign(struct events_kafka *k, const rd_kafka_topic_p
         (void)rd_kafka_assign(rk, NULL);
 }
 
-/* Of what leaves, only what was polled is waited for. */
+/* Drops the records that were not polled: only polled ones are waited for. */
 static void events_kafka_begin_revoke(struct events_kafka *k, const rd_kafka_topic_partition_list_t *list)
 {
     struct consumer *c = &k->consumer;
@@ -252,7 +253,7 @@ static void events_kafka_end_revoke(struct events_kafka *k)
     rd_kafka_topic_partition_list_destroy(list);
 }
 
-/* Gives what was asked back, if it is time to. */
+/* Gives up revoked partitions if all polled records are acknowledged, or the time is over. */
 static void events_kafka_continue_revoke(struct events_kafka *k)
 {
     struct consumer *c = &k->consumer;
@@ -275,7 +276,7 @@ static void events_kafka_on_rebalance(rd_kafka_t *rk, rd_kafka_resp_err_t err, r
         events_kafka_assign(k, list);
         return;
     }
-    if (k->consumer.revoked) /* the group has moved on without waiting for it */
+    if (k->consumer.revoked) /* the group did not wait for it */
         events_kafka_end_revoke(k);
     if (err == RD_KAFKA_RESP_ERR__REVOKE_PARTITIONS && !k->consumer.closing && !rd_kafka_assignment_lost(rk))
         events_kafka_begin_revoke(k, list);
@@ -295,8 +296,9 @@ static enum err events_kafka_subscribe(struct events_kafka *k, struct error *e)
     return err ? kafka_unavailable(&k->url, "joining the updaters", err, NULL, e) : ERR_OK;
 }
 
-/* Who joins the group waits for all others, for as long as they may go without a poll: five minutes by itself, and as long by a connection that
- * went silent meanwhile. Who polls more rarely, because the store is away, leaves the group until then. */
+/* max.poll.interval.ms: a member that joins waits for all others, at most this long. The default is 5 min, and a
+ * broken connection may double that. A member that polls more rarely, because the store is unavailable, leaves the
+ * group until it polls again. */
 static enum err events_kafka_open_consumer(struct events_kafka *k, struct error *e)
 {
     static const struct kafka_setting usual[] = {
@@ -342,13 +344,13 @@ static enum err events_kafka_handle_message(struct events_kafka *k, const rd_kaf
         return ERR_OK;
     }
     if (events_kafka_is_retried(m->err))
-        return ERR_OK; /* librdkafka goes on by itself */
+        return ERR_OK; /* librdkafka retries by itself */
     if (m->err == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART)
-        k->partition_count = 0; /* somebody deleted it: the next call makes it anew */
+        k->partition_count = 0; /* the topic was deleted: the next call creates it */
     return kafka_unavailable(&k->url, "polling", m->err, rd_kafka_message_errstr(m), e);
 }
 
-/* Until there is something, or the time is over; what is there already is taken along. */
+/* Waits until a record is there, at most wait_ms, and fetches the records that are there. */
 static enum err events_kafka_fetch(struct events_kafka *k, size_t max, int64_t wait_ms, struct error *e)
 {
     struct consumer *c = &k->consumer;
@@ -373,7 +375,7 @@ static enum err events_kafka_fetch(struct events_kafka *k, size_t max, int64_t w
     return ERR_OK;
 }
 
-/* As if it had been acknowledged. */
+/* Skips an unreadable event: it counts as acknowledged. */
 static void events_kafka_skip(struct events_kafka *k, int partition, struct record *r, const struct error *e)
 {
     r->polled = r->acked = true;
@@ -407,7 +409,7 @@ static enum err events_kafka_deliver_one(struct events_kafka *k, int partition, 
     return ERR_OK;
 }
 
-/* ERR_LIMIT: one did not fit any more. */
+/* ERR_LIMIT: the arena has no room for the next event. */
 static enum err events_kafka_deliver_partition(struct events_kafka *k, int at, struct poll_batch *d, struct error *e)
 {
     struct partition *p = &k->consumer.partitions[at];
@@ -419,11 +421,11 @@ static enum err events_kafka_deliver_partition(struct events_kafka *k, int at, s
         if (!r->polled)
             rc = events_kafka_deliver_one(k, at, r, d, e);
     }
-    events_kafka_move_front(p); /* over what could not be read */
+    events_kafka_move_front(p); /* over unreadable records */
     return rc;
 }
 
-/* ERR_LIMIT: not even one fits, beside a list of so many. */
+/* ERR_LIMIT: the arena has no room for an array of max events and one event. */
 static enum err events_kafka_deliver_up_to(struct events_kafka *k, size_t max, struct arena *a, struct event_list *ret,
                                            struct error *e)
 {
@@ -464,7 +466,7 @@ enum err events_kafka_poll(struct events *ev, size_t max, int64_t wait_ms, struc
         rc = events_kafka_open_consumer(k, e);
     if (rc)
         return rc;
-    events_kafka_commit(k, 0); /* what an ack could not, or a record that nobody could read */
+    events_kafka_commit(k, 0); /* commits that an ack could not make, and skipped records */
     events_kafka_continue_revoke(k);
     rc = events_kafka_fetch(k, max, wait_ms, e);
     return rc ? rc : events_kafka_deliver(k, max, a, ret, e);
@@ -475,7 +477,7 @@ enum err events_kafka_ack(struct events *ev, const uint64_t *sequences, size_t n
     struct events_kafka *k = events_kafka_of(ev);
     struct consumer *c = &k->consumer;
     if (!c->rk)
-        return ERR_OK; /* nothing was polled here */
+        return ERR_OK; /* nothing was polled by this handle */
     for (size_t i = 0; i < n; i++)
         events_kafka_mark_acked(c, sequences[i]);
     events_kafka_commit(k, KAFKA_CALL_MS);
@@ -496,7 +498,7 @@ enum err events_kafka_reset(struct events *ev, struct error *e)
         list_each (&p->records, link) {
             struct record *r = container_of(link, struct record, link);
             if (events_kafka_is_unacked(r) && p->revoking)
-                events_kafka_drop_record(r); /* the next one gets it */
+                events_kafka_drop_record(r); /* the next owner gets it */
             else
                 r->polled = r->acked;
         }

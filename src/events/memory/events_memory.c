@@ -1,5 +1,6 @@
-/* An event is one piece of memory, found by its sequence. It is in `fresh` until it was polled, then in `polled`, until its ack
- * frees it. Both are in the order of sequences, and all that was polled is older than all that was not. */
+/* Events in memory. An event is one allocation, found by its sequence in `entries`. It is in `fresh` until it is
+ * polled, then in `polled`, until its ack frees it. Both lists are in the order of sequences, and every polled event
+ * is older than every fresh one. */
 #include "events/memory/events_memory.h"
 
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 struct entry {
     struct list link;
     bool polled;
-    struct event event; /* its texts lie behind the entry */
+    struct event event; /* its texts are allocated behind the entry */
 };
 
 struct events_memory {
@@ -18,7 +19,7 @@ struct events_memory {
     struct map entries; /* sequence → struct entry */
     struct list fresh, polled;
     size_t fresh_count;
-    uint64_t last_sequence; /* sequence given */
+    uint64_t last_sequence; /* the last sequence assigned */
 };
 
 static struct events_memory *events_memory_of(struct events *ev)
@@ -89,7 +90,7 @@ static bool events_memory_copy(struct arena *a, const struct event *event, struc
 static enum err events_memory_poll(struct events *base, size_t max, int64_t wait_ms, struct arena *a,
                                    struct event_list *ret, struct error *e)
 {
-    (void)wait_ms; /* whoever publishes is on this thread */
+    (void)wait_ms; /* the publisher runs on this thread: waiting is useless */
     struct events_memory *ev = events_memory_of(base);
     max = min_of(max, ev->fresh_count);
     struct event_list found = { arena_alloc(a, max * sizeof(struct event)), 0 };
@@ -116,14 +117,14 @@ static enum err events_memory_ack(struct events *base, const uint64_t *sequences
         struct entry *entry = map_remove(&ev->entries, events_memory_key(&sequences[i]));
         if (!entry)
             continue;
-        ev->fresh_count -= !entry->polled; /* polled before a reset, acknowledged after it */
+        ev->fresh_count -= !entry->polled; /* not polled: a reset came between poll and ack */
         list_remove(&entry->link);
         free(entry);
     }
     return ERR_OK;
 }
 
-/* What was polled goes back in front of the rest, the latest of it first, so that the order stays. */
+/* Moves polled events back to the front of `fresh`, latest first, so that the order is kept. */
 static enum err events_memory_reset(struct events *base, struct error *e)
 {
     (void)e;

@@ -1,13 +1,14 @@
-/* Events on Redis: STREAMS streams, and a task's events are all in one of them.
+/* Events on Redis: STREAMS streams. The hash of a task's id selects its stream, so all events of a task are in one
+ * stream.
  *
- * What is in a stream is published and not acknowledged: an ack deletes. Each stream is read by one updater at a time, who has it for
- * OWN_MS and prolongs that with its polls (events_redis.lua), so a task's events come in their order and to one updater at a time; when it
- * dies another has the stream after that while, and reads it from its start. So no consumer group is needed, and nothing is claimed
- * event by event.
+ * A stream holds the events that are not acknowledged: an ack deletes the entry. Each stream is read by one updater
+ * at a time. The updater owns the stream for OWN_MS and renews that with its polls (events_redis.lua). So a task's
+ * events come in order and to one updater at a time. If the updater dies, another owns the stream after OWN_MS and
+ * reads it from its start. Therefore no consumer group and no claiming of single entries is needed.
  *
- * A reader remembers what it has handed out (`polled`) and how far it has read. That is forgotten with the stream. As a stream may come back
- * older than it was (a failover), and its numbers with it, it is read from its start again from time to time, and what was handed out
- * already is left out. */
+ * An updater remembers which events it has polled (`polled`) and how far it has read each stream. If it loses a
+ * stream, it drops that. A failover can restore an older state of a stream, with reused ids. Therefore the streams
+ * are read from their start from time to time, and events that were polled already are skipped. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -47,7 +48,7 @@ static void events_redis_append(struct events_redis *ev, const struct event *eve
     redis_command_end(&ev->conn);
 }
 
-/* Answers to all that was asked. */
+/* Reads n replies and drops them. */
 enum err events_redis_await_replies(struct redis_conn *c, size_t n, struct error *e)
 {
     for (size_t i = 0; i < n; i++) {
@@ -73,7 +74,7 @@ static enum err events_redis_publish(struct events *base, const struct event *v,
     return ERR_OK;
 }
 
-/* ---- marks ---- */
+/* ---- barriers ---- */
 
 struct events_redis_position {
     struct stream_id last[STREAMS];
@@ -81,7 +82,7 @@ struct events_redis_position {
 _Static_assert(sizeof(struct events_redis_position) <= sizeof(struct events_barrier),
                "a mark has room for all streams");
 
-/* The first or last entry of each stream; of an empty one `otherwise`. */
+/* Reads the id of the first or last entry of each stream; `otherwise` for an empty stream. */
 static enum err events_redis_read_ends(struct events_redis *ev, const char *verb, const char *from, const char *to,
                                        struct stream_id otherwise, struct stream_id ret[STREAMS], struct error *e)
 {
@@ -135,7 +136,7 @@ static enum err events_redis_passed(struct events *base, const struct events_bar
     return ERR_OK;
 }
 
-/* ---- its life ---- */
+/* ---- opening and closing ---- */
 
 static size_t events_redis_depth(struct events *base)
 {

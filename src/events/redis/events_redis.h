@@ -1,6 +1,6 @@
 #pragma once
-/* events/redis/events_redis.h - events on Redis streams. docs/REDIS.md describes its keys, broker/redis/redis.h the address.
- * A binary built without hiredis fails with ERR_INVALID. */
+/* events/redis/events_redis.h - events on Redis streams. docs/REDIS.md describes the keys, broker/redis/redis.h the
+ * address. A binary built without hiredis fails with ERR_INVALID. */
 #include "broker/redis/redis.h"
 #include "port/events.h"
 

@@ -1,4 +1,4 @@
-/* Events on Redis, as an updater uses them: which streams it has, reading them, acknowledging. */
+/* Events on Redis, as an updater uses them: owning streams, reading them, acknowledging. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -9,7 +9,7 @@
 
 enum { OWN_MS = 10000, OWN_AGAIN_MS = 1000, READ_AGAIN_MS = 5000, ACK_CALL = 1000 };
 
-/* ---- what was handed out ---- */
+/* ---- polled events ---- */
 
 bool events_redis_parse_id(struct str text, struct stream_id *ret)
 {
@@ -73,7 +73,7 @@ static void events_redis_clear_stream(struct events_redis *ev, size_t stream)
     free(v);
 }
 
-/* ---- which streams it has ---- */
+/* ---- ownership of streams ---- */
 
 static void events_redis_own_call_begin(struct events_redis *ev, const char *verb)
 {
@@ -91,7 +91,8 @@ static enum err events_redis_release_streams(struct events_redis *ev, const size
     return redis_run_script(&ev->conn, ":e", &reply, e);
 }
 
-/* One that is new to it is read from its start; what was handed out of one that it has lost is another's by now. */
+/* A newly owned stream is read from its start. The polled events of a lost stream are dropped: its new owner reads
+ * them. */
 static void events_redis_set_owned(struct events_redis *ev, const bool has[STREAMS])
 {
     ev->owned = 0;
@@ -105,7 +106,7 @@ static void events_redis_set_owned(struct events_redis *ev, const bool has[STREA
     }
 }
 
-/* What is beyond its share goes to others: at once, or when what was handed out of it is acknowledged. */
+/* Releases the streams beyond this updater's share: at once, or when all polled events of it are acknowledged. */
 static enum err events_redis_release_surplus(struct events_redis *ev, size_t share, struct error *e)
 {
     size_t leaving[STREAMS], n = 0, keep = 0;
@@ -158,7 +159,8 @@ static void events_redis_read_from_start(struct events_redis *ev)
     ev->reread_at_ms = clock_steady_ms(ev->conn.clock) + READ_AGAIN_MS;
 }
 
-/* Another server, or the same one started again, may number anew: what was handed out comes again. */
+/* Connects, and catches up with changes. Another server, or a restarted one, may reuse ids: the polled events are
+ * dropped, and come again. */
 static enum err events_redis_refresh(struct events_redis *ev, struct error *e)
 {
     if (redis_connect(&ev->conn, e))
@@ -186,7 +188,7 @@ void events_redis_leave(struct events_redis *ev)
         if (ev->streams[i].owned)
             mine[n++] = i;
     if (!ev->conn.redis || ev->conn.pending_replies || !ev->run_id[0])
-        return; /* its time runs out by itself */
+        return; /* not connected: ownership expires by itself */
     if (n == 0 || events_redis_release_streams(ev, mine, n, &ignored) == ERR_OK)
         (void)!events_redis_release_streams(ev, NULL, 0, &ignored);
 }
@@ -197,10 +199,10 @@ struct reading {
     struct arena *arena;
     struct event_list found;
     size_t max, cap;
-    bool full; /* the arena, or as many as were asked for */
+    bool full; /* the arena has no room, or max is reached */
     struct place unreadable[64];
     size_t unreadable_count;
-    struct error why; /* the arena is full */
+    struct error why; /* why the event was not read */
 };
 
 static bool events_redis_is_read(const struct stream *s)
@@ -208,7 +210,7 @@ static bool events_redis_is_read(const struct stream *s)
     return s->owned && !s->closing;
 }
 
-/* XREAD COUNT n [BLOCK ms] STREAMS … ids …; false: there is none to read. */
+/* XREAD COUNT n [BLOCK ms] STREAMS … ids …; false: there is no stream to read. */
 static bool events_redis_send_xread(struct events_redis *ev, size_t max, int64_t block_ms)
 {
     size_t v[STREAMS], n = 0;
@@ -239,7 +241,7 @@ static bool events_redis_send_xread(struct events_redis *ev, size_t max, int64_t
     return true;
 }
 
-/* Whether it is to be handed out. */
+/* Whether the event was not polled yet, or may be polled again. */
 static bool events_redis_is_wanted(const struct events_redis *ev, const struct place *place)
 {
     const struct polled *p = map_get(&ev->by_place, events_redis_place_bytes(place));
@@ -279,7 +281,7 @@ static enum err events_redis_read_one(struct events_redis *ev, struct reading *r
     return rc;
 }
 
-/* An entry is its number and its fields: e, the event. */
+/* An entry is an id and a list of fields; the field `e` holds the event. */
 static struct str events_redis_entry_text(const redisReply *entry)
 {
     if (reply_count(entry) != 2 || reply_count(entry->element[1]) != 2 ||
@@ -288,7 +290,7 @@ static struct str events_redis_entry_text(const redisReply *entry)
     return reply_str(entry->element[1]->element[1]);
 }
 
-/* Passed over for good: nobody who comes later could read it. */
+/* Skips an unreadable event for good: no later reader could read it either. */
 static bool events_redis_skip(struct reading *r, const struct place *place)
 {
     if (r->unreadable_count == array_count(r->unreadable))
@@ -316,7 +318,7 @@ static void events_redis_read_stream(struct events_redis *ev, struct reading *r,
     }
 }
 
-/* The number behind the last colon of a stream's key. */
+/* Reads the stream number behind the last colon of a key. */
 static bool events_redis_read_key(struct str key, size_t *ret)
 {
     size_t from = key.n;
@@ -342,14 +344,14 @@ static void events_redis_delete_entry(struct events_redis *ev, const struct plac
 
 static void events_redis_delete_unreadable(struct events_redis *ev, struct reading *r)
 {
-    struct error ignored; /* they are met again */
+    struct error ignored; /* if this fails, the next read skips them again */
     for (size_t i = 0; i < r->unreadable_count; i++)
         events_redis_delete_entry(ev, &r->unreadable[i]);
     (void)!events_redis_await_replies(&ev->conn, r->unreadable_count, &ignored);
     r->unreadable_count = 0;
 }
 
-/* One XREAD. *ret_entries: how many there were, wanted or not. */
+/* Reads the reply of one XREAD. *ret_entries: number of entries, skipped ones included. */
 static enum err events_redis_read_once(struct events_redis *ev, struct reading *r, int64_t block_ms,
                                        size_t *ret_entries, struct error *e)
 {
@@ -391,7 +393,7 @@ enum err events_redis_poll(struct events *base, size_t max, int64_t wait_ms, str
             if (events_redis_read_once(ev, &r, block_ms, &entries, e))
                 return e->code;
         } else if (left) {
-            events_redis_sleep(block_ms); /* all streams are others' */
+            events_redis_sleep(block_ms); /* all streams are owned by other updaters */
         }
         if (r.found.n || r.full || (entries == 0 && left == 0))
             break;

@@ -1,4 +1,4 @@
-/* A lease on Redis: a key with the holder's id in it, and a time to live. Its clock is the server's. */
+/* A lease on Redis: a key that holds the holder's id and expires. The time is the server's. */
 #include "lease/redis/lease_redis.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ static struct lease_redis *lease_redis_of(struct lease *l)
     return container_of(l, struct lease_redis, base);
 }
 
-/* A verb, by a holder, on a name. */
+/* Calls a verb of lease_redis.lua for a holder and a name. */
 static enum err lease_redis_call(struct lease_redis *l, const char *verb, struct str name, struct uuid holder,
                                  int64_t ttl_ms, bool *ret_done, struct error *e)
 {

@@ -1,6 +1,6 @@
 #pragma once
-/* lease/redis/lease_redis.h - a leader lease on Redis. docs/REDIS.md describes its key, broker/redis/redis.h the address.
- * A binary built without hiredis fails with ERR_INVALID. */
+/* lease/redis/lease_redis.h - a leader lease on Redis. docs/REDIS.md describes the keys, broker/redis/redis.h the
+ * address. A binary built without hiredis fails with ERR_INVALID. */
 #include "broker/redis/redis.h"
 #include "port/lease.h"
 

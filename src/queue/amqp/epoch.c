@@ -45,7 +45,7 @@ static enum err epoch_await(struct rabbit_link *l, const uint64_t *epoch, struct
 
 static enum err epoch_unreadable(const struct queue_hub *hub, struct error *e)
 {
-    return error_set(e, ERR_UNAVAILABLE, "RabbitMQ: '%s' can not be read", hub->routes_name);
+    return error_set(e, ERR_UNAVAILABLE, "RabbitMQ: '%s' cannot be read", hub->routes_name);
 }
 
 /* ---- epoch of the link that takes ---- */

@@ -130,8 +130,8 @@ struct queue_hub {
     uint64_t epoch;        /* from the catalogue; 0: not read yet */
     uint64_t last_epoch;   /* the epoch that this process read last */
     int64_t epoch_lost_ms; /* when the epoch was seen to change; 0: never */
-    /* published time minus steady clock, of the last TIMES messages; a late message shows too small a difference, so the
-     * largest counts */
+    /* published time minus steady clock, of the last TIMES messages; a late message shows too small a difference, so
+     * the largest counts */
     int64_t clock_offset_us[TIMES];
     size_t time_count;
     int wake_fd; /* eventfd: wakes threads that wait while another thread reads */

@@ -1,8 +1,11 @@
-/* A delivery is one piece of memory, found by task and fence. While it waits it is in the list of its class. Once it was delivered it is in
- * the heap, by the end of its timeout, and from then on, until it is acknowledged, by when to report its lapse again. So it is known
- * exactly as long as it is in one of them.
+/* A queue in memory. A delivery is one allocation, found by task and fence in `entries`.
+ *  - While it waits, it is in the list of its priority class.
+ *  - Once delivered, it is in the heap, keyed by the end of its visibility timeout.
+ *  - Once timed out, it stays in the heap until it is acknowledged, keyed by when to report it again.
+ * So the queue knows a delivery exactly as long as it is in a list or in the heap.
  *
- * A class is so many places ahead of the next one: a high task overtakes low ones, and none waits for ever. */
+ * Each class is CLASS_AHEAD places ahead of the class below: a high task overtakes low ones, but no task waits
+ * forever. */
 #include "queue/memory/queue_memory.h"
 
 #include <assert.h>
@@ -12,16 +15,17 @@
 #include "base/list.h"
 #include "base/map.h"
 
-enum { CLASSES = CLASS_HIGH + 1, CLASS_AHEAD = 1000, EPOCH = 1 /* it lives and dies with its process */ };
+enum { CLASSES = CLASS_HIGH + 1, CLASS_AHEAD = 1000, EPOCH = 1 /* never changes: the queue ends with its process */ };
 
 struct entry {
     struct fenced_id id;
     enum { ENTRY_WAITING, ENTRY_DELIVERED, ENTRY_TIMED_OUT } state;
-    int64_t place;    /* among those that wait, over all classes */
-    struct list link; /* among those of its class that wait; then among those to be aborted, if somebody wants that */
-    struct heap_node expiry; /* DELIVERED and LAPSED */
-    struct uuid worker;      /* who has it */
-    struct task task;        /* its texts lie behind the entry */
+    int64_t place; /* order among all waiting entries */
+    /* while it waits: in the list of its class; after that: in `aborting`, if an abort was requested */
+    struct list link;
+    struct heap_node expiry; /* ENTRY_DELIVERED and ENTRY_TIMED_OUT */
+    struct uuid worker;      /* the worker that took it */
+    struct task task;        /* its texts are allocated behind the entry */
 };
 
 struct queue_memory {
@@ -30,9 +34,9 @@ struct queue_memory {
     struct map entries; /* fenced_id → struct entry */
     struct list waiting[CLASSES];
     size_t waiting_count;
-    int64_t pushed; /* so far: the next one's place */
+    int64_t pushed; /* number of pushes so far: the next place */
     struct heap delivered;
-    size_t timed_out_count; /* of those in the heap */
+    size_t timed_out_count; /* entries of the heap that timed out */
     struct list aborting;
 };
 
@@ -66,7 +70,7 @@ static void queue_memory_remove(struct queue_memory *q, struct entry *entry)
     free(entry);
 }
 
-/* A new one, in no list yet. */
+/* Adds an entry, which is in no list yet. */
 static struct entry *queue_memory_add(struct queue_memory *q, const struct task *t)
 {
     struct entry *entry = xmalloc(sizeof *entry + task_text_size(t));
@@ -111,7 +115,7 @@ static size_t queue_memory_depth(struct queue *base)
 
 /* ---- taking ---- */
 
-/* Where a walk over all that waits, the most urgent first, has come to in each class. */
+/* The position of a walk over all waiting entries, most urgent first: one cursor for each class. */
 struct waiting_walk {
     struct queue_memory *q;
     struct list *next[CLASSES];
@@ -155,7 +159,7 @@ static void queue_memory_use_room(struct take *room, const struct task *t)
         room->memory_mb -= t->memory_mb;
 }
 
-/* false: the next one is larger than the arena, and nothing was taken before it. */
+/* False: the arena has no room for the first task. */
 static bool queue_memory_take_tasks(struct queue_memory *q, const struct take *t, struct arena *a, struct tasks *ret)
 {
     size_t max = min_of(t->max, q->waiting_count);
@@ -177,13 +181,13 @@ static bool queue_memory_take_tasks(struct queue_memory *q, const struct take *t
         queue_memory_use_room(&room, &entry->task);
         queue_memory_deliver(q, entry, t);
         if (task_is_suspect(&entry->task))
-            break; /* alone */
+            break; /* a suspect is delivered alone */
     }
     *ret = taken;
     return true;
 }
 
-/* What does not fit into the arena is told with the next take. */
+/* If the arena has no room, the aborts are returned by the next take. */
 static void queue_memory_take_aborts(struct queue_memory *q, const struct take *t, struct arena *a, struct taken *ret)
 {
     size_t n = 0;
@@ -212,9 +216,9 @@ static enum err queue_memory_take(struct queue *base, const struct take *t, stru
     return ERR_OK;
 }
 
-/* ---- what becomes of a delivery ---- */
+/* ---- delivered entries ---- */
 
-/* The delivery of that name, if it does not wait any more. */
+/* The entry, if it is delivered or timed out. */
 static struct entry *queue_memory_find_delivered(struct queue_memory *q, const struct fenced_id *d)
 {
     struct entry *entry = map_get(&q->entries, queue_memory_key(d));
@@ -263,7 +267,7 @@ static struct entry *queue_memory_first_expired(const struct queue_memory *q, in
     return node && node->key <= now_ms ? container_of(node, struct entry, expiry) : NULL;
 }
 
-/* Lapses are rare and few: the array grows as they are found. A suspect came alone. */
+/* Delivery timeouts are rare, so the array grows as they are found. A suspect was delivered alone. */
 static bool queue_memory_add_timed_out(struct arena *a, struct delivery_timeouts *to, size_t *cap, const struct task *t)
 {
     struct lapse found = { .fired = true, .alone = task_is_suspect(t) };
@@ -286,7 +290,7 @@ static void queue_memory_mark_timed_out(struct queue_memory *q, struct entry *en
 {
     q->timed_out_count += entry->state != ENTRY_TIMED_OUT;
     entry->state = ENTRY_TIMED_OUT;
-    list_remove(&entry->link); /* nobody is asked to end it any more */
+    list_remove(&entry->link); /* too late for an abort */
     heap_rekey(&q->delivered, &entry->expiry, now_ms + TIMED_OUT_AGAIN_MS);
 }
 

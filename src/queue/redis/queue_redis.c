@@ -1,4 +1,5 @@
-/* The queue on Redis: what each verb sends, in pieces that keep no other waiting for long. What happens there is in queue_redis.lua. */
+/* The queue on Redis: sends the verbs to queue_redis.lua, which does the work. Large calls are split, so that no
+ * script blocks the server for long. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -60,7 +61,7 @@ void *queue_redis_array_add(struct arena *a, void **v, size_t n, size_t *cap, si
     return (char *)*v + n * size;
 }
 
-/* ---- what is carried ---- */
+/* ---- stored form of a task ---- */
 
 void queue_redis_append_escaped(struct buf *b, struct str s)
 {
@@ -73,7 +74,7 @@ void queue_redis_append_escaped(struct buf *b, struct str s)
     }
 }
 
-/* flags|priority|cpu|memory|tenant|queue|labels: all by which a worker may or may not be given it. */
+/* flags|priority|cpu|memory|tenant|queue|labels: all facts that decide which workers may take a task. */
 void queue_redis_write_channel(struct queue_redis *q, const struct task *t)
 {
     struct buf *b = &q->channel;
@@ -108,7 +109,7 @@ enum err queue_redis_read_delivery(struct arena *a, struct str data, struct task
     struct arena_mark before = arena_mark(a);
     struct str tenant;
     if (line >= data.n)
-        return error_set(e, ERR_CORRUPT, "no channel stands before the message");
+        return error_set(e, ERR_CORRUPT, "the stored task has no channel");
     enum err rc = message_read_task(a, str_sub(data, line + 1, data.n), ret, &tenant, e);
     if (rc)
         arena_rewind(a, before);
@@ -117,9 +118,9 @@ enum err queue_redis_read_delivery(struct arena *a, struct str data, struct task
 
 /* ---- pushing ---- */
 
-/* Those of a call go by channels: each is named once. */
+/* The channels of the tasks of one call: each is sent once. */
 struct push_batch {
-    struct buf channels; /* NUL behind each */
+    struct buf channels; /* each ends in NUL */
     size_t channel_count;
     uint16_t of[PUSH_CALL];
 };
@@ -153,7 +154,7 @@ static enum err queue_redis_channel_too_long(const struct task *t, struct error 
                      STR_ARG(t->name));
 }
 
-/* Whether it was the epoch that was asked for, and how many wait. */
+/* Reads the epoch and the number of waiting tasks. */
 static enum err queue_redis_read_push_reply(struct queue_redis *q, const redisReply *reply, struct pushed *ret,
                                             struct error *e)
 {
@@ -167,7 +168,7 @@ static enum err queue_redis_read_push_reply(struct queue_redis *q, const redisRe
     return ERR_OK;
 }
 
-/* As many as a call takes; *ret_n: how many those were. */
+/* Pushes as many tasks as one call may have; *ret_n: how many those were. */
 static enum err queue_redis_push_call(struct queue_redis *q, struct push_batch *l, const struct task *tasks, size_t n,
                                       uint64_t epoch, struct pushed *ret, size_t *ret_n, struct error *e)
 {
@@ -212,7 +213,7 @@ static enum err queue_redis_push(struct queue *base, const struct task *tasks, s
     return rc;
 }
 
-/* ---- what becomes of deliveries ---- */
+/* ---- the other verbs ---- */
 
 static enum err queue_redis_ack(struct queue *base, const struct fenced_id *v, size_t n, struct error *e)
 {

@@ -1,7 +1,8 @@
-/* The queue on Redis, as workers use it: taking, waiting, renewing; and lapses, which are read alike.
+/* The queue on Redis, as workers use it: take, wait, renew; and delivery timeouts, which are read alike.
  *
- * Workers with the same filter are a group: what they may have is kept for all of them, and a worker that finds its group unknown, because
- * it is the first or because all was lost, makes it known and looks which channels are its. */
+ * Workers with the same filter form a group. The server keeps for each group which channels it may take from. If a
+ * worker finds that the server does not know its group, because the worker is the first or the data was lost, it
+ * registers the group and scans for the channels that the group serves. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -68,15 +69,15 @@ static enum err queue_redis_join_group(struct queue_redis *q, struct error *e)
     return ERR_OK;
 }
 
-/* ---- one call ---- */
+/* ---- one call of take ---- */
 
 struct delivery_batch {
     struct arena *arena;
-    struct take rest; /* what may still come */
+    struct take rest; /* what the take still wants */
     struct taken taken;
     size_t task_cap, abort_cap;
-    bool full;  /* the arena: no more is asked for */
-    int64_t at; /* where the next call goes on; -1: nowhere */
+    bool full;  /* the arena has no room: no further call */
+    int64_t at; /* where the next call continues; -1: nothing left */
 };
 
 static void queue_redis_take_call_begin(struct queue_redis *q, const struct delivery_batch *h)
@@ -137,7 +138,7 @@ static bool queue_redis_add_abort(struct delivery_batch *h, struct str member)
     return true;
 }
 
-/* Those from `from` on do not fit any more: they wait again where they were. What nobody can read lapses, and never was run. */
+/* Returns the tasks from `from` on, for which there is no room: they wait again at their old places. */
 static enum err queue_redis_return_tasks(struct queue_redis *q, const redisReply *v, size_t from, struct error *e)
 {
     queue_redis_call_begin(q, "back");
@@ -169,7 +170,7 @@ static enum err queue_redis_add_tasks(struct queue_redis *q, struct delivery_bat
         }
         h->full = true;
         if (queue_redis_return_tasks(q, v, i, &ignored) && h->taken.tasks.n == 0)
-            return *e = ignored, e->code; /* they lapse */
+            return *e = ignored, e->code; /* not returned: they time out */
         if (h->taken.tasks.n == 0)
             return *e = why, e->code;
         break;
@@ -177,7 +178,7 @@ static enum err queue_redis_add_tasks(struct queue_redis *q, struct delivery_bat
     return ERR_OK;
 }
 
-/* time, where to go on, how many wait, aborts, tasks */
+/* The reply: time, where to continue, number of waiting tasks, aborts, tasks. */
 static enum err queue_redis_read_take_reply(struct queue_redis *q, struct delivery_batch *h, const redisReply *r,
                                             struct error *e)
 {
@@ -209,7 +210,7 @@ static enum err queue_redis_take_call(struct queue_redis *q, struct delivery_bat
         if (queue_redis_join_group(q, e))
             return e->code;
     }
-    return error_set(e, ERR_UNAVAILABLE, "Redis forgets at once which workers there are");
+    return error_set(e, ERR_UNAVAILABLE, "Redis loses the group of workers as soon as it is registered");
 }
 
 /* ---- taking ---- */
@@ -219,7 +220,7 @@ static bool queue_redis_has_result(const struct delivery_batch *h)
     return h->taken.tasks.n || h->taken.abort_count;
 }
 
-/* All that it may have now. A suspect is alone. */
+/* Takes all tasks that are there now. A suspect is taken alone. */
 static enum err queue_redis_take_now(struct queue_redis *q, struct delivery_batch *h, struct error *e)
 {
     h->at = 0;
@@ -231,7 +232,7 @@ static enum err queue_redis_take_now(struct queue_redis *q, struct delivery_batc
     return ERR_OK;
 }
 
-/* Until somebody has pushed something for it, or wants something of it, or the time is over. */
+/* Waits for a wakeup: a push that this worker may take, or an abort. At most ms. */
 static enum err queue_redis_wait_for_wakeup(struct queue_redis *q, const struct delivery_batch *h, int64_t ms,
                                             bool *ret_woken, struct error *e)
 {
@@ -295,7 +296,7 @@ static void queue_redis_worker_call_begin(struct queue_redis *q, const char *ver
     redis_arg_i64(&q->conn, by->visibility_ms);
 }
 
-/* What the queue has lost: who runs it tells it. */
+/* Restores deliveries that the server has lost, from the worker that runs them. */
 static enum err queue_redis_restore_lost(struct queue_redis *q, const struct task *const *running, size_t n,
                                          const redisReply *lost, const struct take *by, struct error *e)
 {
@@ -337,9 +338,9 @@ enum err queue_redis_renew(struct queue *base, const struct task *const *running
     return ERR_OK;
 }
 
-/* ---- lapses ---- */
+/* ---- delivery timeouts ---- */
 
-/* Of what cannot be read, or is lost, only its name is known. */
+/* If the contents are lost or unreadable, returns only the id and the fence. */
 static enum err queue_redis_read_timed_out(struct arena *a, const redisReply *const *v, struct lapse *ret,
                                            struct error *e)
 {
@@ -347,7 +348,7 @@ static enum err queue_redis_read_timed_out(struct arena *a, const redisReply *co
     struct fenced_id id;
     struct lapse l = { .task.state = TASK_RUNNING };
     if (!queue_redis_read_member(reply_str(v[0]), &id) || !reply_i64(v[1], &fired))
-        return error_set(e, ERR_CORRUPT, "what lapsed has no name");
+        return error_set(e, ERR_CORRUPT, "a timed out delivery has no id");
     enum err rc =
         v[2]->type == REDIS_REPLY_STRING ? queue_redis_read_delivery(a, reply_str(v[2]), &l.task, e) : ERR_CORRUPT;
     if (rc == ERR_LIMIT)
@@ -363,7 +364,7 @@ static enum err queue_redis_read_timed_out(struct arena *a, const redisReply *co
     return ERR_OK;
 }
 
-/* The rest is told again at once. */
+/* Makes the server report the deliveries from `from` on again at once: there is no room for them now. */
 static enum err queue_redis_unreport(struct queue_redis *q, const redisReply *r, size_t from, struct error *e)
 {
     queue_redis_call_begin(q, "untold");
@@ -410,7 +411,7 @@ static enum err queue_redis_timed_out_call(struct queue_redis *q, struct arena *
 enum err queue_redis_timed_out(struct queue *base, int64_t now_ms, struct arena *a, struct delivery_timeouts *ret,
                                struct error *e)
 {
-    (void)now_ms; /* it has a clock of its own */
+    (void)now_ms; /* uses the server's clock */
     struct queue_redis *q = queue_redis_of(base);
     struct timed_out_list l = { .more = true };
     if (redis_connect(&q->conn, e))

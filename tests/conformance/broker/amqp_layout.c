@@ -221,7 +221,7 @@ static void a_queue_that_somebody_deleted_is_there_again(void **state)
     struct rabbit_link *l = &hub_of(w->queue)->push;
     struct error e = { 0 };
     amqp_queue_delete_t gone = { .queue = rabbit_text(route_name(w)) };
-    assert_ok(rabbit_call(l, CHANNEL_ASK, AMQP_QUEUE_DELETE_METHOD, &gone, &e), &e);
+    assert_ok(rabbit_call(l, CHANNEL_CALLS, AMQP_QUEUE_DELETE_METHOD, &gone, &e), &e);
     struct pushed pushed = { .unsure = true };
     assert_int_equal(try_push(w, &v[1], &pushed, &e), ERR_UNAVAILABLE);
     assert_false(pushed.unsure); /* it reached no queue, for sure */
