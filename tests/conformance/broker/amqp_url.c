@@ -1,4 +1,4 @@
-/* Addresses of brokers: what is in them, and what is wrong with them. */
+/* Addresses of RabbitMQ: their parts, and errors in them. */
 #include "amqp_world.h"
 
 static void an_address_is_taken_apart(void **state)

@@ -77,7 +77,7 @@ struct tasks take_now(struct world *w, int worker, struct take t)
     return ret.tasks;
 }
 
-/* While a broker restarts nothing comes, and that is no fault. */
+/* Takes return nothing while the broker restarts; that is no failure. */
 struct tasks take_exactly(struct world *w, int worker, size_t n)
 {
     struct tasks all = { arena_array(&w->arena, struct task, n + 1), 0 };
