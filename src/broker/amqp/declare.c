@@ -5,8 +5,8 @@
 
 #include "broker/amqp/internal.h"
 
-/* Newer brokers count redeliveries and drop a message after 20, unless x-delivery-limit says otherwise. */
 enum { SURE_MS = 100 }; /* a broker that confirmed a message this recently is not blocked */
+/* Newer brokers count redeliveries and drop a message after 20, unless x-delivery-limit says otherwise. */
 enum { DELIVERIES_FOR_EVER = 1000000000, WAKEUP_MS = 1000, WAKEUP_UNUSED_MS = 3600000, LIFE_UNUSED_MS = 3600000 };
 
 void rabbit_name(const struct rabbit_url *u, char out[RABBIT_NAME], const char *fmt, ...)

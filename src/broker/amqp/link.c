@@ -54,8 +54,8 @@ void rabbit_drop(struct rabbit_link *l, const struct error *why)
     rabbit_disconnect(l);
 }
 
-/* Closes the connection properly, unless the broker is blocked and would not answer: otherwise the broker logs a
- * lost client. */
+/* A proper close keeps the broker from logging a lost client. A blocked broker would not answer it, so it is skipped
+ * then. */
 void rabbit_link_release(struct rabbit_link *l)
 {
     if (l->state && !l->blocked)

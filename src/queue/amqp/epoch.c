@@ -12,7 +12,7 @@ enum {
     /* a record that takes longer counts as missing; if it arrives after all, it is the first one, and the added one is
      * ignored */
     READ_MS = 500,
-    CLAIM_OLD_MS = 10000, /* queue_known is asked only about older pushes (port/async_io.h) */
+    CLAIM_OLD_MS = 10000, /* queue_known is asked only about older pushes (RECONCILE_MS in node/fleet/reconcile.h) */
 };
 
 #define RECORD_EPOCH "epoch"
