@@ -169,6 +169,28 @@ struct str str_pack(struct str s, char **at)
     return (struct str){ p, s.n };
 }
 
+bool str_percent_decode(struct str s, char *out, size_t size)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s.n; i++) {
+        char c = s.p[i];
+        if (c == '%') {
+            int high = i + 2 < s.n ? hex_value(s.p[i + 1]) : -1, low = high < 0 ? -1 : hex_value(s.p[i + 2]);
+            if (low < 0)
+                return false;
+            c = (char)(high * 16 + low);
+            i += 2;
+        }
+        if (c == '\0' || n + 1 >= size)
+            return false;
+        out[n++] = c;
+    }
+    if (size == 0)
+        return false;
+    out[n] = '\0';
+    return true;
+}
+
 const char *str_show_char(char c, char out[STR_CHAR_TEXT])
 {
     snprintf(out, STR_CHAR_TEXT, c >= ' ' && c <= '~' ? "'%c'" : "byte 0x%02x", (unsigned char)c);

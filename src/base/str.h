@@ -68,6 +68,10 @@ static inline size_t str_pack_size(struct str s)
     return s.n ? s.n + 1 : 0;
 }
 
+/* Decodes percent escapes ("%40" is '@') and writes the text with a NUL behind it to out, which may be s.p itself.
+ * False: an escape is not two hexadecimal digits, the text has a NUL, or out is too small. out is then undefined. */
+bool str_percent_decode(struct str s, char *out, size_t size);
+
 /* Writes how an error shows a character: 'x', or "byte 0x07" for what is not printable ASCII. Returns out. */
 enum { STR_CHAR_TEXT = 16 };
 const char *str_show_char(char c, char out[STR_CHAR_TEXT]);

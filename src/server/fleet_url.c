@@ -2,10 +2,13 @@
 
 #include <stdio.h>
 
-#include "broker/amqp/amqp.h"
-#include "broker/redis/redis.h"
+#include "events/amqp/events_amqp.h"
 #include "events/kafka/events_kafka.h"
+#include "events/redis/events_redis.h"
+#include "lease/redis/lease_redis.h"
 #include "platform/clock_system.h"
+#include "queue/amqp/queue_amqp.h"
+#include "queue/redis/queue_redis.h"
 #include "server/secret_url.h"
 
 enum { URL_MAX = 4096 };
@@ -24,17 +27,12 @@ struct scheme {
 
 static enum err amqp_queue(struct str url, const struct fleet_setup *setup, struct async_io_ports *ret, struct error *e)
 {
-    struct amqp_setup amqp = { .url = url, .names = setup->names };
-    if ((setup->filter && queue_amqp_can_filter(url, setup->filter, e)) || queue_amqp_open(&amqp, &ret->queue, e))
+    if ((setup->filter && queue_amqp_can_filter(url, setup->filter, e)) ||
+        queue_amqp_open(url, setup->names, &ret->queue, e))
         return e->code;
     if (setup->filter)
         ret->take = queue_amqp_twin(ret->queue);
     return ERR_OK;
-}
-
-static enum err amqp_events(struct str url, struct events **ret, struct error *e)
-{
-    return events_amqp_open(&(struct amqp_setup){ .url = url }, ret, e);
 }
 
 /* ---- Redis ---- */
@@ -42,10 +40,10 @@ static enum err amqp_events(struct str url, struct events **ret, struct error *e
 static enum err redis_queue(struct str url, const struct fleet_setup *setup, struct async_io_ports *ret,
                             struct error *e)
 {
-    struct redis_setup redis = { .url = url, .clock = clock_system(), .names = setup->names };
-    if (queue_redis_open(&redis, &ret->queue, e))
+    struct redis_setup redis = { .url = url, .clock = clock_system() };
+    if (queue_redis_open(&redis, setup->names, &ret->queue, e))
         return e->code;
-    return setup->filter ? queue_redis_open(&redis, &ret->take, e) : ERR_OK;
+    return setup->filter ? queue_redis_open(&redis, setup->names, &ret->take, e) : ERR_OK;
 }
 
 static enum err redis_events(struct str url, struct events **ret, struct error *e)
@@ -68,8 +66,8 @@ static const struct scheme schemes[] = {
       .absent =
           "needs hiredis 1.0 or later, and this belfry was built with an older one: use redis:// inside a private "
           "network, or a tunnel that does TLS" },
-    { .name = "amqp", .queue = amqp_queue, .events = amqp_events },
-    { .name = "amqps", .queue = amqp_queue, .events = amqp_events },
+    { .name = "amqp", .queue = amqp_queue, .events = events_amqp_open },
+    { .name = "amqps", .queue = amqp_queue, .events = events_amqp_open },
     { .name = "kafka", .events = events_kafka_open },
 };
 

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "broker/redis/redis.h"
 #include "platform/clock_system.h"
+#include "queue/redis/queue_redis.h"
 
 enum { BATCH = 1000, WORKERS_MAX = 64, US_IN_S = 1000000, ARENA = 64 << 20 };
 
@@ -30,7 +30,7 @@ static struct queue *open_queue(void)
     struct queue *q = NULL;
     struct error e = { 0 };
     struct redis_setup setup = { .url = str_from(bench.url), .clock = clock_system() };
-    if (queue_redis_open(&setup, &q, &e))
+    if (queue_redis_open(&setup, NULL, &q, &e))
         die("open", &e);
     return q;
 }

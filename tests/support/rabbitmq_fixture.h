@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "broker/amqp/amqp.h"
 #include "check.h"
+#include "events/amqp/events_amqp.h"
+#include "queue/amqp/queue_amqp.h"
 
 enum { RABBITMQ_URL = 512 };
 
@@ -34,7 +35,7 @@ static inline struct queue *rabbitmq_queue(const char *prefix, const char *more,
     char url[RABBITMQ_URL];
     struct queue *q = NULL;
     struct error e = { 0 };
-    assert_ok(queue_amqp_open(&(struct amqp_setup){ str_from(rabbitmq_url(url, prefix, more)), names }, &q, &e), &e);
+    assert_ok(queue_amqp_open(str_from(rabbitmq_url(url, prefix, more)), names, &q, &e), &e);
     return q;
 }
 
@@ -43,7 +44,7 @@ static inline struct events *rabbitmq_events(const char *prefix)
     char url[RABBITMQ_URL];
     struct events *ev = NULL;
     struct error e = { 0 };
-    assert_ok(events_amqp_open(&(struct amqp_setup){ .url = str_from(rabbitmq_url(url, prefix, "")) }, &ev, &e), &e);
+    assert_ok(events_amqp_open(str_from(rabbitmq_url(url, prefix, "")), &ev, &e), &e);
     return ev;
 }
 

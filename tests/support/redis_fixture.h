@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "broker/redis/redis.h"
 #include "check.h"
+#include "events/redis/events_redis.h"
+#include "lease/redis/lease_redis.h"
 #include "platform/clock_system.h"
+#include "queue/redis/queue_redis.h"
 
 enum { REDIS_URL = 512 };
 
@@ -31,8 +33,8 @@ static inline struct queue *redis_queue(const char *url, const struct queue_name
 {
     struct queue *q = NULL;
     struct error e = { 0 };
-    struct redis_setup setup = { .url = str_from(url), .clock = clock_system(), .names = names };
-    assert_ok(queue_redis_open(&setup, &q, &e), &e);
+    struct redis_setup setup = { .url = str_from(url), .clock = clock_system() };
+    assert_ok(queue_redis_open(&setup, names, &q, &e), &e);
     return q;
 }
 

@@ -1,4 +1,4 @@
-/* The life of a connection, and questions to the broker. Frames are read in frames.c. */
+/* Connects to RabbitMQ, calls methods and publishes. frames.c reads frames. */
 #include "broker/amqp/link.h"
 
 #include <netinet/in.h>
@@ -26,7 +26,7 @@ void rabbit_link_init(struct rabbit_link *l, const struct rabbit_url *url, const
     *l = (struct rabbit_link){ .url = url, .hooks = hooks, .owner = owner, .classic = url->classic };
 }
 
-static void reset_channels(struct rabbit_link *l)
+static void rabbit_reset_channels(struct rabbit_link *l)
 {
     for (size_t i = 1; i <= RABBIT_CHANNELS; i++) {
         buf_release(&l->channels[i].in.body);
@@ -36,14 +36,14 @@ static void reset_channels(struct rabbit_link *l)
     }
 }
 
-static void disconnect(struct rabbit_link *l)
+static void rabbit_disconnect(struct rabbit_link *l)
 {
     if (!l->state)
         return;
     amqp_destroy_connection(take(l->state));
     l->blocked = false;
     l->confirms.left = 0;
-    reset_channels(l);
+    rabbit_reset_channels(l);
     if (l->hooks->closed)
         l->hooks->closed(l);
 }
@@ -51,15 +51,16 @@ static void disconnect(struct rabbit_link *l)
 void rabbit_drop(struct rabbit_link *l, const struct error *why)
 {
     l->why = *why;
-    disconnect(l);
+    rabbit_disconnect(l);
 }
 
-/* In peace, if that takes no time: the broker's log need not speak of a client that vanished. */
+/* A proper close keeps the broker from logging a lost client. A blocked broker would not answer it, so it is skipped
+ * then. */
 void rabbit_link_release(struct rabbit_link *l)
 {
     if (l->state && !l->blocked)
         (void)amqp_connection_close(l->state, AMQP_REPLY_SUCCESS);
-    disconnect(l);
+    rabbit_disconnect(l);
     free(l->confirms.seen);
 }
 
@@ -70,7 +71,7 @@ int rabbit_fd(const struct rabbit_link *l)
 
 /* ---- connecting ---- */
 
-static enum err login_failed(const struct rabbit_link *l, amqp_rpc_reply_t r, struct error *e)
+static enum err rabbit_login_failed(const struct rabbit_link *l, amqp_rpc_reply_t r, struct error *e)
 {
     const struct rabbit_host *host = &l->url->hosts[l->host];
     const char *library = r.reply_type == AMQP_RESPONSE_LIBRARY_EXCEPTION ? amqp_error_string2(r.library_error) : "";
@@ -79,20 +80,20 @@ static enum err login_failed(const struct rabbit_link *l, amqp_rpc_reply_t r, st
         return error_set(e, ERR_UNAVAILABLE, "RabbitMQ at %s:%d: %.*s", host->name, host->port,
                          (int)close->reply_text.len, (const char *)close->reply_text.bytes);
     }
-    return error_set(e, ERR_UNAVAILABLE, "RabbitMQ at %s:%d lets nobody in as '%s' to '%s'%s%s", host->name, host->port,
-                     l->url->user, l->url->vhost, *library ? ": " : "", library);
+    return error_set(e, ERR_UNAVAILABLE, "RabbitMQ at %s:%d refuses user '%s' on vhost '%s'%s%s", host->name,
+                     host->port, l->url->user, l->url->vhost, *library ? ": " : "", library);
 }
 
-static amqp_socket_t *tls_socket(struct rabbit_link *l, amqp_connection_state_t state, struct error *e)
+static amqp_socket_t *rabbit_tls_socket(struct rabbit_link *l, amqp_connection_state_t state, struct error *e)
 {
     const struct rabbit_url *u = l->url;
     amqp_socket_t *s = amqp_ssl_socket_new(state);
     if (!s || amqp_ssl_socket_set_ssl_versions(s, AMQP_TLSv1_2, AMQP_TLSvLATEST))
-        error_set(e, ERR_UNAVAILABLE, "RabbitMQ: TLS 1.2 is not to be had");
+        error_set(e, ERR_UNAVAILABLE, "RabbitMQ: librabbitmq offers no TLS 1.2");
     else if (amqp_ssl_socket_set_cacert(s, u->cacert))
-        error_field(e, "cacert", "'%s' holds no certificates that can be read", u->cacert);
+        error_field(e, "cacert", "'%s' cannot be read, or holds no certificates", u->cacert);
     else if (u->cert && amqp_ssl_socket_set_key(s, u->cert, u->key ? u->key : u->cert))
-        error_field(e, "cert", "'%s' and its key can not be read", u->cert);
+        error_field(e, "cert", "'%s' or its key cannot be read", u->cert);
     else {
         amqp_ssl_socket_set_verify_peer(s, 1);
         amqp_ssl_socket_set_verify_hostname(s, 1);
@@ -101,16 +102,16 @@ static amqp_socket_t *tls_socket(struct rabbit_link *l, amqp_connection_state_t 
     return NULL;
 }
 
-/* A broker that reads nothing any more, and a network that swallows everything, end a write like any other call. */
-static void bound_writes(amqp_connection_state_t state)
+/* Limits how long a write may block if the broker does not read or the network drops packets. */
+static void rabbit_set_write_timeout(amqp_connection_state_t state)
 {
     int fd = amqp_get_sockfd(state), ms = RABBIT_CALL_MS, on = 1;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-/* What we can hear, for a broker says nothing that a client has not asked for: that it is short of something, that a queue is gone. */
-static amqp_rpc_reply_t login(const struct rabbit_link *l, amqp_connection_state_t state)
+/* Announces the client's capabilities: without them the broker sends no notice of an alarm or of a deleted queue. */
+static amqp_rpc_reply_t rabbit_login(const struct rabbit_link *l, amqp_connection_state_t state)
 {
     static const char *const names[] = { "connection.blocked", "consumer_cancel_notify", "basic.nack",
                                          "publisher_confirms" };
@@ -126,11 +127,11 @@ static amqp_rpc_reply_t login(const struct rabbit_link *l, amqp_connection_state
                                       AMQP_SASL_METHOD_PLAIN, l->url->user, l->url->password);
 }
 
-static enum err connect_host(struct rabbit_link *l, amqp_connection_state_t state, struct error *e)
+static enum err rabbit_connect_host(struct rabbit_link *l, amqp_connection_state_t state, struct error *e)
 {
     const struct rabbit_host *host = &l->url->hosts[l->host];
     struct timeval connecting = { .tv_usec = CONNECT_MS * 1000 - 1 }, calling = { .tv_sec = RABBIT_CALL_MS / 1000 };
-    amqp_socket_t *s = l->url->tls ? tls_socket(l, state, e) : amqp_tcp_socket_new(state);
+    amqp_socket_t *s = l->url->tls ? rabbit_tls_socket(l, state, e) : amqp_tcp_socket_new(state);
     if (!s)
         return e->code;
     amqp_set_handshake_timeout(state, &calling);
@@ -139,17 +140,17 @@ static enum err connect_host(struct rabbit_link *l, amqp_connection_state_t stat
     if (status)
         return error_set(e, ERR_UNAVAILABLE, "RabbitMQ at %s:%d: %s", host->name, host->port,
                          amqp_error_string2(status));
-    if (l->hooks->judge && !l->hooks->judge(l, amqp_get_sockfd(state)))
+    if (l->hooks->peer_allowed && !l->hooks->peer_allowed(l, amqp_get_sockfd(state)))
         return error_set(e, ERR_UNAVAILABLE, "RabbitMQ at %s:%d: address is not allowed", host->name, host->port);
-    bound_writes(state);
-    amqp_rpc_reply_t r = login(l, state);
-    return r.reply_type == AMQP_RESPONSE_NORMAL ? ERR_OK : login_failed(l, r, e);
+    rabbit_set_write_timeout(state);
+    amqp_rpc_reply_t r = rabbit_login(l, state);
+    return r.reply_type == AMQP_RESPONSE_NORMAL ? ERR_OK : rabbit_login_failed(l, r, e);
 }
 
-static enum err open_host(struct rabbit_link *l, struct error *e)
+static enum err rabbit_open_host(struct rabbit_link *l, struct error *e)
 {
     amqp_connection_state_t state = amqp_new_connection();
-    if (connect_host(l, state, e)) {
+    if (rabbit_connect_host(l, state, e)) {
         amqp_destroy_connection(state);
         return e->code;
     }
@@ -157,12 +158,12 @@ static enum err open_host(struct rabbit_link *l, struct error *e)
     l->generation++;
     enum err rc = l->hooks->opened(l, e);
     if (rc)
-        disconnect(l);
+        rabbit_disconnect(l);
     return rc;
 }
 
-/* Every host once, beginning with the one that served last. */
-static enum err connect_any(struct rabbit_link *l, struct error *e)
+/* Tries every host once, beginning with the one that was used last. */
+static enum err rabbit_connect_any_host(struct rabbit_link *l, struct error *e)
 {
     struct error own = { 0 };
     int64_t began = rabbit_now_ms();
@@ -173,7 +174,7 @@ static enum err connect_any(struct rabbit_link *l, struct error *e)
         return e->code;
     }
     for (size_t i = 0; i < l->url->host_count && rabbit_now_ms() - began < RABBIT_CALL_MS; i++) {
-        if (open_host(l, &own) == ERR_OK) {
+        if (rabbit_open_host(l, &own) == ERR_OK) {
             l->backoff_ms = 0;
             return ERR_OK;
         }
@@ -181,23 +182,23 @@ static enum err connect_any(struct rabbit_link *l, struct error *e)
     }
     l->backoff_ms = min_of(max_of(l->backoff_ms * 2, BACKOFF_MIN_MS), BACKOFF_MAX_MS);
     l->retry_at_ms = rabbit_now_ms() + l->backoff_ms;
-    own.code =
-        own.code == ERR_INVALID ? ERR_INVALID : ERR_UNAVAILABLE; /* what a file or a name is wrong in stays wrong */
+    /* a wrong setting in the address stays wrong: not retryable */
+    own.code = own.code == ERR_INVALID ? ERR_INVALID : ERR_UNAVAILABLE;
     l->why = own;
     *e = own;
     return own.code;
 }
 
-enum err rabbit_ready(struct rabbit_link *l, struct error *e)
+enum err rabbit_connect(struct rabbit_link *l, struct error *e)
 {
     if (l->state && rabbit_pump(l, 0, e) == ERR_OK)
         return ERR_OK;
-    return connect_any(l, e);
+    return rabbit_connect_any_host(l, e);
 }
 
-/* ---- questions ---- */
+/* ---- calls ---- */
 
-enum err rabbit_broken(struct rabbit_link *l, int status, struct error *e)
+enum err rabbit_connection_error(struct rabbit_link *l, int status, struct error *e)
 {
     const struct rabbit_host *host = &l->url->hosts[l->host];
     error_set(e, ERR_UNAVAILABLE, "RabbitMQ at %s:%d: %s", host->name, host->port, amqp_error_string2(status));
@@ -205,12 +206,12 @@ enum err rabbit_broken(struct rabbit_link *l, int status, struct error *e)
     return e->code;
 }
 
-void rabbit_begin(struct rabbit_link *l, uint16_t channel)
+void rabbit_calls_begin(struct rabbit_link *l, uint16_t channel)
 {
     l->channels[channel].replies = l->channels[channel].ready_count = 0;
 }
 
-static enum err not_connected(const struct rabbit_link *l, struct error *e)
+static enum err rabbit_not_connected(const struct rabbit_link *l, struct error *e)
 {
     return error_set(e, ERR_UNAVAILABLE, "%s", l->why.text[0] ? l->why.text : "RabbitMQ: not connected");
 }
@@ -222,78 +223,80 @@ void rabbit_cork(struct rabbit_link *l, bool on)
         (void)setsockopt(rabbit_fd(l), IPPROTO_TCP, TCP_CORK, &value, sizeof value);
 }
 
-enum err rabbit_tell(struct rabbit_link *l, uint16_t channel, amqp_method_number_t method, void *decoded,
+enum err rabbit_send(struct rabbit_link *l, uint16_t channel, amqp_method_number_t method, void *decoded,
                      struct error *e)
 {
     if (!l->state)
-        return not_connected(l, e);
+        return rabbit_not_connected(l, e);
     int status = amqp_send_method(l->state, channel, method, decoded);
-    return status ? rabbit_broken(l, status, e) : ERR_OK;
+    return status ? rabbit_connection_error(l, status, e) : ERR_OK;
 }
 
-static enum err silent(struct rabbit_link *l, struct error *e)
+static enum err rabbit_timed_out(struct rabbit_link *l, struct error *e)
 {
-    return rabbit_broken(l, AMQP_STATUS_TIMEOUT, e);
+    return rabbit_connection_error(l, AMQP_STATUS_TIMEOUT, e);
 }
 
-enum err rabbit_await(struct rabbit_link *l, uint16_t channel, size_t answers, struct error *e)
+enum err rabbit_await_replies(struct rabbit_link *l, uint16_t channel, size_t replies, struct error *e)
 {
     struct rabbit_channel *c = &l->channels[channel];
     int64_t end = rabbit_now_ms() + RABBIT_CALL_MS;
-    for (size_t seen = c->replies; c->replies < answers && l->state && !c->close_code;) {
+    for (size_t seen = c->replies; c->replies < replies && l->state && !c->close_code;) {
         int64_t left = end - rabbit_now_ms();
-        if (l->blocked) { /* it will answer when nobody waits for it any more: better never */
-            rabbit_is_blocked(e);
+        /* a blocked broker answers too late: close the connection, so that the late reply cannot be mistaken for
+         * another */
+        if (l->blocked) {
+            rabbit_error_blocked(e);
             rabbit_drop(l, e);
             return e->code;
         }
         if (left <= 0)
-            return silent(l, e);
+            return rabbit_timed_out(l, e);
         if (rabbit_pump(l, left, e))
             return e->code;
-        if (c->replies != seen) { /* many questions take their time */
+        if (c->replies != seen) { /* the broker makes progress: many calls may take longer than one */
             seen = c->replies;
             end = rabbit_now_ms() + RABBIT_CALL_MS;
         }
     }
     if (!l->state)
-        return not_connected(l, e);
+        return rabbit_not_connected(l, e);
     if (!c->close_code)
         return ERR_OK;
     *e = l->why;
     return c->close_code == 404 ? (e->code = ERR_NOT_FOUND) : c->close_code == 406 ? (e->code = ERR_CONFLICT) : e->code;
 }
 
-enum err rabbit_ask(struct rabbit_link *l, uint16_t channel, amqp_method_number_t method, void *decoded,
-                    struct error *e)
+enum err rabbit_call(struct rabbit_link *l, uint16_t channel, amqp_method_number_t method, void *decoded,
+                     struct error *e)
 {
-    rabbit_begin(l, channel);
-    return rabbit_tell(l, channel, method, decoded, e) || rabbit_await(l, channel, 1, e) ? e->code : ERR_OK;
+    rabbit_calls_begin(l, channel);
+    return rabbit_send(l, channel, method, decoded, e) || rabbit_await_replies(l, channel, 1, e) ? e->code : ERR_OK;
 }
 
 enum err rabbit_open_channel(struct rabbit_link *l, uint16_t channel, bool confirms, struct error *e)
 {
     assert(channel >= 1 && channel <= RABBIT_CHANNELS);
     l->channels[channel].close_code = 0;
-    if (rabbit_ask(l, channel, AMQP_CHANNEL_OPEN_METHOD, &(amqp_channel_open_t){ 0 }, e))
+    if (rabbit_call(l, channel, AMQP_CHANNEL_OPEN_METHOD, &(amqp_channel_open_t){ 0 }, e))
         return e->code;
     l->channels[channel].open = true;
     if (!confirms)
         return ERR_OK;
     l->confirms.first = l->confirms.next = 1;
-    return rabbit_ask(l, channel, AMQP_CONFIRM_SELECT_METHOD, &(amqp_confirm_select_t){ 0 }, e);
+    return rabbit_call(l, channel, AMQP_CONFIRM_SELECT_METHOD, &(amqp_confirm_select_t){ 0 }, e);
 }
 
 enum err rabbit_open_channels(struct rabbit_link *l, uint16_t first, uint16_t count, struct error *e)
 {
     assert(first >= 1 && first + count - 1 <= RABBIT_CHANNELS);
     for (uint16_t c = first; c < first + count; c++) {
-        rabbit_begin(l, c);
-        if (rabbit_tell(l, c, AMQP_CHANNEL_OPEN_METHOD, &(amqp_channel_open_t){ 0 }, e))
+        rabbit_calls_begin(l, c);
+        if (rabbit_send(l, c, AMQP_CHANNEL_OPEN_METHOD, &(amqp_channel_open_t){ 0 }, e))
             return e->code;
     }
     for (uint16_t c = first; c < first + count; c++) {
-        if (rabbit_await(l, c, 1, e))
+        if (rabbit_await_replies(l, c, 1, e))
             return e->code;
         l->channels[c].open = l->channels[c].vital = true;
     }
@@ -302,27 +305,27 @@ enum err rabbit_open_channels(struct rabbit_link *l, uint16_t first, uint16_t co
 
 enum err rabbit_qos(struct rabbit_link *l, uint16_t channel, uint16_t prefetch, struct error *e)
 {
-    return rabbit_ask(l, channel, AMQP_BASIC_QOS_METHOD, &(amqp_basic_qos_t){ .prefetch_count = prefetch }, e);
+    return rabbit_call(l, channel, AMQP_BASIC_QOS_METHOD, &(amqp_basic_qos_t){ .prefetch_count = prefetch }, e);
 }
 
-enum err rabbit_tell_get(struct rabbit_link *l, uint16_t channel, const char *queue, struct error *e)
+enum err rabbit_send_get(struct rabbit_link *l, uint16_t channel, const char *queue, struct error *e)
 {
-    return rabbit_tell(l, channel, AMQP_BASIC_GET_METHOD, &(amqp_basic_get_t){ .queue = rabbit_text(queue) }, e);
+    return rabbit_send(l, channel, AMQP_BASIC_GET_METHOD, &(amqp_basic_get_t){ .queue = rabbit_text(queue) }, e);
 }
 
 enum err rabbit_ack(struct rabbit_link *l, uint16_t channel, uint64_t tag, bool and_before, struct error *e)
 {
-    return rabbit_tell(l, channel, AMQP_BASIC_ACK_METHOD, &(amqp_basic_ack_t){ tag, and_before }, e);
+    return rabbit_send(l, channel, AMQP_BASIC_ACK_METHOD, &(amqp_basic_ack_t){ tag, and_before }, e);
 }
 
 enum err rabbit_reject(struct rabbit_link *l, uint16_t channel, uint64_t tag, bool requeue, struct error *e)
 {
-    return rabbit_tell(l, channel, AMQP_BASIC_REJECT_METHOD, &(amqp_basic_reject_t){ tag, requeue }, e);
+    return rabbit_send(l, channel, AMQP_BASIC_REJECT_METHOD, &(amqp_basic_reject_t){ tag, requeue }, e);
 }
 
 /* ---- publishing ---- */
 
-enum err rabbit_is_blocked(struct error *e)
+enum err rabbit_error_blocked(struct error *e)
 {
     return error_set(e, ERR_UNAVAILABLE, "the broker is short of memory or disk");
 }
@@ -334,7 +337,7 @@ void rabbit_publish_begin(struct rabbit_link *l)
     c->left = c->refused = c->returned = 0;
 }
 
-static void expect_confirm(struct rabbit_confirms *c)
+static void rabbit_expect_confirm(struct rabbit_confirms *c)
 {
     size_t i = (size_t)(c->next++ - c->first);
     if (i == c->cap) {
@@ -345,35 +348,35 @@ static void expect_confirm(struct rabbit_confirms *c)
     c->left++;
 }
 
-enum err rabbit_publish(struct rabbit_link *l, const struct rabbit_envelope *letter, struct error *e)
+enum err rabbit_publish(struct rabbit_link *l, const struct rabbit_envelope *envelope, struct error *e)
 {
     amqp_table_entry_t fired = { .key = rabbit_text("fired"),
-                                 .value = { .kind = AMQP_FIELD_KIND_BOOLEAN, .value.boolean = letter->fired } };
+                                 .value = { .kind = AMQP_FIELD_KIND_BOOLEAN, .value.boolean = envelope->fired } };
     amqp_basic_properties_t p = { ._flags = AMQP_BASIC_DELIVERY_MODE_FLAG | AMQP_BASIC_CONTENT_TYPE_FLAG,
-                                  .delivery_mode = letter->transient ? 1 : 2,
-                                  .content_type =
-                                      rabbit_text(letter->content_type ? letter->content_type : "application/json") };
+                                  .delivery_mode = envelope->transient ? 1 : 2,
+                                  .content_type = rabbit_text(envelope->content_type ? envelope->content_type
+                                                                                     : "application/json") };
     const struct {
         const char *text;
         amqp_flags_t flag;
         amqp_bytes_t *to;
-    } texts[] = { { letter->type, AMQP_BASIC_TYPE_FLAG, &p.type },
-                  { letter->message_id, AMQP_BASIC_MESSAGE_ID_FLAG, &p.message_id },
-                  { letter->reply_to, AMQP_BASIC_REPLY_TO_FLAG, &p.reply_to } };
+    } texts[] = { { envelope->type, AMQP_BASIC_TYPE_FLAG, &p.type },
+                  { envelope->message_id, AMQP_BASIC_MESSAGE_ID_FLAG, &p.message_id },
+                  { envelope->reply_to, AMQP_BASIC_REPLY_TO_FLAG, &p.reply_to } };
     for (size_t i = 0; i < array_count(texts); i++)
         if (texts[i].text) {
             *texts[i].to = rabbit_text(texts[i].text);
             p._flags |= texts[i].flag;
         }
-    p.headers = letter->fired ? (amqp_table_t){ 1, &fired } : letter->headers;
+    p.headers = envelope->fired ? (amqp_table_t){ 1, &fired } : envelope->headers;
     if (p.headers.num_entries)
         p._flags |= AMQP_BASIC_HEADERS_FLAG;
     if (!l->state)
-        return not_connected(l, e);
-    expect_confirm(&l->confirms);
-    int status = amqp_basic_publish(l->state, 1, rabbit_bytes(letter->exchange), rabbit_bytes(letter->key),
-                                    letter->mandatory, 0, &p, rabbit_bytes(letter->body));
-    return status ? rabbit_broken(l, status, e) : ERR_OK;
+        return rabbit_not_connected(l, e);
+    rabbit_expect_confirm(&l->confirms);
+    int status = amqp_basic_publish(l->state, 1, rabbit_bytes(envelope->exchange), rabbit_bytes(envelope->key),
+                                    envelope->mandatory, 0, &p, rabbit_bytes(envelope->body));
+    return status ? rabbit_connection_error(l, status, e) : ERR_OK;
 }
 
 enum err rabbit_publish_end(struct rabbit_link *l, struct error *e)
@@ -383,19 +386,20 @@ enum err rabbit_publish_end(struct rabbit_link *l, struct error *e)
     for (size_t left = c->left; c->left && !l->blocked;) {
         int64_t wait = end - rabbit_now_ms();
         if (wait <= 0)
-            return silent(l, e);
+            return rabbit_timed_out(l, e);
         if (rabbit_pump(l, wait, e))
             return e->code;
         if (!l->state)
-            return not_connected(l, e);
+            return rabbit_not_connected(l, e);
         if (c->left != left) {
             left = c->left;
             end = rabbit_now_ms() + RABBIT_CALL_MS;
         }
     }
     if (c->left)
-        return rabbit_is_blocked(e);
+        return rabbit_error_blocked(e);
     if (c->refused)
-        return error_set(e, ERR_UNAVAILABLE, "RabbitMQ did not take %zu messages", c->refused);
-    return c->returned ? error_set(e, ERR_NOT_FOUND, "RabbitMQ: %zu messages reached no queue", c->returned) : ERR_OK;
+        return error_set(e, ERR_UNAVAILABLE, "RabbitMQ refused %zu messages", c->refused);
+    return c->returned ? error_set(e, ERR_NOT_FOUND, "RabbitMQ: %zu messages were routed to no queue", c->returned)
+                       : ERR_OK;
 }

@@ -1,56 +1,36 @@
-/* Texts of the address are copied, with their percent escapes undone, and end in NUL for librabbitmq. */
+/* Parses addresses of RabbitMQ. Texts are copied with their percent escapes decoded, and end in NUL for librabbitmq. */
 #include "broker/amqp/url.h"
 
 #include <stdlib.h>
 
 #include "base/duration.h"
-#include "broker/amqp/amqp.h"
 
-bool is_amqp_url(struct str url)
+static bool rabbit_url_has_scheme(struct str url)
 {
     return str_starts(url, S("amqp://")) || str_starts(url, S("amqps://"));
 }
 
-/* NULL: a broken escape, or a NUL. */
-static char *unescaped(struct str s)
+static enum err rabbit_url_set_text(char **to, struct str s, const char *what, struct error *e)
 {
-    char *copy = xmalloc(s.n + 1), *to = copy;
-    for (size_t i = 0; i < s.n; i++) {
-        char c = s.p[i];
-        if (c == '%') {
-            int high = i + 2 < s.n ? hex_value(s.p[i + 1]) : -1, low = i + 2 < s.n ? hex_value(s.p[i + 2]) : -1;
-            c = high < 0 || low < 0 ? '\0' : (char)(high * 16 + low);
-            i += 2;
-        }
-        if (c == '\0') {
-            free(copy);
-            return NULL;
-        }
-        *to++ = c;
-    }
-    *to = '\0';
-    return copy;
-}
-
-static enum err set_text(char **to, struct str s, const char *what, struct error *e)
-{
-    char *text = unescaped(s);
-    if (!text)
+    char *text = xmalloc(s.n + 1);
+    if (!str_percent_decode(s, text, s.n + 1)) {
+        free(text);
         return error_field(e, what, "has a broken percent escape");
+    }
     free(*to);
     *to = text;
     return ERR_OK;
 }
 
 /* name, name:port, [::1]:port */
-static enum err add_host(struct rabbit_url *u, struct str text, struct error *e)
+static enum err rabbit_url_add_host(struct rabbit_url *u, struct str text, struct error *e)
 {
     size_t end = text.n && text.p[0] == '[' ? str_find(text, ']', 0) : 0;
     size_t colon = str_find(text, ':', end);
     int64_t port = u->tls ? 5671 : 5672;
     struct str name = str_sub(text, 0, colon);
     if (u->host_count == RABBIT_HOSTS_MAX)
-        return error_field(e, "host", "there are more than %d", RABBIT_HOSTS_MAX);
+        return error_field(e, "host", "is one too many: %d are allowed", RABBIT_HOSTS_MAX);
     if (colon < text.n && !str_to_i64(str_sub(text, colon + 1, text.n), 1, 65535, &port))
         return error_field(e, "host", "'" STR_FMT "' has no port from 1 to 65535", STR_ARG(text));
     if (end && end < name.n)
@@ -59,10 +39,10 @@ static enum err add_host(struct rabbit_url *u, struct str text, struct error *e)
         return error_field(e, "host", "is missing: amqp://user:password@host:5672/vhost");
     struct rabbit_host *host = &u->hosts[u->host_count++];
     host->port = (int)port;
-    return set_text(&host->name, name, "host", e);
+    return rabbit_url_set_text(&host->name, name, "host", e);
 }
 
-static enum err read_authority(struct rabbit_url *u, struct str text, struct error *e)
+static enum err rabbit_url_read_authority(struct rabbit_url *u, struct str text, struct error *e)
 {
     size_t at = text.n;
     while (at > 0 && text.p[at - 1] != '@')
@@ -70,21 +50,21 @@ static enum err read_authority(struct rabbit_url *u, struct str text, struct err
     if (at > 0) {
         struct str who = str_sub(text, 0, at - 1);
         size_t colon = str_find(who, ':', 0);
-        if (set_text(&u->user, str_sub(who, 0, colon), "user", e) ||
-            set_text(&u->password, str_sub(who, min_of(colon + 1, who.n), who.n), "password", e))
+        if (rabbit_url_set_text(&u->user, str_sub(who, 0, colon), "user", e) ||
+            rabbit_url_set_text(&u->password, str_sub(who, min_of(colon + 1, who.n), who.n), "password", e))
             return e->code;
     }
     struct str rest = str_sub(text, at, text.n), host;
     if (rest.n == 0)
-        return add_host(u, rest, e);
+        return rabbit_url_add_host(u, rest, e);
     while (str_cut(&rest, ',', &host))
-        if (add_host(u, host, e))
+        if (rabbit_url_add_host(u, host, e))
             return e->code;
     return ERR_OK;
 }
 
-static enum err read_span(struct str text, const char *name, int64_t min_ms, int64_t max_ms, int64_t *ret,
-                          struct error *e)
+static enum err rabbit_url_read_duration(struct str text, const char *name, int64_t min_ms, int64_t max_ms,
+                                         int64_t *ret, struct error *e)
 {
     int64_t ms;
     if (duration_parse(text, &ms, e))
@@ -95,8 +75,8 @@ static enum err read_span(struct str text, const char *name, int64_t min_ms, int
     return ERR_OK;
 }
 
-static enum err read_choice(struct str text, const char *name, const char *no, const char *yes, bool *ret,
-                            struct error *e)
+static enum err rabbit_url_read_choice(struct str text, const char *name, const char *no, const char *yes, bool *ret,
+                                       struct error *e)
 {
     if (!str_eq(text, str_from(no)) && !str_eq(text, str_from(yes)))
         return error_field(e, name, "must be %s or %s", no, yes);
@@ -104,7 +84,7 @@ static enum err read_choice(struct str text, const char *name, const char *no, c
     return ERR_OK;
 }
 
-static enum err read_parameter(struct rabbit_url *u, struct str name, struct str value, struct error *e)
+static enum err rabbit_url_read_parameter(struct rabbit_url *u, struct str name, struct str value, struct error *e)
 {
     const struct {
         const char *name;
@@ -116,27 +96,28 @@ static enum err read_parameter(struct rabbit_url *u, struct str name, struct str
                   { "tenants", &u->tenants } };
     for (size_t i = 0; i < array_count(texts); i++)
         if (str_eq(name, str_from(texts[i].name)))
-            return set_text(texts[i].text, value, texts[i].name, e);
+            return rabbit_url_set_text(texts[i].text, value, texts[i].name, e);
     if (str_eq(name, S("heartbeat")))
-        return read_span(value, "heartbeat", 1000, 600000, &u->heartbeat_ms, e);
+        return rabbit_url_read_duration(value, "heartbeat", 1000, 600000, &u->heartbeat_ms, e);
     if (str_eq(name, S("consumer_timeout")))
-        return read_span(value, "consumer_timeout", 0, DURATION_MAX_MS, &u->consumer_timeout_ms, e);
+        return rabbit_url_read_duration(value, "consumer_timeout", 0, DURATION_MAX_MS, &u->consumer_timeout_ms, e);
     if (str_eq(name, S("queues")))
-        return read_choice(value, "queues", "quorum", "classic", &u->classic, e);
+        return rabbit_url_read_choice(value, "queues", "quorum", "classic", &u->classic, e);
     if (str_eq(name, S("priorities")))
-        return read_choice(value, "priorities", "class", "exact", &u->exact_priorities, e);
+        return rabbit_url_read_choice(value, "priorities", "class", "exact", &u->exact_priorities, e);
     return error_field(e, "url",
-                       "'" STR_FMT "' is no parameter of a RabbitMQ address: prefix, heartbeat, consumer_timeout, "
+                       "'" STR_FMT
+                       "' is not a parameter of a RabbitMQ address, only prefix, heartbeat, consumer_timeout, "
                        "queues, tenants, priorities, cacert, cert, key",
                        STR_ARG(name));
 }
 
-static enum err read_parameters(struct rabbit_url *u, struct str text, struct error *e)
+static enum err rabbit_url_read_parameters(struct rabbit_url *u, struct str text, struct error *e)
 {
     struct str one;
     while (str_cut(&text, '&', &one)) {
         size_t equals = str_find(one, '=', 0);
-        if (read_parameter(u, str_sub(one, 0, equals), str_sub(one, min_of(equals + 1, one.n), one.n), e))
+        if (rabbit_url_read_parameter(u, str_sub(one, 0, equals), str_sub(one, min_of(equals + 1, one.n), one.n), e))
             return e->code;
     }
     if (strlen(u->prefix) == 0 || strlen(u->prefix) > RABBIT_PREFIX_MAX)
@@ -144,19 +125,19 @@ static enum err read_parameters(struct rabbit_url *u, struct str text, struct er
     return ERR_OK;
 }
 
-static enum err read_url(struct rabbit_url *u, struct str text, struct error *e)
+static enum err rabbit_url_read(struct rabbit_url *u, struct str text, struct error *e)
 {
     u->tls = str_starts(text, S("amqps://"));
-    if (!is_amqp_url(text))
+    if (!rabbit_url_has_scheme(text))
         return error_field(e, "url", "must begin with amqp:// or amqps://");
     text = str_sub(text, u->tls ? 8 : 7, text.n);
     size_t question = str_find(text, '?', 0);
     struct str where = str_sub(text, 0, question);
     size_t slash = str_find(where, '/', 0);
-    if (read_authority(u, str_sub(where, 0, slash), e) ||
-        (slash + 1 < where.n && set_text(&u->vhost, str_sub(where, slash + 1, where.n), "vhost", e)))
+    if (rabbit_url_read_authority(u, str_sub(where, 0, slash), e) ||
+        (slash + 1 < where.n && rabbit_url_set_text(&u->vhost, str_sub(where, slash + 1, where.n), "vhost", e)))
         return e->code;
-    return read_parameters(u, str_sub(text, min_of(question + 1, text.n), text.n), e);
+    return rabbit_url_read_parameters(u, str_sub(text, min_of(question + 1, text.n), text.n), e);
 }
 
 enum err rabbit_url_parse(struct str text, struct rabbit_url *ret, struct error *e)
@@ -170,7 +151,7 @@ enum err rabbit_url_parse(struct str text, struct rabbit_url *ret, struct error 
                             .heartbeat_ms = 3000,
                             .consumer_timeout_ms = 1800000 };
     struct error own;
-    enum err rc = read_url(&u, text, e ? e : &own);
+    enum err rc = rabbit_url_read(&u, text, e ? e : &own);
     if (rc)
         rabbit_url_release(&u);
     else
@@ -188,7 +169,7 @@ void rabbit_url_release(struct rabbit_url *u)
     *u = (struct rabbit_url){ 0 };
 }
 
-bool rabbit_url_parts_tenant(const struct rabbit_url *u, struct str tenant)
+bool rabbit_url_separates_tenant(const struct rabbit_url *u, struct str tenant)
 {
     struct str rest = str_from(u->tenants), one;
     if (str_eq(rest, S("*")))

@@ -1,4 +1,5 @@
-/* librdkafka's own log lines are debug's: what matters of them comes back as an error from a call, and is logged by who made it. */
+/* Addresses, settings and topics of Kafka. librdkafka's own log lines are logged at level debug: the errors that
+ * matter are returned by a call, and its caller logs them. */
 #include "broker/kafka/kafka.h"
 
 #include <stdio.h>
@@ -10,8 +11,8 @@
 
 #define SILENT_MS "3000"
 
-/* What no address may change: an outcome would be lost, or come to two. */
-static const char *const kept[] = {
+/* Settings that an address may not change: an outcome could get lost, or be delivered to two updaters. */
+static const char *const reserved_settings[] = {
     "bootstrap.servers",
     "metadata.broker.list",
     "group.id",
@@ -34,29 +35,17 @@ int64_t kafka_now_ms(void)
     return clock_steady_ms(clock_system());
 }
 
-/* ---- the address ---- */
+/* ---- addresses ---- */
 
-/* In place, to where it began, a NUL behind it; NULL: a broken escape. */
-static const char *unescaped(char *from, size_t n)
+/* Decodes percent escapes in place. */
+static bool kafka_url_decode(char *text)
 {
-    char *to = from;
-    for (size_t i = 0; i < n; i++) {
-        char c = from[i];
-        if (c == '%') {
-            int high = i + 2 < n ? hex_value(from[i + 1]) : -1, low = i + 2 < n ? hex_value(from[i + 2]) : -1;
-            if (high < 0 || low < 0 || high + low == 0)
-                return NULL;
-            c = (char)(high * 16 + low);
-            i += 2;
-        }
-        *to++ = c;
-    }
-    *to = '\0';
-    return from;
+    size_t n = strlen(text);
+    return str_percent_decode((struct str){ text, n }, text, n + 1);
 }
 
-/* What a topic's name may be made of. */
-static bool is_prefix(const char *s)
+/* Whether a topic's name may begin with this. */
+static bool kafka_url_is_prefix(const char *s)
 {
     size_t n = strlen(s);
     for (size_t i = 0; i < n; i++) {
@@ -67,11 +56,11 @@ static bool is_prefix(const char *s)
     return n > 0 && n <= KAFKA_PREFIX_MAX;
 }
 
-static enum err read_parameter(struct kafka_url *u, const char *name, const char *value, struct error *e)
+static enum err kafka_url_read_parameter(struct kafka_url *u, const char *name, const char *value, struct error *e)
 {
     int64_t n;
     if (strcmp(name, "prefix") == 0) {
-        if (!is_prefix(value))
+        if (!kafka_url_is_prefix(value))
             return error_field(e, "prefix", "must be 1 to %d letters, digits, dots, dashes and underscores",
                                KAFKA_PREFIX_MAX);
         u->prefix = value;
@@ -83,17 +72,17 @@ static enum err read_parameter(struct kafka_url *u, const char *name, const char
         u->partitions = (int)n;
         return ERR_OK;
     }
-    for (size_t i = 0; i < array_count(kept); i++)
-        if (strcmp(name, kept[i]) == 0)
-            return error_field(e, name, "is Belfry's to set: leave it out of the address");
+    for (size_t i = 0; i < array_count(reserved_settings); i++)
+        if (strcmp(name, reserved_settings[i]) == 0)
+            return error_field(e, name, "is set by Belfry: remove it from the address");
     if (u->count == KAFKA_SETTINGS_MAX)
         return error_field(e, name, "is one setting too many: %d are allowed", KAFKA_SETTINGS_MAX);
     u->settings[u->count++] = (struct kafka_setting){ name, value };
     return ERR_OK;
 }
 
-/* name=value&name=value: each is cut off in place. */
-static enum err read_parameters(struct kafka_url *u, char *at, struct error *e)
+/* Parses name=value&name=value, in place. */
+static enum err kafka_url_read_parameters(struct kafka_url *u, char *at, struct error *e)
 {
     while (at && *at) {
         char *end = strchr(at, '&'), *next = end ? end + 1 : NULL,
@@ -103,17 +92,16 @@ static enum err read_parameters(struct kafka_url *u, char *at, struct error *e)
         if (!equals || equals == at)
             return error_field(e, "", "'%.40s' in the address must be name=value", at);
         *equals = '\0';
-        const char *name = unescaped(at, strlen(at)), *value = unescaped(equals + 1, strlen(equals + 1));
-        if (!name || !value)
+        if (!kafka_url_decode(at) || !kafka_url_decode(equals + 1))
             return error_field(e, "", "'%.40s' in the address has a broken percent escape", at);
-        if (read_parameter(u, name, value, e))
+        if (kafka_url_read_parameter(u, at, equals + 1, e))
             return ERR_INVALID;
         at = next;
     }
     return ERR_OK;
 }
 
-static enum err read_url(struct kafka_url *u, struct error *e)
+static enum err kafka_url_read(struct kafka_url *u, struct error *e)
 {
     char *brokers = u->memory + strlen("kafka://"), *query = strchr(brokers, '?');
     if (query)
@@ -129,11 +117,11 @@ static enum err read_url(struct kafka_url *u, struct error *e)
     if (!*brokers)
         return error_field(e, "", "a Kafka address needs at least one broker: kafka://host:9092");
     u->brokers = brokers;
-    return read_parameters(u, query, e);
+    return kafka_url_read_parameters(u, query, e);
 }
 
-/* librdkafka's word on the settings, before anything is connected. */
-static enum err try_settings(const struct kafka_url *u, struct error *e)
+/* Lets librdkafka check the settings before anything is connected. */
+static enum err kafka_url_check_settings(const struct kafka_url *u, struct error *e)
 {
     rd_kafka_conf_t *conf;
     static const struct kafka_settings none;
@@ -150,9 +138,9 @@ enum err kafka_url_parse(struct str text, struct kafka_url *ret, struct error *e
     struct kafka_url u = { .memory = xmalloc(text.n + 1), .prefix = "belfry", .partitions = 12 };
     memcpy(u.memory, text.p, text.n);
     u.memory[text.n] = '\0';
-    enum err rc = read_url(&u, e);
+    enum err rc = kafka_url_read(&u, e);
     if (rc == ERR_OK)
-        rc = try_settings(&u, e);
+        rc = kafka_url_check_settings(&u, e);
     if (rc)
         kafka_url_release(&u);
     else
@@ -166,28 +154,28 @@ void kafka_url_release(struct kafka_url *u)
     *u = (struct kafka_url){ 0 };
 }
 
-/* ---- a client ---- */
+/* ---- clients ---- */
 
-static void on_log(const rd_kafka_t *rk, int level, const char *facility, const char *text)
+static void kafka_on_log(const rd_kafka_t *rk, int level, const char *facility, const char *text)
 {
     (void)rk;
     (void)level;
     log_debug("kafka", kv_cstr("facility", facility), kv_cstr("text", text));
 }
 
-static enum err set_all(rd_kafka_conf_t *conf, const struct kafka_setting *v, size_t n, struct error *e)
+static enum err kafka_set_all(rd_kafka_conf_t *conf, const struct kafka_setting *v, size_t n, struct error *e)
 {
     char text[256];
     for (size_t i = 0; i < n; i++)
         if (rd_kafka_conf_set(conf, v[i].name, v[i].value, text, sizeof text))
-            return error_field(e, v[i].name, "librdkafka does not take it: %s", text);
+            return error_field(e, v[i].name, "librdkafka refuses it: %s", text);
     return ERR_OK;
 }
 
 enum err kafka_conf(const struct kafka_url *u, const struct kafka_settings *s, rd_kafka_conf_t **ret, struct error *e)
 {
-    /* A connection may go silent without a word (a firewall, a host that lost power), and only a request that is not answered tells. By itself
-     * librdkafka waits a minute for that answer, and all that goes by this connection waits with it. */
+    /* A connection may break without notice (a firewall, a host that lost power): only a request without a reply
+     * shows it. librdkafka's default timeout is 60 s, and all requests on the connection wait that long. */
     const struct kafka_setting always[] = {
         { "bootstrap.servers", u->brokers },
         { "client.id", "belfry" },
@@ -199,14 +187,14 @@ enum err kafka_conf(const struct kafka_url *u, const struct kafka_settings *s, r
         { "api.version.request.timeout.ms", SILENT_MS },
     };
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
-    rd_kafka_conf_set_log_cb(conf, on_log);
-    enum err rc = set_all(conf, always, array_count(always), e);
+    rd_kafka_conf_set_log_cb(conf, kafka_on_log);
+    enum err rc = kafka_set_all(conf, always, array_count(always), e);
     if (rc == ERR_OK)
-        rc = set_all(conf, s->usual, s->usual_count, e);
+        rc = kafka_set_all(conf, s->usual, s->usual_count, e);
     if (rc == ERR_OK)
-        rc = set_all(conf, u->settings, u->count, e);
+        rc = kafka_set_all(conf, u->settings, u->count, e);
     if (rc == ERR_OK)
-        rc = set_all(conf, s->fixed, s->fixed_count, e);
+        rc = kafka_set_all(conf, s->fixed, s->fixed_count, e);
     if (rc)
         rd_kafka_conf_destroy(conf);
     else
@@ -233,10 +221,10 @@ enum err kafka_unavailable(const struct kafka_url *u, const char *tried, rd_kafk
     return error_set(e, ERR_UNAVAILABLE, "%s with Kafka at %s: %s", tried, u->brokers, why);
 }
 
-/* ---- a topic ---- */
+/* ---- topics ---- */
 
-/* 0: there is none, or not yet with all its leaders. */
-static rd_kafka_resp_err_t count_partitions(rd_kafka_t *rk, rd_kafka_topic_t *topic, int *ret)
+/* *ret: 0 if the topic is missing or a partition has no leader yet. */
+static rd_kafka_resp_err_t kafka_count_partitions(rd_kafka_t *rk, rd_kafka_topic_t *topic, int *ret)
 {
     const struct rd_kafka_metadata *m;
     rd_kafka_resp_err_t err = rd_kafka_metadata(rk, 0, topic, &m, KAFKA_CALL_MS);
@@ -255,7 +243,7 @@ static rd_kafka_resp_err_t count_partitions(rd_kafka_t *rk, rd_kafka_topic_t *to
     return err == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE ? RD_KAFKA_RESP_ERR_NO_ERROR : err;
 }
 
-static rd_kafka_resp_err_t created(rd_kafka_event_t *event)
+static rd_kafka_resp_err_t kafka_create_result(rd_kafka_event_t *event)
 {
     size_t n = 0;
     rd_kafka_resp_err_t err = rd_kafka_event_error(event);
@@ -266,8 +254,8 @@ static rd_kafka_resp_err_t created(rd_kafka_event_t *event)
     return err == RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS ? RD_KAFKA_RESP_ERR_NO_ERROR : err;
 }
 
-/* As many copies as the brokers' own default says. */
-static rd_kafka_resp_err_t create(rd_kafka_t *rk, const char *name, int partitions)
+/* Creates a topic with the brokers' default replication factor. */
+static rd_kafka_resp_err_t kafka_create_topic(rd_kafka_t *rk, const char *name, int partitions)
 {
     char text[128];
     rd_kafka_NewTopic_t *topic = rd_kafka_NewTopic_new(name, partitions, -1, text, sizeof text);
@@ -279,7 +267,7 @@ static rd_kafka_resp_err_t create(rd_kafka_t *rk, const char *name, int partitio
     (void)rd_kafka_AdminOptions_set_operation_timeout(options, KAFKA_CALL_MS, text, sizeof text);
     rd_kafka_CreateTopics(rk, &topic, 1, options, answers);
     rd_kafka_event_t *event = rd_kafka_queue_poll(answers, KAFKA_CALL_MS + 500);
-    rd_kafka_resp_err_t err = event ? created(event) : RD_KAFKA_RESP_ERR__TIMED_OUT;
+    rd_kafka_resp_err_t err = event ? kafka_create_result(event) : RD_KAFKA_RESP_ERR__TIMED_OUT;
     rd_kafka_event_destroy(event);
     rd_kafka_AdminOptions_destroy(options);
     rd_kafka_NewTopic_destroy(topic);
@@ -292,12 +280,12 @@ enum err kafka_topic(rd_kafka_t *rk, const struct kafka_url *u, const char *name
     int64_t end_ms = kafka_now_ms() + KAFKA_CALL_MS;
     rd_kafka_topic_t *topic = rd_kafka_topic_new(rk, name, NULL);
     int n = 0;
-    rd_kafka_resp_err_t err = count_partitions(rk, topic, &n);
+    rd_kafka_resp_err_t err = kafka_count_partitions(rk, topic, &n);
     if (!err && n == 0)
-        err = create(rk, name, u->partitions);
+        err = kafka_create_topic(rk, name, u->partitions);
     while (!err && n == 0 && kafka_now_ms() < end_ms) {
-        (void)rd_kafka_poll(rk, 20); /* its leaders are being elected */
-        err = count_partitions(rk, topic, &n);
+        (void)rd_kafka_poll(rk, 20); /* leaders are being elected */
+        err = kafka_count_partitions(rk, topic, &n);
     }
     rd_kafka_topic_destroy(topic);
     if (err || n == 0) {

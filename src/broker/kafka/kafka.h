@@ -1,11 +1,12 @@
 #pragma once
-/* broker/kafka/kafka.h - what everything that speaks with Kafka has in common: an address, a client's settings, a topic that is there.
+/* broker/kafka/kafka.h - the address of a Kafka cluster, the settings of a client, and topics; for the adapters that
+ * use Kafka.
  *
  *   kafka://h1:9092,h2:9092/?prefix=belfry&partitions=12&security.protocol=sasl_ssl&sasl.mechanisms=PLAIN&…
  *
- * `prefix` begins the names of topics and groups, `partitions` is how many a topic that is created here has. Every other name is a setting of
- * librdkafka's and goes there as it is, but for those that Belfry's promises hang on (acks, commits, …), which are refused. Values may have
- * percent escapes. */
+ * `prefix` starts the names of topics and groups. `partitions` is the number of partitions of a topic that Belfry
+ * creates. Every other parameter is passed to librdkafka as a setting. Settings that Belfry's guarantees depend on
+ * (acks, commits, …) are refused. Percent escapes in names and values are decoded. */
 #include <librdkafka/rdkafka.h>
 
 #include "base/str.h"
@@ -17,7 +18,7 @@ struct kafka_setting {
 };
 
 struct kafka_url {
-    char *memory; /* of all texts */
+    char *memory; /* holds all texts */
     const char *brokers, *prefix;
     int partitions;
     struct kafka_setting settings[KAFKA_SETTINGS_MAX];
@@ -27,7 +28,7 @@ struct kafka_url {
 enum err kafka_url_parse(struct str text, struct kafka_url *ret, struct error *e) must_use;
 void kafka_url_release(struct kafka_url *u);
 
-/* Settings in this order, the later ones hold: `usual`, the address's own, `fixed`. */
+/* Settings are applied in this order, and a later one wins: `usual` (defaults), those of the address, `fixed`. */
 struct kafka_settings {
     const struct kafka_setting *usual, *fixed;
     size_t usual_count, fixed_count;
@@ -37,15 +38,17 @@ struct kafka_settings {
 enum err kafka_conf(const struct kafka_url *u, const struct kafka_settings *s, rd_kafka_conf_t **ret,
                     struct error *e) must_use;
 
-/* Takes the conf over. */
+/* Takes ownership of conf. */
 enum err kafka_new(rd_kafka_type_t type, rd_kafka_conf_t *conf, rd_kafka_t **ret, struct error *e) must_use;
 
-/* How many partitions a topic has; one that is missing is made. `rk` is a consumer's, whose questions make no topic by themselves. */
+/* Returns how many partitions a topic has; creates the topic if it is missing. `rk` must be a consumer: a producer's
+ * metadata request would create the topic with the broker's default number of partitions. */
 enum err kafka_topic(rd_kafka_t *rk, const struct kafka_url *u, const char *name, int *ret_partitions,
                      struct error *e) must_use;
 
-/* ERR_UNAVAILABLE in plain words: what was tried, where, and why it failed; `reason` (may be NULL) is what librdkafka said last. */
+/* ERR_UNAVAILABLE: what was tried, at which brokers, and why it failed; `reason` (may be NULL) is the last error of
+ * librdkafka. */
 enum err kafka_unavailable(const struct kafka_url *u, const char *tried, rd_kafka_resp_err_t err, const char *reason,
                            struct error *e);
 
-int64_t kafka_now_ms(void); /* steady */
+int64_t kafka_now_ms(void); /* steady clock */

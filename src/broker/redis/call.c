@@ -1,4 +1,4 @@
-/* Commands and their answers. */
+/* Encodes commands (the RESP protocol), sends them and reads replies. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +11,9 @@ extern const size_t redis_scripts_count;
 
 enum { ANSWER_MS = 1500, MS_IN_S = 1000, US_IN_MS = 1000, KEY_MAX = REDIS_PREFIX_MAX + 128 };
 
-/* ---- words ---- */
+/* ---- encoding commands ---- */
 
-static void add_word(struct buf *b, struct str word)
+static void redis_append_arg(struct buf *b, struct str word)
 {
     buf_char(b, '$');
     buf_u64(b, word.n);
@@ -22,115 +22,115 @@ static void add_word(struct buf *b, struct str word)
     buf_text(b, "\r\n");
 }
 
-static void add_count(struct buf *b, size_t words)
+static void redis_append_arg_count(struct buf *b, size_t args)
 {
     buf_char(b, '*');
-    buf_u64(b, words);
+    buf_u64(b, args);
     buf_text(b, "\r\n");
 }
 
-void redis_begin(struct redis_conn *c)
+void redis_command_begin(struct redis_conn *c)
 {
-    buf_reset(&c->words);
-    c->word_count = 0;
+    buf_reset(&c->args);
+    c->arg_count = 0;
 }
 
-void redis_word(struct redis_conn *c, struct str word)
+void redis_arg_str(struct redis_conn *c, struct str word)
 {
-    add_word(&c->words, word);
-    c->word_count++;
+    redis_append_arg(&c->args, word);
+    c->arg_count++;
 }
 
-void redis_text(struct redis_conn *c, const char *word)
+void redis_arg_text(struct redis_conn *c, const char *word)
 {
-    redis_word(c, str_from(word));
+    redis_arg_str(c, str_from(word));
 }
 
-void redis_i64(struct redis_conn *c, int64_t word)
+void redis_arg_i64(struct redis_conn *c, int64_t word)
 {
     char text[24];
-    redis_word(c, (struct str){ text, (size_t)snprintf(text, sizeof text, "%lld", (long long)word) });
+    redis_arg_str(c, (struct str){ text, (size_t)snprintf(text, sizeof text, "%lld", (long long)word) });
 }
 
-static struct str key_text(const struct redis_conn *c, const char *suffix, char out[KEY_MAX])
+static struct str redis_key_text(const struct redis_conn *c, const char *suffix, char out[KEY_MAX])
 {
     return (struct str){ out, (size_t)snprintf(out, KEY_MAX, "{%s}%s", c->address.prefix, suffix) };
 }
 
-void redis_key(struct redis_conn *c, const char *suffix)
+void redis_arg_key(struct redis_conn *c, const char *suffix)
 {
     char text[KEY_MAX];
-    redis_word(c, key_text(c, suffix, text));
+    redis_arg_str(c, redis_key_text(c, suffix, text));
 }
 
-static void put_words(struct redis_conn *c)
+static void redis_append_args(struct redis_conn *c)
 {
-    buf_add(&c->out, buf_str(&c->words));
-    c->out.full |= c->words.full;
-    c->asked++;
+    buf_add(&c->out, buf_str(&c->args));
+    c->out.full |= c->args.full;
+    c->pending_replies++;
 }
 
-void redis_end(struct redis_conn *c)
+void redis_command_end(struct redis_conn *c)
 {
-    add_count(&c->out, c->word_count);
-    put_words(c);
+    redis_append_arg_count(&c->out, c->arg_count);
+    redis_append_args(c);
 }
 
-/* ---- answers ---- */
+/* ---- replies ---- */
 
-/* The server was asked to wait so long itself. */
-static void set_limit(struct redis_conn *c, int64_t wait_ms)
+/* wait_ms: how long the server itself was asked to block. */
+static void redis_set_reply_timeout(struct redis_conn *c, int64_t wait_ms)
 {
     int64_t ms = wait_ms + ANSWER_MS;
     (void)redisSetTimeout(c->redis, (struct timeval){ ms / MS_IN_S, ms % MS_IN_S * US_IN_MS });
 }
 
-static enum err send_words(struct redis_conn *c, struct error *e)
+static enum err redis_send_commands(struct redis_conn *c, struct error *e)
 {
     if (c->out.full) {
-        (void)redis_lose(c, "the command is too large", e);
-        return error_set(e, ERR_LIMIT, "more than Redis can be told at once");
+        (void)redis_drop_connection(c, "the command is too large", e);
+        return error_set(e, ERR_LIMIT, "the command for Redis is larger than %d MiB", REDIS_COMMAND_MAX >> 20);
     }
     c->sent = true;
     if (redisAppendFormattedCommand(c->redis, c->out.p, c->out.n) != REDIS_OK)
-        return redis_lose(c, c->redis->errstr, e);
+        return redis_drop_connection(c, c->redis->errstr, e);
     buf_reset(&c->out);
     return ERR_OK;
 }
 
-static enum err next_reply(struct redis_conn *c, redisReply **ret, struct error *e)
+static enum err redis_receive_reply(struct redis_conn *c, redisReply **ret, struct error *e)
 {
     void *reply = NULL;
     if (redisGetReply(c->redis, &reply) != REDIS_OK || !reply)
-        return redis_lose(c, redis_reason(c->redis), e);
-    c->asked--;
+        return redis_drop_connection(c, redis_io_error_text(c->redis), e);
+    c->pending_replies--;
     *ret = reply;
     return ERR_OK;
 }
 
-/* After an error nobody asks for the answers behind it. */
-static void drain(struct redis_conn *c)
+/* After an error reply, reads and drops the replies to the commands behind it: the caller does not ask for them. */
+static void redis_drain_replies(struct redis_conn *c)
 {
     struct error e;
-    while (c->redis && c->asked) {
+    while (c->redis && c->pending_replies) {
         cleanup_with(redis_reply_free) redisReply *reply = NULL;
-        if (next_reply(c, &reply, &e))
+        if (redis_receive_reply(c, &reply, &e))
             return;
     }
 }
 
-enum err redis_answer(struct redis_conn *c, int64_t wait_ms, redisReply **ret, struct error *e)
+enum err redis_reply_next(struct redis_conn *c, int64_t wait_ms, redisReply **ret, struct error *e)
 {
     redisReply *reply = NULL;
     if (!c->redis)
         return error_set(e, ERR_UNAVAILABLE, "Redis: the connection is gone");
-    set_limit(c, wait_ms);
-    if ((c->out.n && send_words(c, e)) || next_reply(c, &reply, e))
+    redis_set_reply_timeout(c, wait_ms);
+    if ((c->out.n && redis_send_commands(c, e)) || redis_receive_reply(c, &reply, e))
         return e->code;
     assert(reply);
     if (reply->type == REDIS_REPLY_ERROR) {
-        drain(c);
-        (void)redis_meaning(c, reply->str, e);
+        redis_drain_replies(c);
+        (void)redis_server_error(c, reply->str, e);
         freeReplyObject(reply);
         return e->code;
     }
@@ -138,7 +138,7 @@ enum err redis_answer(struct redis_conn *c, int64_t wait_ms, redisReply **ret, s
     return ERR_OK;
 }
 
-/* ---- the script ---- */
+/* ---- scripts ---- */
 
 struct str redis_script_text(const char *name)
 {
@@ -148,37 +148,37 @@ struct str redis_script_text(const char *name)
     return redis_scripts[i].text;
 }
 
-static enum err load(struct redis_conn *c, struct error *e)
+static enum err redis_load_script(struct redis_conn *c, struct error *e)
 {
     cleanup_with(redis_reply_free) redisReply *reply = NULL;
-    add_count(&c->out, 3);
-    add_word(&c->out, S("SCRIPT"));
-    add_word(&c->out, S("LOAD"));
-    add_word(&c->out, c->script.text);
-    c->asked++;
-    if (redis_answer(c, 0, &reply, e))
+    redis_append_arg_count(&c->out, 3);
+    redis_append_arg(&c->out, S("SCRIPT"));
+    redis_append_arg(&c->out, S("LOAD"));
+    redis_append_arg(&c->out, c->script.text);
+    c->pending_replies++;
+    if (redis_reply_next(c, 0, &reply, e))
         return e->code;
     struct str sha = reply ? reply_str(reply) : S("");
     if (sha.n != REDIS_SHA)
-        return redis_strange(e, "SCRIPT LOAD");
+        return redis_unexpected_reply(e, "SCRIPT LOAD");
     memcpy(c->script.sha, sha.p, REDIS_SHA);
     return ERR_OK;
 }
 
-enum err redis_run(struct redis_conn *c, const char *suffix, redisReply **ret, struct error *e)
+enum err redis_run_script(struct redis_conn *c, const char *suffix, redisReply **ret, struct error *e)
 {
     enum err rc = ERR_OK;
     char key[KEY_MAX];
-    for (int i = 0; i < 2; i++) { /* a server forgets its scripts when it restarts, or is told to */
-        if (!c->script.sha[0] && load(c, e))
+    for (int i = 0; i < 2; i++) { /* twice: a restart or SCRIPT FLUSH removes the script from the server */
+        if (!c->script.sha[0] && redis_load_script(c, e))
             return e->code;
-        add_count(&c->out, c->word_count + 4);
-        add_word(&c->out, S("EVALSHA"));
-        add_word(&c->out, str_from(c->script.sha));
-        add_word(&c->out, S("1"));
-        add_word(&c->out, key_text(c, suffix, key));
-        put_words(c);
-        rc = redis_answer(c, 0, ret, e);
+        redis_append_arg_count(&c->out, c->arg_count + 4);
+        redis_append_arg(&c->out, S("EVALSHA"));
+        redis_append_arg(&c->out, str_from(c->script.sha));
+        redis_append_arg(&c->out, S("1"));
+        redis_append_arg(&c->out, redis_key_text(c, suffix, key));
+        redis_append_args(c);
+        rc = redis_reply_next(c, 0, ret, e);
         if (rc == ERR_OK || !strstr(e->text, "NOSCRIPT"))
             break;
         c->script.sha[0] = '\0';
@@ -186,11 +186,11 @@ enum err redis_run(struct redis_conn *c, const char *suffix, redisReply **ret, s
     return rc;
 }
 
-/* ---- what was answered ---- */
+/* ---- reading replies ---- */
 
-enum err redis_strange(struct error *e, const char *where)
+enum err redis_unexpected_reply(struct error *e, const char *where)
 {
-    return error_set(e, ERR_CORRUPT, "Redis gave an answer to %s that is none", where);
+    return error_set(e, ERR_CORRUPT, "Redis: unexpected reply to %s", where);
 }
 
 struct str reply_str(const redisReply *r)

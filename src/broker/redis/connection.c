@@ -1,6 +1,8 @@
-/* How a connection is made, and made again: which of several hosts is written to, by its own word, by a Sentinel's or by a Cluster's.
+/* Connects to Redis and reconnects: finds the host that accepts writes among several, by its ROLE, by a Sentinel or
+ * by the MOVED errors of a Cluster.
  *
- * An attempt takes CONNECT_MS at most, over all hosts; after one that failed the next is due after a while that grows. */
+ * An attempt takes at most CONNECT_MS over all hosts. After a failed attempt the next one waits for a backoff that
+ * doubles. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -10,41 +12,42 @@
 
 enum {
     CONNECT_MS = 1000,
-    HOST_MS = 400, /* for one of several */
+    HOST_MS = 400, /* for one host, if the address has several */
     BACKOFF_MIN_MS = 50,
     BACKOFF_MAX_MS = 1000,
-    HOPS_MAX = 4, /* from one node of a Cluster to the next */
+    HOPS_MAX = 4, /* redirects from one Cluster node to the next */
     WORDS_MAX = 4,
     VERSION_MIN = 602, /* 6.2: ZMSCORE, ZRANGE BYSCORE */
 };
 
 enum err redis_conn_init(struct redis_conn *c, const struct redis_setup *setup, struct str script, struct error *e)
 {
-    *c = (struct redis_conn){
-        .clock = setup->clock, .judge = setup->judge, .context = setup->context, .script = { .text = script }
-    };
+    *c = (struct redis_conn){ .clock = setup->clock,
+                              .peer_allowed = setup->peer_allowed,
+                              .context = setup->context,
+                              .script = { .text = script } };
     if (redis_address_read(setup->url, &c->address, e))
         return e->code;
     buf_init(&c->out, REDIS_COMMAND_MAX);
-    buf_init(&c->words, REDIS_COMMAND_MAX);
+    buf_init(&c->args, REDIS_COMMAND_MAX);
     return ERR_OK;
 }
 
-static void disconnect(struct redis_conn *c)
+static void redis_disconnect(struct redis_conn *c)
 {
     if (c->redis)
         redisFree(c->redis);
     c->redis = NULL;
-    c->asked = 0;
+    c->pending_replies = 0;
     c->script.sha[0] = '\0';
     buf_reset(&c->out);
 }
 
 void redis_conn_release(struct redis_conn *c)
 {
-    disconnect(c);
+    redis_disconnect(c);
     buf_release(&c->out);
-    buf_release(&c->words);
+    buf_release(&c->args);
 }
 
 void redis_reply_free(redisReply **r)
@@ -55,49 +58,50 @@ void redis_reply_free(redisReply **r)
 
 /* ---- one host ---- */
 
-struct attempt {
+struct redis_attempt {
     struct redis_conn *c;
     int64_t end_ms;
     struct error *e;
 };
 
-static int64_t left_ms(const struct attempt *a)
+static int64_t redis_attempt_left_ms(const struct redis_attempt *a)
 {
     int64_t left = a->end_ms - clock_steady_ms(a->c->clock);
     return left < 1 ? 1 : left;
 }
 
-static void freep(redisContext **r)
+static void redis_context_freep(redisContext **r)
 {
     if (*r)
         redisFree(*r);
 }
 
-static enum err unreachable(const struct attempt *a, const struct redis_host *h, const char *why)
+static enum err redis_host_failed(const struct redis_attempt *a, const struct redis_host *h, const char *why)
 {
     return h->port ? error_set(a->e, ERR_UNAVAILABLE, "Redis at %s:%d: %s", h->name, h->port, why)
                    : error_set(a->e, ERR_UNAVAILABLE, "Redis at %s: %s", h->name, why);
 }
 
-const char *redis_reason(const redisContext *r)
+const char *redis_io_error_text(const redisContext *r)
 {
     return r->err == REDIS_ERR_IO && errno == EAGAIN ? "no answer in time" : r->errstr;
 }
 
-static redisContext *dial(const struct attempt *a, const struct redis_host *h)
+static redisContext *redis_open_socket(const struct redis_attempt *a, const struct redis_host *h)
 {
-    int64_t ms = a->c->address.host_count > 1 ? min_of(left_ms(a), (int64_t)HOST_MS) : left_ms(a);
+    int64_t ms =
+        a->c->address.host_count > 1 ? min_of(redis_attempt_left_ms(a), (int64_t)HOST_MS) : redis_attempt_left_ms(a);
     struct timeval limit = { ms / 1000, ms % 1000 * 1000 };
     redisContext *r =
         h->port ? redisConnectWithTimeout(h->name, h->port, limit) : redisConnectUnixWithTimeout(h->name, limit);
     if (!r || r->err) {
-        (void)unreachable(a, h, r ? redis_reason(r) : "out of memory");
-        freep(&r);
+        (void)redis_host_failed(a, h, r ? redis_io_error_text(r) : "out of memory");
+        redis_context_freep(&r);
         return NULL;
     }
-    if (a->c->judge && !a->c->judge(a->c->context, r->fd)) {
-        (void)unreachable(a, h, "address is not allowed");
-        freep(&r);
+    if (a->c->peer_allowed && !a->c->peer_allowed(a->c->context, r->fd)) {
+        (void)redis_host_failed(a, h, "address is not allowed");
+        redis_context_freep(&r);
         return NULL;
     }
     (void)redisSetTimeout(r, limit);
@@ -106,43 +110,43 @@ static redisContext *dial(const struct attempt *a, const struct redis_host *h)
     return r;
 }
 
-/* The answer to a few words, which may be an error of Redis's; NULL: there is none. */
-static redisReply *ask(const struct attempt *a, const struct redis_host *h, redisContext *r, size_t n,
-                       const char *const *words)
+/* Sends a command and returns its reply, which may be an error reply. NULL: no reply. */
+static redisReply *redis_host_call(const struct redis_attempt *a, const struct redis_host *h, redisContext *r, size_t n,
+                                   const char *const *args)
 {
     size_t lengths[WORDS_MAX];
     const char *copy[WORDS_MAX];
     for (size_t i = 0; i < n; i++) {
-        copy[i] = words[i];
-        lengths[i] = strlen(words[i]);
+        copy[i] = args[i];
+        lengths[i] = strlen(args[i]);
     }
     redisReply *reply = redisCommandArgv(r, (int)n, copy, lengths);
     if (!reply)
-        (void)unreachable(a, h, r->err ? redis_reason(r) : "no answer");
+        (void)redis_host_failed(a, h, r->err ? redis_io_error_text(r) : "no answer");
     return reply;
 }
 
-/* The same where an error is a failure. */
-static enum err tell(const struct attempt *a, const struct redis_host *h, redisContext *r, size_t n,
-                     const char *const *words)
+/* The same, but an error reply is a failure. */
+static enum err redis_host_call_ok(const struct redis_attempt *a, const struct redis_host *h, redisContext *r, size_t n,
+                                   const char *const *args)
 {
-    cleanup_with(redis_reply_free) redisReply *reply = ask(a, h, r, n, words);
+    cleanup_with(redis_reply_free) redisReply *reply = redis_host_call(a, h, r, n, args);
     if (!reply)
         return ERR_UNAVAILABLE;
-    return reply->type == REDIS_REPLY_ERROR ? unreachable(a, h, reply->str) : ERR_OK;
+    return reply->type == REDIS_REPLY_ERROR ? redis_host_failed(a, h, reply->str) : ERR_OK;
 }
 
-static enum err log_in(const struct attempt *a, const struct redis_host *h, redisContext *r, const char *user,
-                       const char *password)
+static enum err redis_log_in(const struct redis_attempt *a, const struct redis_host *h, redisContext *r,
+                             const char *user, const char *password)
 {
     if (!password[0])
         return ERR_OK;
-    return user[0] ? tell(a, h, r, 3, (const char *const[]){ "AUTH", user, password })
-                   : tell(a, h, r, 2, (const char *const[]){ "AUTH", password });
+    return user[0] ? redis_host_call_ok(a, h, r, 3, (const char *const[]){ "AUTH", user, password })
+                   : redis_host_call_ok(a, h, r, 2, (const char *const[]){ "AUTH", password });
 }
 
-/* "name:value" on a line of INFO. */
-static struct str info_value(struct str info, struct str name)
+/* The value on the line "name:value" of INFO. */
+static struct str redis_info_value(struct str info, struct str name)
 {
     struct str line;
     while (str_cut(&info, '\n', &line))
@@ -153,39 +157,40 @@ static struct str info_value(struct str info, struct str name)
     return S("");
 }
 
-static enum err read_server(const struct attempt *a, const struct redis_host *h, redisContext *r)
+static enum err redis_read_server_info(const struct redis_attempt *a, const struct redis_host *h, redisContext *r)
 {
-    cleanup_with(redis_reply_free) redisReply *reply = ask(a, h, r, 2, (const char *const[]){ "INFO", "server" });
+    cleanup_with(redis_reply_free) redisReply *reply =
+        redis_host_call(a, h, r, 2, (const char *const[]){ "INFO", "server" });
     if (!reply)
         return ERR_UNAVAILABLE;
     if (reply->type == REDIS_REPLY_ERROR)
-        return unreachable(a, h, reply->str);
-    struct str info = reply_str(reply), run = info_value(info, S("run_id")), part;
-    struct str version = info_value(info, S("redis_version"));
+        return redis_host_failed(a, h, reply->str);
+    struct str info = reply_str(reply), run_id = redis_info_value(info, S("run_id")), part;
+    struct str version = redis_info_value(info, S("redis_version"));
     int64_t major = 0, minor = 0;
     if (str_cut(&version, '.', &part) && str_to_i64(part, 0, 1000, &major) && str_cut(&version, '.', &part) &&
         str_to_i64(part, 0, 99, &minor) && major * 100 + minor < VERSION_MIN)
-        return unreachable(a, h, "it is older than Redis 6.2, which Belfry needs");
-    if (run.n == 0 || run.n >= REDIS_RUN_MAX)
-        return unreachable(a, h, "it does not tell its run id (INFO server)");
-    memcpy(a->c->run, run.p, run.n);
-    a->c->run[run.n] = '\0';
+        return redis_host_failed(a, h, "it is older than Redis 6.2, which Belfry needs");
+    if (run_id.n == 0 || run_id.n >= REDIS_RUN_MAX)
+        return redis_host_failed(a, h, "INFO server shows no run_id");
+    memcpy(a->c->run_id, run_id.p, run_id.n);
+    a->c->run_id[run_id.n] = '\0';
     return ERR_OK;
 }
 
-/* Only who is not a replica is written to. Who must not ask is not told. */
-static enum err check_role(const struct attempt *a, const struct redis_host *h, redisContext *r)
+/* Fails if the server is a replica, which cannot be written to. If the ACL forbids ROLE, the server is accepted. */
+static enum err redis_check_role(const struct redis_attempt *a, const struct redis_host *h, redisContext *r)
 {
-    cleanup_with(redis_reply_free) redisReply *reply = ask(a, h, r, 1, (const char *const[]){ "ROLE" });
+    cleanup_with(redis_reply_free) redisReply *reply = redis_host_call(a, h, r, 1, (const char *const[]){ "ROLE" });
     if (!reply)
         return ERR_UNAVAILABLE;
     if (reply_count(reply) && !str_eq(reply_str(reply->element[0]), S("master")))
-        return unreachable(a, h, "it is a replica, and cannot be written to");
+        return redis_host_failed(a, h, "it is a replica, and cannot be written to");
     return ERR_OK;
 }
 
-/* "MOVED 3999 127.0.0.1:6381"; where no host is named, it is the same one. */
-static bool read_moved(const char *text, const struct redis_host *from, struct redis_host *ret)
+/* Parses "MOVED 3999 127.0.0.1:6381". If it has no host, the host is `from`. */
+static bool redis_parse_moved(const char *text, const struct redis_host *from, struct redis_host *ret)
 {
     struct str rest = str_from(text), word;
     if (!str_starts(rest, S("MOVED ")) || !str_cut(&rest, ' ', &word) || !str_cut(&rest, ' ', &word) ||
@@ -204,40 +209,44 @@ static bool read_moved(const char *text, const struct redis_host *from, struct r
     return true;
 }
 
-/* Whether our keys are there. *ret_next: where else, if they are not. */
-static enum err probe(const struct attempt *a, const struct redis_host *h, redisContext *r, struct redis_host *ret_next)
+/* Checks that the node serves the hash slot of the prefix. If it does not, *ret_next is the node that does. */
+static enum err redis_check_slot(const struct redis_attempt *a, const struct redis_host *h, redisContext *r,
+                                 struct redis_host *ret_next)
 {
     char key[REDIS_PREFIX_MAX + 8];
     snprintf(key, sizeof key, "{%s}", a->c->address.prefix);
-    cleanup_with(redis_reply_free) redisReply *reply = ask(a, h, r, 2, (const char *const[]){ "EXISTS", key });
+    cleanup_with(redis_reply_free) redisReply *reply =
+        redis_host_call(a, h, r, 2, (const char *const[]){ "EXISTS", key });
     if (!reply)
         return ERR_UNAVAILABLE;
-    if (reply->type != REDIS_REPLY_ERROR || read_moved(reply->str, h, ret_next))
+    if (reply->type != REDIS_REPLY_ERROR || redis_parse_moved(reply->str, h, ret_next))
         return ERR_OK;
-    return unreachable(a, h, reply->str);
+    return redis_host_failed(a, h, reply->str);
 }
 
-static enum err greet(const struct attempt *a, const struct redis_host *h, redisContext *r, struct redis_host *ret_next)
+static enum err redis_handshake(const struct redis_attempt *a, const struct redis_host *h, redisContext *r,
+                                struct redis_host *ret_next)
 {
     const struct redis_address *address = &a->c->address;
     char number[16];
     snprintf(number, sizeof number, "%d", address->database);
-    if (log_in(a, h, r, address->user, address->password) ||
-        (address->database && tell(a, h, r, 2, (const char *const[]){ "SELECT", number })) || probe(a, h, r, ret_next))
+    if (redis_log_in(a, h, r, address->user, address->password) ||
+        (address->database && redis_host_call_ok(a, h, r, 2, (const char *const[]){ "SELECT", number })) ||
+        redis_check_slot(a, h, r, ret_next))
         return a->e->code;
     if (ret_next->name[0])
         return ERR_OK;
-    return check_role(a, h, r) || read_server(a, h, r) ? a->e->code : ERR_OK;
+    return redis_check_role(a, h, r) || redis_read_server_info(a, h, r) ? a->e->code : ERR_OK;
 }
 
-/* From there on, to where our keys are. */
-static enum err settle_at(const struct attempt *a, const struct redis_host *first)
+/* Connects to a host and follows MOVED redirects to the Cluster node that serves the prefix. */
+static enum err redis_connect_node(const struct redis_attempt *a, const struct redis_host *first)
 {
     struct redis_host host = *first;
     for (int hop = 0; hop < HOPS_MAX; hop++) {
         struct redis_host next = { 0 };
-        cleanup_with(freep) redisContext *r = dial(a, &host);
-        if (!r || greet(a, &host, r, &next))
+        cleanup_with(redis_context_freep) redisContext *r = redis_open_socket(a, &host);
+        if (!r || redis_handshake(a, &host, r, &next))
             return a->e->code;
         if (!next.name[0]) {
             a->c->redis = take(r);
@@ -245,45 +254,45 @@ static enum err settle_at(const struct attempt *a, const struct redis_host *firs
         }
         host = next;
     }
-    return unreachable(a, &host, "its Cluster sends us from node to node");
+    return redis_host_failed(a, &host, "its Cluster redirects from node to node without end");
 }
 
 /* ---- several hosts ---- */
 
-static enum err by_sentinel(const struct attempt *a, const struct redis_host *sentinel)
+static enum err redis_connect_by_sentinel(const struct redis_attempt *a, const struct redis_host *sentinel)
 {
     const struct redis_address *address = &a->c->address;
     struct redis_host master = { 0 };
     int64_t port = 0;
     {
-        cleanup_with(freep) redisContext *r = dial(a, sentinel);
-        if (!r || log_in(a, sentinel, r, "", address->sentinel_password))
+        cleanup_with(redis_context_freep) redisContext *r = redis_open_socket(a, sentinel);
+        if (!r || redis_log_in(a, sentinel, r, "", address->sentinel_password))
             return a->e->code;
-        cleanup_with(redis_reply_free) redisReply *reply =
-            ask(a, sentinel, r, 3, (const char *const[]){ "SENTINEL", "get-master-addr-by-name", address->master });
+        cleanup_with(redis_reply_free) redisReply *reply = redis_host_call(
+            a, sentinel, r, 3, (const char *const[]){ "SENTINEL", "get-master-addr-by-name", address->master });
         if (!reply)
             return ERR_UNAVAILABLE;
         if (reply_count(reply) != 2 || !reply_i64(reply->element[1], &port))
-            return unreachable(a, sentinel, "this Sentinel knows no master of that name");
+            return redis_host_failed(a, sentinel, "this Sentinel does not know the master in the address");
         snprintf(master.name, sizeof master.name, STR_FMT, STR_ARG(reply_str(reply->element[0])));
         master.port = (int)port;
     }
-    return settle_at(a, &master);
+    return redis_connect_node(a, &master);
 }
 
-static enum err try_hosts(const struct attempt *a)
+static enum err redis_try_hosts(const struct redis_attempt *a)
 {
     struct redis_conn *c = a->c;
     const struct redis_address *address = &c->address;
-    if (c->moved.name[0]) {
-        struct redis_host moved = c->moved;
-        c->moved.name[0] = '\0';
-        if (settle_at(a, &moved) == ERR_OK)
+    if (c->moved_to.name[0]) {
+        struct redis_host moved_to = c->moved_to;
+        c->moved_to.name[0] = '\0';
+        if (redis_connect_node(a, &moved_to) == ERR_OK)
             return ERR_OK;
     }
     for (size_t i = 0; i < address->host_count; i++) {
         const struct redis_host *h = &address->hosts[c->next_host % address->host_count];
-        if ((address->master[0] ? by_sentinel(a, h) : settle_at(a, h)) == ERR_OK)
+        if ((address->master[0] ? redis_connect_by_sentinel(a, h) : redis_connect_node(a, h)) == ERR_OK)
             return ERR_OK;
         c->next_host++;
         if (clock_steady_ms(c->clock) >= a->end_ms)
@@ -292,51 +301,54 @@ static enum err try_hosts(const struct attempt *a)
     return a->e->code;
 }
 
-static enum err connect_now(struct redis_conn *c, struct error *e)
+static enum err redis_connect_any_host(struct redis_conn *c, struct error *e)
 {
-    struct attempt a = { c, clock_steady_ms(c->clock) + CONNECT_MS, &c->why };
-    if (try_hosts(&a) == ERR_OK) {
+    struct redis_attempt a = { c, clock_steady_ms(c->clock) + CONNECT_MS, &c->last_error };
+    if (redis_try_hosts(&a) == ERR_OK) {
         c->backoff_ms = 0;
-        c->connected++;
+        c->connect_count++;
         return ERR_OK;
     }
     c->backoff_ms = min_of(max_of(c->backoff_ms * 2, (int64_t)BACKOFF_MIN_MS), (int64_t)BACKOFF_MAX_MS);
     c->retry_at_ms = clock_steady_ms(c->clock) + c->backoff_ms;
-    *e = c->why;
+    *e = c->last_error;
     return e->code;
 }
 
-/* Nothing was asked, so nothing is to be read: else the server has hung up since, and a call need not fail to find that out. */
-static bool is_there(const struct redis_conn *c)
+/* With no reply outstanding there is nothing to read. If the socket is readable, the server has closed the
+ * connection; finding that here saves a call from failing. */
+static bool redis_is_alive(const struct redis_conn *c)
 {
     struct pollfd p = { .fd = c->redis->fd, .events = POLLIN };
-    return c->asked == 0 && poll(&p, 1, 0) == 0;
+    return c->pending_replies == 0 && poll(&p, 1, 0) == 0;
 }
 
-enum err redis_ready(struct redis_conn *c, struct error *e)
+enum err redis_connect(struct redis_conn *c, struct error *e)
 {
     c->sent = false;
-    if (c->redis && is_there(c))
+    if (c->redis && redis_is_alive(c))
         return ERR_OK;
-    disconnect(c);
+    redis_disconnect(c);
     if (c->backoff_ms && clock_steady_ms(c->clock) < c->retry_at_ms) {
-        *e = c->why;
+        *e = c->last_error;
         return e->code;
     }
-    return connect_now(c, e);
+    return redis_connect_any_host(c, e);
 }
 
-/* ---- what went wrong ---- */
+/* ---- errors ---- */
 
-enum err redis_lose(struct redis_conn *c, const char *why, struct error *e)
+enum err redis_drop_connection(struct redis_conn *c, const char *why, struct error *e)
 {
     enum err rc = error_set(e, ERR_UNAVAILABLE, "Redis: %s", why);
-    disconnect(c);
+    redis_disconnect(c);
     return rc;
 }
 
-/* What an error of Redis's means for us. Of those that pass nothing was done; after some of them it is no longer who we want. */
-enum err redis_meaning(struct redis_conn *c, const char *text, struct error *e)
+/* Translates an error reply. The errors in the table are temporary and the command was not executed:
+ * ERR_UNAVAILABLE. After some of them (`leave`) the server is no longer the right one, and the connection is closed.
+ * Any other error is ERR_CORRUPT. */
+enum err redis_server_error(struct redis_conn *c, const char *text, struct error *e)
 {
     static const struct {
         const char *sign;
@@ -348,10 +360,10 @@ enum err redis_meaning(struct redis_conn *c, const char *text, struct error *e)
     struct redis_host from = { 0 };
     if (c->redis && c->redis->tcp.host)
         snprintf(from.name, sizeof from.name, "%s", c->redis->tcp.host);
-    if (read_moved(text, &from, &c->moved))
-        return redis_lose(c, text, e);
+    if (redis_parse_moved(text, &from, &c->moved_to))
+        return redis_drop_connection(c, text, e);
     for (size_t i = 0; i < array_count(pass); i++)
         if (strstr(text, pass[i].sign))
-            return pass[i].leave ? redis_lose(c, text, e) : error_set(e, ERR_UNAVAILABLE, "Redis: %s", text);
+            return pass[i].leave ? redis_drop_connection(c, text, e) : error_set(e, ERR_UNAVAILABLE, "Redis: %s", text);
     return error_set(e, ERR_CORRUPT, "Redis: %s", text);
 }

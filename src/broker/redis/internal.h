@@ -1,8 +1,9 @@
 #pragma once
 /* broker/redis/internal.h - a connection to Redis, for the adapters that use one.
  *
- * It is made when it is first needed and again when it broke, by the call that needs it; while that fails, calls fail at once until the
- * next attempt is due. Every wait has an end. */
+ * The call that needs the connection opens it, and opens it again after it broke. If connecting fails, calls fail at
+ * once with the same error until the backoff is over. Every wait has a timeout. A connection is used by one thread
+ * at a time. */
 #include <hiredis/hiredis.h>
 
 #include "base/buf.h"
@@ -11,7 +12,7 @@
 enum {
     REDIS_HOSTS_MAX = 16,
     REDIS_HOST_MAX = 256,
-    REDIS_TEXT_MAX = 256, /* a user's name, a password, a master's name */
+    REDIS_TEXT_MAX = 256, /* a user name, a password, the name of a Sentinel master */
     REDIS_PREFIX_MAX = 64,
     REDIS_RUN_MAX = 48, /* a server's run id */
     REDIS_SHA = 40,
@@ -19,8 +20,8 @@ enum {
 };
 
 struct redis_host {
-    char name[REDIS_HOST_MAX]; /* or a socket's path */
-    int port;                  /* 0: it is a socket */
+    char name[REDIS_HOST_MAX]; /* or the path of a Unix socket */
+    int port;                  /* 0: a Unix socket */
 };
 
 struct redis_address {
@@ -29,36 +30,37 @@ struct redis_address {
     char user[REDIS_TEXT_MAX], password[REDIS_TEXT_MAX], sentinel_password[REDIS_TEXT_MAX];
     char master[REDIS_TEXT_MAX]; /* empty: the hosts are not Sentinels */
     int database;
-    char prefix[REDIS_PREFIX_MAX]; /* what all keys begin with, in braces: one hash slot */
+    char prefix[REDIS_PREFIX_MAX]; /* all keys begin with it, in braces: one hash slot */
 };
 
-/* Of those that travel in the binary. */
+/* The text of a Lua script that is embedded in the binary. */
 struct str redis_script_text(const char *name);
 
 enum err redis_address_read(struct str url, struct redis_address *ret, struct error *e) must_use;
 
 struct redis_script {
     struct str text;
-    char sha[REDIS_SHA + 1]; /* empty: this connection has not loaded it */
+    char sha[REDIS_SHA + 1]; /* empty: not loaded on this connection */
 };
 
 struct redis_conn {
     struct redis_address address;
     struct clock *clock;
-    bool (*judge)(void *context, int fd); /* the setup's, like the next */
+    bool (*peer_allowed)(void *context, int fd); /* from redis_setup, like context */
     void *context;
-    redisContext *redis;     /* NULL: not connected */
-    struct redis_host moved; /* what a node of a Cluster pointed to; empty name: nobody did */
+    redisContext *redis;        /* NULL: not connected */
+    struct redis_host moved_to; /* the target of a MOVED error; empty name: none */
     size_t next_host;
     int64_t retry_at_ms, backoff_ms; /* by the steady clock */
-    struct error why;                /* the last attempt failed */
-    char run[REDIS_RUN_MAX];         /* the server's run id: another one after a restart or a failover */
-    uint64_t connected; /* how often: who keeps something for a connection asks whether it still is that one */
-    struct buf words;   /* of the command that was begun */
-    size_t word_count;
-    struct buf out; /* commands that are not sent yet */
-    size_t asked;   /* answers that are still to come */
-    bool sent;      /* of the current call: something may have reached the server */
+    struct error last_error;         /* why the last attempt to connect failed */
+    char run_id[REDIS_RUN_MAX];      /* the server's run id; changes with a restart or a failover */
+    /* number of connects: a user of the connection compares it to see whether its state is from this connection */
+    uint64_t connect_count;
+    struct buf args; /* arguments of the command that was begun, encoded */
+    size_t arg_count;
+    struct buf out;         /* commands that are not sent yet, encoded */
+    size_t pending_replies; /* replies that the server still owes */
+    bool sent;              /* in the current call: a command may have reached the server */
     struct redis_script script;
 };
 
@@ -66,36 +68,40 @@ enum err redis_conn_init(struct redis_conn *c, const struct redis_setup *setup, 
                          struct error *e) must_use;
 void redis_conn_release(struct redis_conn *c);
 
-/* Before a call: connected, or ERR_UNAVAILABLE. */
-enum err redis_ready(struct redis_conn *c, struct error *e) must_use;
+/* Called first by every call: returns ERR_OK if the connection is open, connects if it is not. ERR_UNAVAILABLE: not
+ * connected. */
+enum err redis_connect(struct redis_conn *c, struct error *e) must_use;
 
-/* A command is begun, its words are added, and it is put behind those that go out with the first answer that is asked for. */
-void redis_begin(struct redis_conn *c);
-void redis_word(struct redis_conn *c, struct str word);
-void redis_text(struct redis_conn *c, const char *word);
-void redis_i64(struct redis_conn *c, int64_t word);
-void redis_key(struct redis_conn *c, const char *suffix); /* {prefix}suffix */
-void redis_end(struct redis_conn *c);
+/* A command is begun, its arguments are added, and it is ended. Ended commands are sent together, when the first
+ * reply is asked for (a pipeline). */
+void redis_command_begin(struct redis_conn *c);
+void redis_arg_str(struct redis_conn *c, struct str word);
+void redis_arg_text(struct redis_conn *c, const char *word);
+void redis_arg_i64(struct redis_conn *c, int64_t word);
+void redis_arg_key(struct redis_conn *c, const char *suffix); /* {prefix}suffix */
+void redis_command_end(struct redis_conn *c);
 
-/* The next answer, which is no error; the caller frees it. wait_ms: how long the server was asked to wait. After a failure the connection
- * is either as it was, with no answer outstanding, or gone. */
-enum err redis_answer(struct redis_conn *c, int64_t wait_ms, redisReply **ret, struct error *e) must_use;
+/* Sends what is not sent yet and returns the next reply; the caller frees it. An error reply becomes an error.
+ * wait_ms: how long the server was asked to block. After a failure the connection is either open with no reply
+ * outstanding, or closed. */
+enum err redis_reply_next(struct redis_conn *c, int64_t wait_ms, redisReply **ret, struct error *e) must_use;
 void redis_reply_free(redisReply **r); /* for cleanup_with */
 
-/* Begun and its words added, a call of the script on the key {prefix}suffix, and its answer. The script is loaded where it is missing. */
-enum err redis_run(struct redis_conn *c, const char *suffix, redisReply **ret, struct error *e) must_use;
+/* Runs the connection's script on the key {prefix}suffix, with the arguments added since redis_command_begin, and
+ * returns its reply. If the server does not have the script, loads it. */
+enum err redis_run_script(struct redis_conn *c, const char *suffix, redisReply **ret, struct error *e) must_use;
 
-/* For those above: the connection is of no use any more; what an error of Redis's means. */
-enum err redis_lose(struct redis_conn *c, const char *why, struct error *e);
+/* Closes the connection, which is of no use any more. Returns ERR_UNAVAILABLE with the reason. */
+enum err redis_drop_connection(struct redis_conn *c, const char *why, struct error *e);
 
-/* Why the last call of hiredis failed, to be asked before anything else sets errno. */
-const char *redis_reason(const redisContext *r);
-enum err redis_meaning(struct redis_conn *c, const char *text, struct error *e);
+/* Why the last call of hiredis failed. Must be called before anything else sets errno. */
+const char *redis_io_error_text(const redisContext *r);
+enum err redis_server_error(struct redis_conn *c, const char *text, struct error *e);
 
-/* What the server said is not what was asked for. */
-enum err redis_strange(struct error *e, const char *where);
+/* The server's reply to a command has the wrong shape: ERR_CORRUPT. */
+enum err redis_unexpected_reply(struct error *e, const char *where);
 
-/* What it says, if it is a text; a number, be it one or its digits. */
+/* reply_str: the text of a reply, empty if it is no text. reply_i64: an integer reply, or a text of digits. */
 struct str reply_str(const redisReply *r);
 bool reply_i64(const redisReply *r, int64_t *ret);
 static inline size_t reply_count(const redisReply *r)

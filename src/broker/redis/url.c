@@ -1,4 +1,4 @@
-/* Addresses of Redis: see broker/redis/redis.h. */
+/* Parses addresses of Redis; broker/redis/redis.h describes them. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -6,146 +6,127 @@
 
 enum { REDIS_PORT = 6379, SENTINEL_PORT = 26379, DATABASE_MAX = 1 << 20 };
 
-bool is_redis_url(struct str url)
+static bool redis_url_has_scheme(struct str url)
 {
     return str_starts(url, S("redis://")) || str_starts(url, S("redis+unix://")) ||
            str_starts(url, S("redis+sentinel://")) || str_starts(url, S("rediss://"));
 }
 
-/* A piece of a URL as it is meant; false: it does not fit, or has a NUL or a broken escape in it. */
-static bool unescape(struct str s, char *out, size_t size)
+static enum err redis_url_invalid(struct error *e, const char *what)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < s.n; i++) {
-        int c = (unsigned char)s.p[i];
-        if (c == '%') {
-            int high = i + 2 < s.n ? hex_value(s.p[i + 1]) : -1, low = high < 0 ? -1 : hex_value(s.p[i + 2]);
-            if (high < 0 || low < 0)
-                return false;
-            c = high * 16 + low;
-            i += 2;
-        }
-        if (c == 0 || n + 1 >= size)
-            return false;
-        out[n++] = (char)c;
-    }
-    out[n] = '\0';
-    return true;
+    return error_set(e, ERR_INVALID, "is not a Redis address: %s", what);
 }
 
-static enum err bad(struct error *e, const char *what)
-{
-    return error_set(e, ERR_INVALID, "is no address of a Redis: %s", what);
-}
-
-static enum err read_login(struct redis_address *a, struct str login, struct error *e)
+static enum err redis_url_read_login(struct redis_address *a, struct str login, struct error *e)
 {
     size_t colon = str_find(login, ':', 0);
     struct str user = str_sub(login, 0, colon), password = { 0 };
     if (colon < login.n)
         password = str_sub(login, colon + 1, login.n);
-    if (!unescape(user, a->user, sizeof a->user) || !unescape(password, a->password, sizeof a->password))
-        return bad(e, "its user or password is too long or escaped wrongly (%40 is an @)");
+    if (!str_percent_decode(user, a->user, sizeof a->user) ||
+        !str_percent_decode(password, a->password, sizeof a->password))
+        return redis_url_invalid(e, "its user or password is too long or escaped wrongly (%40 is an @)");
     return ERR_OK;
 }
 
 /* host, host:port, [v6], [v6]:port */
-static enum err read_host(struct str text, int port, struct redis_host *ret, struct error *e)
+static enum err redis_url_read_host(struct str text, int port, struct redis_host *ret, struct error *e)
 {
     size_t end = text.n && text.p[0] == '[' ? str_find(text, ']', 0) : 0;
     struct str name = end ? str_sub(text, 1, end) : str_sub(text, 0, str_find(text, ':', 0));
     struct str rest = str_sub(text, end ? min_of(end + 1, text.n) : name.n, text.n);
     int64_t number = port;
     if (rest.n && (rest.p[0] != ':' || !str_to_i64(str_sub(rest, 1, rest.n), 1, 65535, &number)))
-        return bad(e, "a port is a number from 1 to 65535");
-    if (name.n == 0 || !unescape(name, ret->name, sizeof ret->name))
-        return bad(e, "a host is missing or too long");
+        return redis_url_invalid(e, "a port is a number from 1 to 65535");
+    if (name.n == 0 || !str_percent_decode(name, ret->name, sizeof ret->name))
+        return redis_url_invalid(e, "a host is missing or too long");
     ret->port = (int)number;
     return ERR_OK;
 }
 
-static enum err read_hosts(struct redis_address *a, struct str hosts, int port, struct error *e)
+static enum err redis_url_read_hosts(struct redis_address *a, struct str hosts, int port, struct error *e)
 {
     struct str host;
     while (str_cut(&hosts, ',', &host)) {
         if (a->host_count == REDIS_HOSTS_MAX)
-            return bad(e, "it names more than 16 hosts");
-        if (read_host(host, port, &a->hosts[a->host_count++], e))
+            return redis_url_invalid(e, "it names more than 16 hosts");
+        if (redis_url_read_host(host, port, &a->hosts[a->host_count++], e))
             return e->code;
     }
-    return a->host_count ? ERR_OK : bad(e, "it names no host");
+    return a->host_count ? ERR_OK : redis_url_invalid(e, "it names no host");
 }
 
-static enum err read_database(struct redis_address *a, struct str text, struct error *e)
+static enum err redis_url_read_database(struct redis_address *a, struct str text, struct error *e)
 {
     int64_t number = 0;
     if (text.n && !str_to_i64(text, 0, DATABASE_MAX, &number))
-        return bad(e, "a database is a number, as in redis://host/0");
+        return redis_url_invalid(e, "a database is a number, as in redis://host/0");
     a->database = (int)number;
     return ERR_OK;
 }
 
-static bool is_prefix(const char *s)
+static bool redis_url_is_prefix(const char *s)
 {
     size_t n = strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-");
     return n > 0 && s[n] == '\0';
 }
 
-static enum err read_parameter(struct redis_address *a, struct str name, struct str value, struct error *e)
+static enum err redis_url_read_parameter(struct redis_address *a, struct str name, struct str value, struct error *e)
 {
     if (str_eq(name, S("prefix")))
-        return unescape(value, a->prefix, sizeof a->prefix) && is_prefix(a->prefix)
+        return str_percent_decode(value, a->prefix, sizeof a->prefix) && redis_url_is_prefix(a->prefix)
                    ? ERR_OK
-                   : bad(e, "a prefix is up to 63 letters, digits and . _ : -");
+                   : redis_url_invalid(e, "a prefix is up to 63 letters, digits and . _ : -");
     if (str_eq(name, S("database")))
-        return read_database(a, value, e);
+        return redis_url_read_database(a, value, e);
     if (str_eq(name, S("sentinel_password")))
-        return unescape(value, a->sentinel_password, sizeof a->sentinel_password)
+        return str_percent_decode(value, a->sentinel_password, sizeof a->sentinel_password)
                    ? ERR_OK
-                   : bad(e, "its sentinel_password is too long or escaped wrongly");
+                   : redis_url_invalid(e, "its sentinel_password is too long or escaped wrongly");
     return error_set(e, ERR_INVALID,
-                     "is no address of a Redis: it has no parameter '" STR_FMT
-                     "', but prefix, database and sentinel_password",
+                     "is not a Redis address: there is no parameter '" STR_FMT
+                     "', only prefix, database and sentinel_password",
                      STR_ARG(name));
 }
 
-static enum err read_query(struct redis_address *a, struct str query, struct error *e)
+static enum err redis_url_read_query(struct redis_address *a, struct str query, struct error *e)
 {
     struct str part;
     while (str_cut(&query, '&', &part)) {
         size_t eq = str_find(part, '=', 0);
-        if (read_parameter(a, str_sub(part, 0, eq), str_sub(part, min_of(eq + 1, part.n), part.n), e))
+        if (redis_url_read_parameter(a, str_sub(part, 0, eq), str_sub(part, min_of(eq + 1, part.n), part.n), e))
             return e->code;
     }
     return ERR_OK;
 }
 
-static enum err read_socket(struct redis_address *a, struct str path, struct error *e)
+static enum err redis_url_read_socket(struct redis_address *a, struct str path, struct error *e)
 {
-    if (path.n == 0 || path.p[0] != '/' || !unescape(path, a->hosts[0].name, sizeof a->hosts[0].name))
-        return bad(e, "a socket is named by its whole path, as in redis+unix:///run/redis.sock");
+    if (path.n == 0 || path.p[0] != '/' || !str_percent_decode(path, a->hosts[0].name, sizeof a->hosts[0].name))
+        return redis_url_invalid(e, "a socket is named by its whole path, as in redis+unix:///run/redis.sock");
     a->host_count = 1;
     return ERR_OK;
 }
 
-/* What follows the scheme and the login, without the query. */
-static enum err read_place(struct redis_address *a, struct str rest, bool sentinel, struct error *e)
+/* hosts/database, or hosts/master/database: the part behind the scheme and the login, without the query. */
+static enum err redis_url_read_place(struct redis_address *a, struct str rest, bool sentinel, struct error *e)
 {
     size_t slash = str_find(rest, '/', 0);
     struct str path = str_sub(rest, min_of(slash + 1, rest.n), rest.n);
-    if (read_hosts(a, str_sub(rest, 0, slash), sentinel ? SENTINEL_PORT : REDIS_PORT, e))
+    if (redis_url_read_hosts(a, str_sub(rest, 0, slash), sentinel ? SENTINEL_PORT : REDIS_PORT, e))
         return e->code;
     if (sentinel) {
         size_t end = str_find(path, '/', 0);
-        if (end == 0 || !unescape(str_sub(path, 0, end), a->master, sizeof a->master))
-            return bad(e, "the name of the master is missing, as in redis+sentinel://host:26379/mymaster");
+        if (end == 0 || !str_percent_decode(str_sub(path, 0, end), a->master, sizeof a->master))
+            return redis_url_invalid(e,
+                                     "the name of the master is missing, as in redis+sentinel://host:26379/mymaster");
         path = str_sub(path, min_of(end + 1, path.n), path.n);
     }
-    return read_database(a, path, e);
+    return redis_url_read_database(a, path, e);
 }
 
-/* The last '@' ends the login: one in a password need not be escaped to be understood. */
-static size_t login_end(struct str rest)
+/* The last '@' ends the login, so a '@' in a password need not be escaped. */
+static size_t redis_url_login_end(struct str rest)
 {
     size_t end = rest.n;
     for (size_t i = 0; i < rest.n && rest.p[i] != '?'; i++)
@@ -163,21 +144,21 @@ enum err redis_address_read(struct str url, struct redis_address *ret, struct er
                          "rediss:// needs hiredis 1.0 or later, and this belfry was built with %d.%d: reach Redis "
                          "over a private network or a tunnel, by redis://",
                          HIREDIS_MAJOR, HIREDIS_MINOR);
-    if (!is_redis_url(url))
-        return bad(e, "it begins with redis://, redis+unix:// or redis+sentinel://");
+    if (!redis_url_has_scheme(url))
+        return redis_url_invalid(e, "it must begin with redis://, redis+unix:// or redis+sentinel://");
     struct str rest = str_sub(url, str_find(url, ':', 0) + 3, url.n);
-    size_t at = socket ? rest.n : login_end(rest);
+    size_t at = socket ? rest.n : redis_url_login_end(rest);
     if (at < rest.n) {
-        if (read_login(&a, str_sub(rest, 0, at), e))
+        if (redis_url_read_login(&a, str_sub(rest, 0, at), e))
             return e->code;
         rest = str_sub(rest, at + 1, rest.n);
     }
     size_t question = str_find(rest, '?', 0);
     struct str query = str_sub(rest, min_of(question + 1, rest.n), rest.n);
     rest = str_sub(rest, 0, question);
-    if (socket ? read_socket(&a, rest, e) : read_place(&a, rest, sentinel, e))
+    if (socket ? redis_url_read_socket(&a, rest, e) : redis_url_read_place(&a, rest, sentinel, e))
         return e->code;
-    if (read_query(&a, query, e))
+    if (redis_url_read_query(&a, query, e))
         return e->code;
     *ret = a;
     return ERR_OK;

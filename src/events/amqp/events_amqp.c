@@ -1,10 +1,12 @@
-/* One queue, which gives its messages to one updater at a time (x-single-active-consumer): so the order of each task holds, and the others
- * stand by. What the active one has not acknowledged when it is gone goes to the next, in its order.
+/* Events on RabbitMQ: one queue that delivers to one updater at a time (x-single-active-consumer). So the events of
+ * each task stay in order, and the other updaters stand by. If the active updater is gone, its unacknowledged events
+ * go to the next one, in order.
  *
- * A mark is a message in that queue. The active updater answers it when all that came before it is acknowledged, so that whoever made it
- * knows; who dies before has not acknowledged it, and the next one answers.
+ * An event barrier is a message in the same queue. The active updater answers it when all events before it are
+ * acknowledged. If the updater dies before that, it has not acknowledged the barrier, and the next updater answers
+ * it.
  *
- * Events are in `entries` from when they came until they are acknowledged, in the order they came. */
+ * Events are in `entries` from their arrival until they are acknowledged, in the order of arrival. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -12,18 +14,18 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/map.h"
-#include "broker/amqp/amqp.h"
 #include "broker/amqp/internal.h"
+#include "events/amqp/events_amqp.h"
 #include "platform/clock_system.h"
 #include "port/event_message.h"
 
 enum {
-    CHANNEL_MAIN = 1, /* of the link that polls: what comes; of the other: what is published */
-    CHANNEL_ASK = 2,
-    CHANNEL_ANSWERS = 3, /* of the link that publishes: to marks */
+    CHANNEL_MAIN = 1, /* deliveries on the link `poll`, publishing on the link `publish` */
+    CHANNEL_CALLS = 2,
+    CHANNEL_ANSWERS = 3, /* of the link `publish`: replies to barriers */
     PREFETCH = 1000,
-    TAG_BITS = 40, /* of a sequence: the others are the connection's */
-    MARKS = 64,    /* that are waited for */
+    TAG_BITS = 40,     /* the low bits of a sequence are the delivery tag, the high bits the connection's generation */
+    BARRIERS_MAX = 64, /* barriers that can be pending */
 };
 #define CONSUMER_EVENTS  "events"
 #define CONSUMER_ANSWERS "answers"
@@ -34,14 +36,14 @@ enum {
 struct entry {
     struct list link;
     uint64_t sequence, tag;
-    bool polled, acked, is_mark;
-    char mark[RABBIT_WORD], reply_to[RABBIT_NAME];
+    bool polled, acked, is_barrier;
+    char barrier_id[RABBIT_WORD], reply_to[RABBIT_NAME];
     struct buf body;
 };
 
-struct mark {
+struct pending_barrier {
     char id[UUID_TEXT + 1];
-    uint64_t generation; /* of the connection that it was asked by */
+    uint64_t generation; /* of the connection that published it */
     bool passed;
 };
 
@@ -50,112 +52,113 @@ struct events_amqp {
     struct rabbit_url url;
     char id[UUID_TEXT + 1];
     char queue[RABBIT_NAME], dead[RABBIT_NAME], answers[RABBIT_NAME];
-    struct rabbit_link poll, publish; /* each is connected when it is needed */
+    struct rabbit_link poll, publish; /* each connects when it is needed */
     struct list entries;
     struct map by_sequence;
-    struct mark marks[MARKS];
-    size_t mark_next;
+    struct pending_barrier barriers[BARRIERS_MAX];
+    size_t barrier_next;
     struct uuid_gen ids;
     struct buf text;
 };
 
-static struct events_amqp *self(struct events *ev)
+static struct events_amqp *events_amqp_of(struct events *ev)
 {
     return container_of(ev, struct events_amqp, base);
 }
 
-static struct str bytes_of(const uint64_t *sequence)
+static struct str events_amqp_key(const uint64_t *sequence)
 {
     return (struct str){ (const char *)sequence, sizeof *sequence };
 }
 
-/* ---- what comes ---- */
+/* ---- connections and deliveries ---- */
 
-static void entry_free(struct events_amqp *ev, struct entry *entry)
+static void events_amqp_entry_free(struct events_amqp *ev, struct entry *entry)
 {
-    map_remove(&ev->by_sequence, bytes_of(&entry->sequence));
+    map_remove(&ev->by_sequence, events_amqp_key(&entry->sequence));
     list_remove(&entry->link);
     buf_release(&entry->body);
     free(entry);
 }
 
-static void on_event(struct rabbit_link *l, struct rabbit_message *m)
+static void events_amqp_on_event(struct rabbit_link *l, struct rabbit_message *m)
 {
     struct events_amqp *ev = l->owner;
     struct entry *entry = xnew(*entry);
     entry->tag = m->tag;
     entry->sequence = l->generation << TAG_BITS | m->tag;
-    entry->is_mark = strcmp(m->type, TYPE_MARK) == 0;
-    memcpy(entry->mark, m->message_id, sizeof entry->mark);
+    entry->is_barrier = strcmp(m->type, TYPE_MARK) == 0;
+    memcpy(entry->barrier_id, m->message_id, sizeof entry->barrier_id);
     memcpy(entry->reply_to, m->reply_to, sizeof entry->reply_to);
     entry->body = m->body;
     m->body = (struct buf){ 0 };
     list_push(&ev->entries, &entry->link);
-    map_put(&ev->by_sequence, bytes_of(&entry->sequence), entry);
+    map_put(&ev->by_sequence, events_amqp_key(&entry->sequence), entry);
 }
 
-/* They come again, by whichever connection. */
-static void on_poll_closed(struct rabbit_link *l)
+/* The broker delivers unacknowledged events again. */
+static void events_amqp_on_poll_closed(struct rabbit_link *l)
 {
     struct events_amqp *ev = l->owner;
     while (!list_empty(&ev->entries))
-        entry_free(ev, container_of(ev->entries.next, struct entry, link));
+        events_amqp_entry_free(ev, container_of(ev->entries.next, struct entry, link));
 }
 
-static enum err declare_all(struct events_amqp *ev, struct rabbit_link *l, struct error *e)
+static enum err events_amqp_declare_all(struct events_amqp *ev, struct rabbit_link *l, struct error *e)
 {
-    return rabbit_open_channel(l, CHANNEL_ASK, false, e) ||
-                   rabbit_declare(l, CHANNEL_ASK, ev->dead, RABBIT_KEPT, NULL, e) ||
-                   rabbit_declare(l, CHANNEL_ASK, ev->queue, RABBIT_ORDERED, NULL, e)
+    return rabbit_open_channel(l, CHANNEL_CALLS, false, e) ||
+                   rabbit_declare(l, CHANNEL_CALLS, ev->dead, RABBIT_KEPT, NULL, e) ||
+                   rabbit_declare(l, CHANNEL_CALLS, ev->queue, RABBIT_ORDERED, NULL, e)
                ? e->code
                : ERR_OK;
 }
 
-static enum err on_poll_opened(struct rabbit_link *l, struct error *e)
+static enum err events_amqp_on_poll_opened(struct rabbit_link *l, struct error *e)
 {
     struct events_amqp *ev = l->owner;
-    if (declare_all(ev, l, e) || rabbit_open_channel(l, CHANNEL_MAIN, false, e) ||
+    if (events_amqp_declare_all(ev, l, e) || rabbit_open_channel(l, CHANNEL_MAIN, false, e) ||
         rabbit_qos(l, CHANNEL_MAIN, PREFETCH, e))
         return e->code;
     l->channels[CHANNEL_MAIN].vital = true;
     return rabbit_consume(l, CHANNEL_MAIN, ev->queue, CONSUMER_EVENTS, false, e);
 }
 
-static struct mark *find_mark(struct events_amqp *ev, const char *id)
+static struct pending_barrier *events_amqp_find_barrier(struct events_amqp *ev, const char *id)
 {
-    for (size_t i = 0; i < MARKS; i++)
-        if (strcmp(ev->marks[i].id, id) == 0)
-            return &ev->marks[i];
+    for (size_t i = 0; i < BARRIERS_MAX; i++)
+        if (strcmp(ev->barriers[i].id, id) == 0)
+            return &ev->barriers[i];
     return NULL;
 }
 
-static void on_answer(struct rabbit_link *l, struct rabbit_message *m)
+static void events_amqp_on_answer(struct rabbit_link *l, struct rabbit_message *m)
 {
-    struct mark *mark = find_mark(l->owner, m->message_id);
-    if (mark && strcmp(m->type, TYPE_PASSED) == 0)
-        mark->passed = true;
+    struct pending_barrier *b = events_amqp_find_barrier(l->owner, m->message_id);
+    if (b && strcmp(m->type, TYPE_PASSED) == 0)
+        b->passed = true;
 }
 
-static enum err on_publish_opened(struct rabbit_link *l, struct error *e)
+static enum err events_amqp_on_publish_opened(struct rabbit_link *l, struct error *e)
 {
     struct events_amqp *ev = l->owner;
-    /* The one of a connection that broke may be there for a while. */
+    /* The generation is part of the name, because the queue of a broken connection may exist for a while. */
     rabbit_name(&ev->url, ev->answers, "answers.%s.%llu", ev->id, (unsigned long long)l->generation);
-    if (declare_all(ev, l, e) || rabbit_open_channel(l, CHANNEL_ANSWERS, false, e) ||
-        rabbit_declare(l, CHANNEL_ANSWERS, ev->answers, RABBIT_OWN, NULL, e) ||
+    if (events_amqp_declare_all(ev, l, e) || rabbit_open_channel(l, CHANNEL_ANSWERS, false, e) ||
+        rabbit_declare(l, CHANNEL_ANSWERS, ev->answers, RABBIT_EXCLUSIVE, NULL, e) ||
         rabbit_consume(l, CHANNEL_ANSWERS, ev->answers, CONSUMER_ANSWERS, true, e) || rabbit_open_publisher(l, e))
-        return e->code; /* in this order: a publisher may be blocked, and asks nothing then */
+        return e->code; /* the publisher is last: it may be blocked, and then no call is answered */
     l->channels[CHANNEL_MAIN].vital = l->channels[CHANNEL_ANSWERS].vital = true;
     return ERR_OK;
 }
 
-static const struct rabbit_hooks poll_hooks = { on_poll_opened, on_event, on_poll_closed };
-static const struct rabbit_hooks publish_hooks = { on_publish_opened, on_answer, NULL };
+static const struct rabbit_hooks poll_hooks = { events_amqp_on_poll_opened, events_amqp_on_event,
+                                                events_amqp_on_poll_closed };
+static const struct rabbit_hooks publish_hooks = { events_amqp_on_publish_opened, events_amqp_on_answer, NULL };
 
 /* ---- publishing ---- */
 
-/* The queue was deleted: what is to be there is declared by the next connection. */
-static enum err end_publish(struct events_amqp *ev, struct error *e)
+/* If the queue was deleted, closes the connection, so that the next one declares it. */
+static enum err events_amqp_end_publish(struct events_amqp *ev, struct error *e)
 {
     enum err rc = rabbit_publish_end(&ev->publish, e);
     if (rc == ERR_NOT_FOUND) {
@@ -165,7 +168,7 @@ static enum err end_publish(struct events_amqp *ev, struct error *e)
     return rc;
 }
 
-static enum err publish_one(struct events_amqp *ev, const struct event *event, struct error *e)
+static enum err events_amqp_publish_one(struct events_amqp *ev, const struct event *event, struct error *e)
 {
     struct jw w;
     buf_reset(&ev->text);
@@ -173,61 +176,62 @@ static enum err publish_one(struct events_amqp *ev, const struct event *event, s
     event_write(&w, event);
     if (ev->text.full)
         return error_set(e, ERR_LIMIT, "an event is larger than %d MiB", EVENT_TEXT_MAX >> 20);
-    const struct rabbit_envelope letter = {
+    const struct rabbit_envelope message = {
         .key = str_from(ev->queue), .body = buf_str(&ev->text), .type = TYPE_EVENT, .mandatory = true
     };
-    return rabbit_publish(&ev->publish, &letter, e);
+    return rabbit_publish(&ev->publish, &message, e);
 }
 
-static enum err publish(struct events *base, const struct event *v, size_t n, struct error *e)
+static enum err events_amqp_publish(struct events *base, const struct event *v, size_t n, struct error *e)
 {
-    struct events_amqp *ev = self(base);
-    if (rabbit_ready_to_publish(&ev->publish, e))
+    struct events_amqp *ev = events_amqp_of(base);
+    if (rabbit_connect_to_publish(&ev->publish, e))
         return e->code;
     enum err rc = ERR_OK;
     rabbit_publish_begin(&ev->publish);
     rabbit_cork(&ev->publish, true);
     for (size_t i = 0; !rc && i < n; i++)
-        rc = publish_one(ev, &v[i], e);
+        rc = events_amqp_publish_one(ev, &v[i], e);
     rabbit_cork(&ev->publish, false);
-    return rc ? rc : end_publish(ev, e);
+    return rc ? rc : events_amqp_end_publish(ev, e);
 }
 
-/* ---- marks ---- */
+/* ---- barriers ---- */
 
-static enum err publish_barrier(struct events_amqp *ev, struct mark *m, struct error *e)
+static enum err events_amqp_publish_barrier(struct events_amqp *ev, struct pending_barrier *m, struct error *e)
 {
-    const struct rabbit_envelope letter = {
+    const struct rabbit_envelope message = {
         .key = str_from(ev->queue), .type = TYPE_MARK, .message_id = m->id, .reply_to = ev->answers, .mandatory = true
     };
     rabbit_publish_begin(&ev->publish);
-    if (rabbit_publish(&ev->publish, &letter, e) || end_publish(ev, e))
+    if (rabbit_publish(&ev->publish, &message, e) || events_amqp_end_publish(ev, e))
         return e->code;
     m->generation = ev->publish.generation;
     return ERR_OK;
 }
 
-static struct mark *new_mark(struct events_amqp *ev, const char *id)
+static struct pending_barrier *events_amqp_new_barrier(struct events_amqp *ev, const char *id)
 {
-    struct mark *m = &ev->marks[ev->mark_next++ % MARKS];
-    *m = (struct mark){ 0 };
+    struct pending_barrier *m = &ev->barriers[ev->barrier_next++ % BARRIERS_MAX];
+    *m = (struct pending_barrier){ 0 };
     snprintf(m->id, sizeof m->id, "%s", id);
     return m;
 }
 
-/* Where nothing waits and nobody consumes, nothing is left: nobody would answer, and nobody has to. */
-static enum err mark(struct events *base, struct events_barrier *ret, struct error *e)
+/* If no event waits and no updater consumes, every event is acknowledged: the barrier is passed, and no updater
+ * would answer it. */
+static enum err events_amqp_mark(struct events *base, struct events_barrier *ret, struct error *e)
 {
-    struct events_amqp *ev = self(base);
+    struct events_amqp *ev = events_amqp_of(base);
     uint32_t ready = 0;
     char id[UUID_TEXT + 1];
-    if (rabbit_ready_to_publish(&ev->publish, e) ||
-        rabbit_declare(&ev->publish, CHANNEL_ASK, ev->queue, RABBIT_ORDERED, &ready, e))
+    if (rabbit_connect_to_publish(&ev->publish, e) ||
+        rabbit_declare(&ev->publish, CHANNEL_CALLS, ev->queue, RABBIT_ORDERED, &ready, e))
         return e->code;
     uuid_format(uuid_next(&ev->ids, clock_wall_ms(clock_system())), id);
-    struct mark *m = new_mark(ev, id);
-    m->passed = ready == 0 && ev->publish.channels[CHANNEL_ASK].consumers[0] == 0;
-    if (!m->passed && publish_barrier(ev, m, e))
+    struct pending_barrier *m = events_amqp_new_barrier(ev, id);
+    m->passed = ready == 0 && ev->publish.channels[CHANNEL_CALLS].consumers[0] == 0;
+    if (!m->passed && events_amqp_publish_barrier(ev, m, e))
         return e->code;
     memset(ret->bytes, 0, sizeof ret->bytes);
     ret->bytes[0] = m->passed;
@@ -235,54 +239,55 @@ static enum err mark(struct events *base, struct events_barrier *ret, struct err
     return ERR_OK;
 }
 
-/* One whose answer can not come any more, because the connection that it would come by is gone, is asked again: later, so it still says that
- * all before it is acknowledged. */
-static enum err passed(struct events *base, const struct events_barrier *mark, bool *ret, struct error *e)
+/* If the connection that published the barrier is gone, the reply cannot arrive: the barrier is published again. It
+ * is then later in the queue, so it still implies that all earlier events are acknowledged. */
+static enum err events_amqp_passed(struct events *base, const struct events_barrier *barrier, bool *ret,
+                                   struct error *e)
 {
-    struct events_amqp *ev = self(base);
+    struct events_amqp *ev = events_amqp_of(base);
     char id[UUID_TEXT + 1];
-    memcpy(id, mark->bytes + 1, sizeof id);
+    memcpy(id, barrier->bytes + 1, sizeof id);
     id[UUID_TEXT] = '\0';
-    if (mark->bytes[0]) {
+    if (barrier->bytes[0]) {
         *ret = true;
         return ERR_OK;
     }
-    if (rabbit_ready_to_publish(&ev->publish, e))
+    if (rabbit_connect_to_publish(&ev->publish, e))
         return e->code;
-    struct mark *m = find_mark(ev, id);
+    struct pending_barrier *m = events_amqp_find_barrier(ev, id);
     if (!m)
-        m = new_mark(ev, id);
-    if (!m->passed && m->generation != ev->publish.generation && publish_barrier(ev, m, e))
+        m = events_amqp_new_barrier(ev, id);
+    if (!m->passed && m->generation != ev->publish.generation && events_amqp_publish_barrier(ev, m, e))
         return e->code;
     *ret = m->passed;
     return ERR_OK;
 }
 
-static enum err answer(struct events_amqp *ev, const struct entry *mark, struct error *e)
+static enum err events_amqp_answer_barrier(struct events_amqp *ev, const struct entry *barrier, struct error *e)
 {
-    if (rabbit_ready_to_publish(&ev->publish, e))
+    if (rabbit_connect_to_publish(&ev->publish, e))
         return e->code;
     rabbit_publish_begin(&ev->publish);
-    const struct rabbit_envelope letter = {
-        .key = str_from(mark->reply_to), .type = TYPE_PASSED, .message_id = mark->mark, .transient = true
+    const struct rabbit_envelope message = {
+        .key = str_from(barrier->reply_to), .type = TYPE_PASSED, .message_id = barrier->barrier_id, .transient = true
     };
-    return rabbit_publish(&ev->publish, &letter, e) || rabbit_publish_end(&ev->publish, e) ? e->code : ERR_OK;
+    return rabbit_publish(&ev->publish, &message, e) || rabbit_publish_end(&ev->publish, e) ? e->code : ERR_OK;
 }
 
 /* ---- polling ---- */
 
-/* What is acknowledged at the front goes in one piece, with the marks that it leaves behind it; the others each for itself. A mark that can not
- * be answered now stays, and is the next time. */
-static enum err send_acks(struct events_amqp *ev, struct error *e)
+/* Sends acknowledgements: one for all finished entries at the front, barriers included, and one each for the others.
+ * A barrier that cannot be answered now stays, and is answered the next time. */
+static enum err events_amqp_send_acks(struct events_amqp *ev, struct error *e)
 {
     struct error ignored = { 0 };
     uint64_t last = 0;
     while (!list_empty(&ev->entries)) {
         struct entry *entry = container_of(ev->entries.next, struct entry, link);
-        if (!entry->acked && !(entry->is_mark && answer(ev, entry, &ignored) == ERR_OK))
+        if (!entry->acked && !(entry->is_barrier && events_amqp_answer_barrier(ev, entry, &ignored) == ERR_OK))
             break;
         last = entry->tag;
-        entry_free(ev, entry);
+        events_amqp_entry_free(ev, entry);
     }
     if (last && rabbit_ack(&ev->poll, CHANNEL_MAIN, last, true, e))
         return e->code;
@@ -291,35 +296,36 @@ static enum err send_acks(struct events_amqp *ev, struct error *e)
         uint64_t tag = entry->tag;
         if (!entry->acked)
             continue;
-        entry_free(ev, entry);
+        events_amqp_entry_free(ev, entry);
         if (rabbit_ack(&ev->poll, CHANNEL_MAIN, tag, false, e))
             return e->code;
     }
     return ERR_OK;
 }
 
-static struct entry *first_fresh(struct events_amqp *ev)
+static struct entry *events_amqp_first_fresh(struct events_amqp *ev)
 {
     list_each (&ev->entries, link) {
         struct entry *entry = container_of(link, struct entry, link);
-        if (!entry->polled && !entry->is_mark)
+        if (!entry->polled && !entry->is_barrier)
             return entry;
     }
     return NULL;
 }
 
-/* For good, but not out of sight: it is among the dead letters. */
-static enum err pass_over(struct events_amqp *ev, struct entry *entry, const struct error *why, struct error *e)
+/* Rejects an unreadable event: it goes to the dead-letter queue. */
+static enum err events_amqp_reject_unreadable(struct events_amqp *ev, struct entry *entry, const struct error *why,
+                                              struct error *e)
 {
     uint64_t tag = entry->tag;
     log_warn("event_unreadable", kv_cstr("queue", ev->queue), kv_cstr("moved_to", ev->dead), kv_err(why));
-    entry_free(ev, entry);
+    events_amqp_entry_free(ev, entry);
     return rabbit_reject(&ev->poll, CHANNEL_MAIN, tag, false, e);
 }
 
-/* ERR_LIMIT: the arena is full. */
-static enum err read_one(struct events_amqp *ev, struct entry *entry, struct arena *a, struct event_list *found,
-                         struct error *e)
+/* ERR_LIMIT: the arena has no room. */
+static enum err events_amqp_read_one(struct events_amqp *ev, struct entry *entry, struct arena *a,
+                                     struct event_list *found, struct error *e)
 {
     struct error why = { 0 };
     struct arena_mark before = arena_mark(a);
@@ -327,21 +333,21 @@ static enum err read_one(struct events_amqp *ev, struct entry *entry, struct are
                                    : event_read(a, buf_str(&entry->body), &found->v[found->n], &why);
     if (rc) {
         arena_rewind(a, before);
-        return rc == ERR_LIMIT ? rc : pass_over(ev, entry, &why, e);
+        return rc == ERR_LIMIT ? rc : events_amqp_reject_unreadable(ev, entry, &why, e);
     }
     found->v[found->n++].sequence = entry->sequence;
     entry->polled = true;
     return ERR_OK;
 }
 
-static enum err read_fresh(struct events_amqp *ev, size_t max, struct arena *a, struct event_list *found,
-                           bool *ret_full, struct error *e)
+static enum err events_amqp_read_fresh(struct events_amqp *ev, size_t max, struct arena *a, struct event_list *found,
+                                       bool *ret_full, struct error *e)
 {
     list_each (&ev->entries, link) {
         struct entry *entry = container_of(link, struct entry, link);
         if (found->n == max)
             break;
-        enum err rc = entry->polled || entry->is_mark ? ERR_OK : read_one(ev, entry, a, found, e);
+        enum err rc = entry->polled || entry->is_barrier ? ERR_OK : events_amqp_read_one(ev, entry, a, found, e);
         *ret_full = rc == ERR_LIMIT;
         if (rc)
             return *ret_full ? ERR_OK : rc;
@@ -349,27 +355,27 @@ static enum err read_fresh(struct events_amqp *ev, size_t max, struct arena *a, 
     return ERR_OK;
 }
 
-static enum err wait_for_one(struct events_amqp *ev, int64_t wait_ms, struct error *e)
+static enum err events_amqp_wait_for_one(struct events_amqp *ev, int64_t wait_ms, struct error *e)
 {
     int64_t end = rabbit_now_ms() + wait_ms;
-    for (int64_t left = wait_ms; !first_fresh(ev) && left > 0; left = end - rabbit_now_ms())
-        if (rabbit_pump(&ev->poll, left, e) || send_acks(ev, e)) /* marks may have come */
+    for (int64_t left = wait_ms; !events_amqp_first_fresh(ev) && left > 0; left = end - rabbit_now_ms())
+        if (rabbit_pump(&ev->poll, left, e) || events_amqp_send_acks(ev, e)) /* barriers may have arrived */
             return e->code;
     return ERR_OK;
 }
 
-static enum err poll_some(struct events *base, size_t max, int64_t wait_ms, struct arena *a, struct event_list *ret,
-                          struct error *e)
+static enum err events_amqp_poll(struct events *base, size_t max, int64_t wait_ms, struct arena *a,
+                                 struct event_list *ret, struct error *e)
 {
-    struct events_amqp *ev = self(base);
+    struct events_amqp *ev = events_amqp_of(base);
     bool full = false;
-    if (rabbit_ready(&ev->poll, e) || send_acks(ev, e) || wait_for_one(ev, wait_ms, e))
+    if (rabbit_connect(&ev->poll, e) || events_amqp_send_acks(ev, e) || events_amqp_wait_for_one(ev, wait_ms, e))
         return e->code;
     struct event_list found = { 0 };
     size_t there = min_of(max, ev->by_sequence.n);
     if (there && !(found.v = arena_alloc(a, there * sizeof *found.v)))
-        full = first_fresh(ev) != NULL;
-    else if (read_fresh(ev, there, a, &found, &full, e))
+        full = events_amqp_first_fresh(ev) != NULL;
+    else if (events_amqp_read_fresh(ev, there, a, &found, &full, e))
         return e->code;
     if (full && found.n == 0)
         return error_set(e, ERR_LIMIT, "the next event is larger than the memory set aside for it");
@@ -377,36 +383,37 @@ static enum err poll_some(struct events *base, size_t max, int64_t wait_ms, stru
     return ERR_OK;
 }
 
-/* The question to the broker brings what was sent to us by now, marks among it, so that they are answered though nobody polls. */
-static enum err ack(struct events *base, const uint64_t *sequences, size_t n, struct error *e)
+/* The call of rabbit_qos makes the broker send all pending deliveries first, barriers included, so that barriers are
+ * answered even if the updater does not poll. */
+static enum err events_amqp_ack(struct events *base, const uint64_t *sequences, size_t n, struct error *e)
 {
-    struct events_amqp *ev = self(base);
+    struct events_amqp *ev = events_amqp_of(base);
     for (size_t i = 0; i < n; i++) {
-        struct entry *entry = map_get(&ev->by_sequence, bytes_of(&sequences[i]));
-        if (entry && !entry->is_mark)
+        struct entry *entry = map_get(&ev->by_sequence, events_amqp_key(&sequences[i]));
+        if (entry && !entry->is_barrier)
             entry->acked = true;
     }
     if (!ev->poll.state)
-        return ERR_OK; /* what was polled by a connection that is gone comes again: nothing can be done about it */
-    return rabbit_qos(&ev->poll, CHANNEL_MAIN, PREFETCH, e) || send_acks(ev, e) ? e->code : ERR_OK;
+        return ERR_OK; /* events polled on a closed connection come again: nothing to do */
+    return rabbit_qos(&ev->poll, CHANNEL_MAIN, PREFETCH, e) || events_amqp_send_acks(ev, e) ? e->code : ERR_OK;
 }
 
-static enum err reset(struct events *base, struct error *e)
+static enum err events_amqp_reset(struct events *base, struct error *e)
 {
     (void)e;
-    list_each (&self(base)->entries, link)
+    list_each (&events_amqp_of(base)->entries, link)
         container_of(link, struct entry, link)->polled = false;
     return ERR_OK;
 }
 
-static size_t depth(struct events *base)
+static size_t events_amqp_depth(struct events *base)
 {
-    return self(base)->by_sequence.n;
+    return events_amqp_of(base)->by_sequence.n;
 }
 
-static void free_events(struct events *base)
+static void events_amqp_free(struct events *base)
 {
-    struct events_amqp *ev = self(base);
+    struct events_amqp *ev = events_amqp_of(base);
     rabbit_link_release(&ev->poll);
     rabbit_link_release(&ev->publish);
     map_release(&ev->by_sequence);
@@ -415,15 +422,17 @@ static void free_events(struct events *base)
     free(ev);
 }
 
-enum err events_amqp_open(const struct amqp_setup *setup, struct events **ret, struct error *e)
+enum err events_amqp_open(struct str url, struct events **ret, struct error *e)
 {
-    static const struct events_ops ops = { publish, poll_some, ack, reset, mark, passed, depth, free_events };
-    struct rabbit_url url;
-    if (rabbit_url_parse(setup->url, &url, e))
+    static const struct events_ops ops = { events_amqp_publish, events_amqp_poll, events_amqp_ack,
+                                           events_amqp_reset,   events_amqp_mark, events_amqp_passed,
+                                           events_amqp_depth,   events_amqp_free };
+    struct rabbit_url parsed;
+    if (rabbit_url_parse(url, &parsed, e))
         return e->code;
     struct events_amqp *ev = xnew(*ev);
     ev->base.ops = &ops;
-    ev->url = url;
+    ev->url = parsed;
     uuid_gen_init(&ev->ids, (uint64_t)clock_steady_ns(clock_system()) ^ (uint64_t)getpid() << 32 ^ (uintptr_t)ev);
     uuid_format(uuid_next(&ev->ids, clock_wall_ms(clock_system())), ev->id);
     rabbit_name(&ev->url, ev->queue, "events");

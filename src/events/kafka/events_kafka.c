@@ -1,7 +1,8 @@
-/* Who publishes, and who asks how far the group is.
+/* Publishes events, and reads how far the group is (barriers).
  *
- * A call of publish waits for the report of each of its records. Reports carry the number of their call: one that comes after its call gave up
- * belongs to nobody, and changes nothing. While the brokers are known to be away a call only asks whether they are back. */
+ * A publish waits for the delivery report of each of its records. Reports carry the number of their call: a report
+ * that comes after its call gave up is ignored. While the brokers are known to be down, a call only checks whether
+ * they are back. */
 #include "events/kafka/internal.h"
 
 #include <assert.h>
@@ -10,9 +11,9 @@
 
 #include "port/event_message.h"
 
-enum { PING_MS = 250, REPORT_MS = 500 /* what a report may take beyond the record's own time */ };
+enum { PING_MS = 250, REPORT_MS = 500 /* extra time of a report beyond the record's own timeout */ };
 
-static void on_error(rd_kafka_t *rk, int err, const char *reason, void *context)
+static void events_kafka_on_error(rd_kafka_t *rk, int err, const char *reason, void *context)
 {
     struct events_kafka *k = context;
     (void)rk;
@@ -21,50 +22,50 @@ static void on_error(rd_kafka_t *rk, int err, const char *reason, void *context)
         k->is_down = true;
 }
 
-void events_kafka_watch(struct events_kafka *k, rd_kafka_conf_t *conf)
+void events_kafka_set_error_cb(struct events_kafka *k, rd_kafka_conf_t *conf)
 {
     rd_kafka_conf_set_opaque(conf, k);
-    rd_kafka_conf_set_error_cb(conf, on_error);
+    rd_kafka_conf_set_error_cb(conf, events_kafka_on_error);
 }
 
-/* ---- what both need ---- */
+/* ---- the topic ---- */
 
-static enum err have_looker(struct events_kafka *k, struct error *e)
+static enum err events_kafka_open_offsets_client(struct events_kafka *k, struct error *e)
 {
     const struct kafka_setting usual[] = { { "allow.auto.create.topics", "false" } };
     const struct kafka_setting fixed[] = { { "group.id", k->group }, { "enable.auto.commit", "false" } };
     const struct kafka_settings settings = { KAFKA_USUAL(usual), KAFKA_FIXED(fixed) };
     rd_kafka_conf_t *conf;
-    if (k->looker)
+    if (k->offsets_client)
         return ERR_OK;
     enum err rc = kafka_conf(&k->url, &settings, &conf, e);
     if (rc)
         return rc;
-    events_kafka_watch(k, conf);
-    return kafka_new(RD_KAFKA_CONSUMER, conf, &k->looker, e);
+    events_kafka_set_error_cb(k, conf);
+    return kafka_new(RD_KAFKA_CONSUMER, conf, &k->offsets_client, e);
 }
 
-enum err events_kafka_ready(struct events_kafka *k, struct error *e)
+enum err events_kafka_ensure_topic(struct events_kafka *k, struct error *e)
 {
     if (k->partition_count)
         return ERR_OK;
-    enum err rc = have_looker(k, e);
-    return rc ? rc : kafka_topic(k->looker, &k->url, k->topic, &k->partition_count, e);
+    enum err rc = events_kafka_open_offsets_client(k, e);
+    return rc ? rc : kafka_topic(k->offsets_client, &k->url, k->topic, &k->partition_count, e);
 }
 
 /* ---- publishing ---- */
 
-/* What the records of this call carry. */
-static void *token_of(struct producer *p)
+/* The opaque value of the records of the current call. */
+static void *events_kafka_token(struct producer *p)
 {
     return &p->tokens[p->call % array_count(p->tokens)];
 }
 
-static void on_report(rd_kafka_t *rk, const rd_kafka_message_t *m, void *context)
+static void events_kafka_on_report(rd_kafka_t *rk, const rd_kafka_message_t *m, void *context)
 {
     struct producer *p = &((struct events_kafka *)context)->producer;
     (void)rk;
-    if (m->_private != token_of(p))
+    if (m->_private != events_kafka_token(p))
         return;
     assert(p->awaited > 0);
     p->awaited--;
@@ -72,7 +73,7 @@ static void on_report(rd_kafka_t *rk, const rd_kafka_message_t *m, void *context
         p->failed = m->err;
 }
 
-static enum err have_producer(struct events_kafka *k, struct error *e)
+static enum err events_kafka_open_producer(struct events_kafka *k, struct error *e)
 {
     static const struct kafka_setting usual[] = { { "linger.ms", "0" } };
     static const struct kafka_setting fixed[] = {
@@ -87,13 +88,13 @@ static enum err have_producer(struct events_kafka *k, struct error *e)
     enum err rc = kafka_conf(&k->url, &settings, &conf, e);
     if (rc)
         return rc;
-    events_kafka_watch(k, conf);
-    rd_kafka_conf_set_dr_msg_cb(conf, on_report);
+    events_kafka_set_error_cb(k, conf);
+    rd_kafka_conf_set_dr_msg_cb(conf, events_kafka_on_report);
     return kafka_new(RD_KAFKA_PRODUCER, conf, &k->producer.rk, e);
 }
 
-/* Reports that nobody will read go with it. */
-static void drop_producer(struct events_kafka *k)
+/* Destroys the producer, with reports that no call awaits. */
+static void events_kafka_drop_producer(struct events_kafka *k)
 {
     if (!k->producer.rk)
         return;
@@ -103,7 +104,7 @@ static void drop_producer(struct events_kafka *k)
     k->producer.rk = NULL;
 }
 
-static rd_kafka_resp_err_t send_one(struct events_kafka *k, struct buf *text, const struct event *event)
+static rd_kafka_resp_err_t events_kafka_send_one(struct events_kafka *k, struct buf *text, const struct event *event)
 {
     struct jw w;
     char key[UUID_TEXT + 1];
@@ -117,20 +118,20 @@ static rd_kafka_resp_err_t send_one(struct events_kafka *k, struct buf *text, co
     for (;;) {
         rd_kafka_resp_err_t err = rd_kafka_producev(
             p->rk, RD_KAFKA_V_TOPIC(k->topic), RD_KAFKA_V_KEY(key, UUID_TEXT), RD_KAFKA_V_VALUE(text->p, text->n),
-            RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_OPAQUE(token_of(p)), RD_KAFKA_V_END);
+            RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_OPAQUE(events_kafka_token(p)), RD_KAFKA_V_END);
         if (err != RD_KAFKA_RESP_ERR__QUEUE_FULL)
             return err;
-        (void)rd_kafka_poll(p->rk, 10); /* each report makes room */
+        (void)rd_kafka_poll(p->rk, 10); /* reports make room in the producer's queue */
     }
 }
 
-static void send_all(struct events_kafka *k, const struct event *v, size_t n)
+static void events_kafka_send_all(struct events_kafka *k, const struct event *v, size_t n)
 {
     cleanup_with(buf_release) struct buf text;
     buf_init(&text, EVENT_TEXT_MAX);
     for (size_t i = 0; i < n && !k->producer.failed; i++) {
         k->producer.awaited++;
-        rd_kafka_resp_err_t err = send_one(k, &text, &v[i]);
+        rd_kafka_resp_err_t err = events_kafka_send_one(k, &text, &v[i]);
         if (err) {
             k->producer.awaited--;
             k->producer.failed = err;
@@ -138,7 +139,7 @@ static void send_all(struct events_kafka *k, const struct event *v, size_t n)
     }
 }
 
-static void await_reports(struct events_kafka *k)
+static void events_kafka_await_reports(struct events_kafka *k)
 {
     struct producer *p = &k->producer;
     int64_t end_ms = kafka_now_ms() + KAFKA_CALL_MS + REPORT_MS, left_ms;
@@ -148,7 +149,7 @@ static void await_reports(struct events_kafka *k)
         p->failed = RD_KAFKA_RESP_ERR__TIMED_OUT;
 }
 
-static enum err ping(struct events_kafka *k, struct error *e)
+static enum err events_kafka_ping(struct events_kafka *k, struct error *e)
 {
     const struct rd_kafka_metadata *m;
     struct producer *p = &k->producer;
@@ -163,7 +164,7 @@ static enum err ping(struct events_kafka *k, struct error *e)
     return ERR_OK;
 }
 
-static enum err publish_failed(struct events_kafka *k, struct error *e)
+static enum err events_kafka_publish_failed(struct events_kafka *k, struct error *e)
 {
     rd_kafka_resp_err_t err = k->producer.failed;
     bool too_large = err == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE;
@@ -171,43 +172,44 @@ static enum err publish_failed(struct events_kafka *k, struct error *e)
         return error_set(e, ERR_LIMIT,
                          "an event is larger than Kafka takes: raise message.max.bytes there and in the address");
     k->producer.is_down = true;
+    /* the sequence numbers of the idempotent producer are broken: a new producer starts new ones */
     if (err == RD_KAFKA_RESP_ERR__FATAL || rd_kafka_fatal_error(k->producer.rk, NULL, 0))
-        drop_producer(k); /* its numbering is broken: a new one begins with its own */
+        events_kafka_drop_producer(k);
     if (err == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART || err == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC)
-        k->partition_count = 0; /* somebody deleted it */
+        k->partition_count = 0; /* the topic was deleted */
     bool late = err == RD_KAFKA_RESP_ERR__MSG_TIMED_OUT || err == RD_KAFKA_RESP_ERR__TIMED_OUT;
     return kafka_unavailable(&k->url, "publishing", err, late ? k->reason : NULL, e);
 }
 
-static enum err publish(struct events *ev, const struct event *v, size_t n, struct error *e)
+static enum err events_kafka_publish(struct events *ev, const struct event *v, size_t n, struct error *e)
 {
     struct events_kafka *k = events_kafka_of(ev);
     struct producer *p = &k->producer;
-    enum err rc = events_kafka_ready(k, e);
+    enum err rc = events_kafka_ensure_topic(k, e);
     if (rc == ERR_OK)
-        rc = have_producer(k, e);
+        rc = events_kafka_open_producer(k, e);
     if (rc == ERR_OK && p->is_down)
-        rc = ping(k, e);
+        rc = events_kafka_ping(k, e);
     if (rc)
         return rc;
     p->call++;
     p->awaited = 0;
     p->failed = RD_KAFKA_RESP_ERR_NO_ERROR;
     k->reason[0] = '\0';
-    send_all(k, v, n);
-    await_reports(k);
-    return p->failed ? publish_failed(k, e) : ERR_OK;
+    events_kafka_send_all(k, v, n);
+    events_kafka_await_reports(k);
+    return p->failed ? events_kafka_publish_failed(k, e) : ERR_OK;
 }
 
-/* ---- how far the group is ---- */
+/* ---- barriers ---- */
 
-struct mark {
+struct kafka_position {
     int64_t count;
     int64_t ends[KAFKA_PARTITIONS_MAX];
 };
-_Static_assert(sizeof(struct mark) <= sizeof(struct events_barrier), "a mark has a place for each partition");
+_Static_assert(sizeof(struct kafka_position) <= sizeof(struct events_barrier), "a mark has a place for each partition");
 
-static rd_kafka_topic_partition_list_t *all_partitions(const struct events_kafka *k, int count)
+static rd_kafka_topic_partition_list_t *events_kafka_all_partitions(const struct events_kafka *k, int count)
 {
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(count);
     for (int i = 0; i < count; i++)
@@ -215,25 +217,27 @@ static rd_kafka_topic_partition_list_t *all_partitions(const struct events_kafka
     return list;
 }
 
-static rd_kafka_resp_err_t first_error(rd_kafka_resp_err_t err, const rd_kafka_topic_partition_list_t *list)
+static rd_kafka_resp_err_t events_kafka_first_error(rd_kafka_resp_err_t err,
+                                                    const rd_kafka_topic_partition_list_t *list)
 {
     for (int i = 0; !err && i < list->cnt; i++)
         err = list->elems[i].err;
     return err;
 }
 
-/* A topic that was just made, and brokers that change their leaders, need a moment. */
-static bool is_moment(rd_kafka_resp_err_t err)
+/* Errors of a new topic or of a change of leaders: retried. */
+static bool events_kafka_is_temporary(rd_kafka_resp_err_t err)
 {
     return err == RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION || err == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE ||
            err == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART || err == RD_KAFKA_RESP_ERR_REPLICA_NOT_AVAILABLE;
 }
 
-/* Where each ends is the offset of the time "latest", which is written as -1. */
-static rd_kafka_resp_err_t ask_ends(struct events_kafka *k, struct mark *ret)
+/* The end of each partition: the offset for the time "latest", which is written as -1. */
+static rd_kafka_resp_err_t events_kafka_read_ends(struct events_kafka *k, struct kafka_position *ret)
 {
-    rd_kafka_topic_partition_list_t *list = all_partitions(k, k->partition_count);
-    rd_kafka_resp_err_t err = first_error(rd_kafka_offsets_for_times(k->looker, list, KAFKA_CALL_MS), list);
+    rd_kafka_topic_partition_list_t *list = events_kafka_all_partitions(k, k->partition_count);
+    rd_kafka_resp_err_t err =
+        events_kafka_first_error(rd_kafka_offsets_for_times(k->offsets_client, list, KAFKA_CALL_MS), list);
     ret->count = k->partition_count;
     for (int i = 0; i < list->cnt; i++)
         ret->ends[list->elems[i].partition] = list->elems[i].offset;
@@ -241,17 +245,17 @@ static rd_kafka_resp_err_t ask_ends(struct events_kafka *k, struct mark *ret)
     return err;
 }
 
-static enum err mark(struct events *ev, struct events_barrier *ret, struct error *e)
+static enum err events_kafka_mark(struct events *ev, struct events_barrier *ret, struct error *e)
 {
     struct events_kafka *k = events_kafka_of(ev);
-    enum err rc = events_kafka_ready(k, e);
+    enum err rc = events_kafka_ensure_topic(k, e);
     if (rc)
         return rc;
     int64_t end_ms = kafka_now_ms() + KAFKA_CALL_MS;
-    struct mark m = { 0 };
+    struct kafka_position m = { 0 };
     rd_kafka_resp_err_t err;
-    while ((err = ask_ends(k, &m)) && is_moment(err) && kafka_now_ms() < end_ms)
-        (void)rd_kafka_poll(k->looker, 20);
+    while ((err = events_kafka_read_ends(k, &m)) && events_kafka_is_temporary(err) && kafka_now_ms() < end_ms)
+        (void)rd_kafka_poll(k->offsets_client, 20);
     if (err)
         return kafka_unavailable(&k->url, "asking where the events end", err, k->reason, e);
     memset(ret, 0, sizeof *ret);
@@ -259,34 +263,36 @@ static enum err mark(struct events *ev, struct events_barrier *ret, struct error
     return ERR_OK;
 }
 
-/* Where the group has never committed, the mark is passed if nothing is there before it. */
-static rd_kafka_resp_err_t is_empty_before(struct events_kafka *k, int partition, int64_t end, bool *ret)
+/* If the group has never committed in a partition, the barrier is passed if no record exists before it. */
+static rd_kafka_resp_err_t events_kafka_is_empty_before(struct events_kafka *k, int partition, int64_t end, bool *ret)
 {
     int64_t low = 0, high = 0;
     rd_kafka_resp_err_t err =
-        end > 0 ? rd_kafka_query_watermark_offsets(k->looker, k->topic, partition, &low, &high, KAFKA_CALL_MS) : 0;
+        end > 0 ? rd_kafka_query_watermark_offsets(k->offsets_client, k->topic, partition, &low, &high, KAFKA_CALL_MS)
+                : 0;
     *ret = end <= low;
     return err;
 }
 
-static enum err passed(struct events *ev, const struct events_barrier *at, bool *ret, struct error *e)
+static enum err events_kafka_passed(struct events *ev, const struct events_barrier *at, bool *ret, struct error *e)
 {
     struct events_kafka *k = events_kafka_of(ev);
-    struct mark m;
-    enum err rc = events_kafka_ready(k, e);
+    struct kafka_position m;
+    enum err rc = events_kafka_ensure_topic(k, e);
     if (rc)
         return rc;
     memcpy(&m, at->bytes, sizeof m);
     assert(m.count > 0 && m.count <= KAFKA_PARTITIONS_MAX);
-    rd_kafka_topic_partition_list_t *list = all_partitions(k, (int)m.count);
-    rd_kafka_resp_err_t err = first_error(rd_kafka_committed(k->looker, list, KAFKA_CALL_MS), list);
+    rd_kafka_topic_partition_list_t *list = events_kafka_all_partitions(k, (int)m.count);
+    rd_kafka_resp_err_t err =
+        events_kafka_first_error(rd_kafka_committed(k->offsets_client, list, KAFKA_CALL_MS), list);
     bool all = true;
     for (int i = 0; !err && all && i < list->cnt; i++) {
         const rd_kafka_topic_partition_t *one = &list->elems[i];
         if (one->offset >= 0)
             all = one->offset >= m.ends[one->partition];
         else
-            err = is_empty_before(k, one->partition, m.ends[one->partition], &all);
+            err = events_kafka_is_empty_before(k, one->partition, m.ends[one->partition], &all);
     }
     rd_kafka_topic_partition_list_destroy(list);
     if (err)
@@ -297,32 +303,27 @@ static enum err passed(struct events *ev, const struct events_barrier *at, bool 
 
 /* ---- the port ---- */
 
-static void release(struct events *ev)
+static void events_kafka_free(struct events *ev)
 {
     struct events_kafka *k = events_kafka_of(ev);
-    events_kafka_leave(k);
-    drop_producer(k);
-    if (k->looker)
-        rd_kafka_destroy_flags(k->looker, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
+    events_kafka_close_consumer(k);
+    events_kafka_drop_producer(k);
+    if (k->offsets_client)
+        rd_kafka_destroy_flags(k->offsets_client, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
     kafka_url_release(&k->url);
     free(k);
 }
 
 static const struct events_ops ops = {
-    .publish = publish,
+    .publish = events_kafka_publish,
     .poll = events_kafka_poll,
     .ack = events_kafka_ack,
     .reset = events_kafka_reset,
-    .mark = mark,
-    .passed = passed,
+    .mark = events_kafka_mark,
+    .passed = events_kafka_passed,
     .depth = events_kafka_depth,
-    .free = release,
+    .free = events_kafka_free,
 };
-
-bool is_kafka_url(struct str url)
-{
-    return str_starts(url, S("kafka://"));
-}
 
 enum err events_kafka_open(struct str url, struct events **ret, struct error *e)
 {

@@ -1,12 +1,13 @@
 #pragma once
-/* events/kafka/events_kafka.h - events on a topic of Kafka's: brokers 2.4 or later.
+/* events/kafka/events_kafka.h - events on a Kafka topic; needs brokers 2.4 or later.
  *
- * Topic <prefix>.events, made if it is missing; key: the task's id, so that what happens to one task stays in its order; format: docs/EVENTS.md.
- * Updaters are the consumer group <prefix>.updaters. An ack counts for the group once all before it in the same partition are acknowledged:
- * who takes over a partition gets all behind the first that was not. */
+ * The topic is <prefix>.events, created if it is missing. The key of a record is the task's id, so that the events
+ * of a task stay in order. docs/EVENTS.md describes the format.
+ * Updaters are the consumer group <prefix>.updaters. The committed offset of a partition moves over an acknowledged
+ * event once all events before it are acknowledged. An updater that takes over a partition gets all events from the
+ * first unacknowledged one on. */
 #include "port/events.h"
 
-bool is_kafka_url(struct str url);
-
-/* Nothing is connected yet: the first call that needs it does. ERR_INVALID: the address (broker/kafka/kafka.h) is wrong. */
+/* Connects to nothing: the first call that needs it does. ERR_INVALID: the address is wrong (broker/kafka/kafka.h
+ * describes it), or the binary was built without librdkafka. */
 enum err events_kafka_open(struct str url, struct events **ret, struct error *e) must_use;

@@ -1,5 +1,6 @@
-/* An event is one piece of memory, found by its sequence. It is in `fresh` until it was polled, then in `polled`, until its ack
- * frees it. Both are in the order of sequences, and all that was polled is older than all that was not. */
+/* Events in memory. An event is one allocation, found by its sequence in `entries`. It is in `fresh` until it is
+ * polled, then in `polled`, until its ack frees it. Both lists are in the order of sequences, and every polled event
+ * is older than every fresh one. */
 #include "events/memory/events_memory.h"
 
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 struct entry {
     struct list link;
     bool polled;
-    struct event event; /* its texts lie behind the entry */
+    struct event event; /* its texts are allocated behind the entry */
 };
 
 struct events_memory {
@@ -18,22 +19,22 @@ struct events_memory {
     struct map entries; /* sequence → struct entry */
     struct list fresh, polled;
     size_t fresh_count;
-    uint64_t last; /* sequence given */
+    uint64_t last_sequence; /* the last sequence assigned */
 };
 
-static struct events_memory *self(struct events *ev)
+static struct events_memory *events_memory_of(struct events *ev)
 {
     return container_of(ev, struct events_memory, base);
 }
 
-static struct str bytes_of(const uint64_t *sequence)
+static struct str events_memory_key(const uint64_t *sequence)
 {
     return (struct str){ (const char *)sequence, sizeof *sequence };
 }
 
 enum { TEXTS = 9 };
 
-static void texts_of(struct event *event, struct str *ret[TEXTS])
+static void events_memory_texts(struct event *event, struct str *ret[TEXTS])
 {
     struct outcome *o = &event->outcome;
     struct str *const texts[TEXTS] = {
@@ -43,12 +44,12 @@ static void texts_of(struct event *event, struct str *ret[TEXTS])
     memcpy(ret, texts, sizeof texts);
 }
 
-static struct entry *entry_of(const struct event *event)
+static struct entry *events_memory_entry_new(const struct event *event)
 {
     struct event copy = *event;
     struct str *texts[TEXTS];
     size_t size = 0;
-    texts_of(&copy, texts);
+    events_memory_texts(&copy, texts);
     for (size_t i = 0; i < TEXTS; i++)
         size += str_pack_size(*texts[i]);
     struct entry *entry = xmalloc(sizeof *entry + size);
@@ -60,25 +61,25 @@ static struct entry *entry_of(const struct event *event)
     return entry;
 }
 
-static enum err publish(struct events *base, const struct event *v, size_t n, struct error *e)
+static enum err events_memory_publish(struct events *base, const struct event *v, size_t n, struct error *e)
 {
     (void)e;
-    struct events_memory *ev = self(base);
+    struct events_memory *ev = events_memory_of(base);
     for (size_t i = 0; i < n; i++) {
-        struct entry *entry = entry_of(&v[i]);
-        entry->event.sequence = ++ev->last;
-        map_put(&ev->entries, bytes_of(&entry->event.sequence), entry);
+        struct entry *entry = events_memory_entry_new(&v[i]);
+        entry->event.sequence = ++ev->last_sequence;
+        map_put(&ev->entries, events_memory_key(&entry->event.sequence), entry);
         list_push(&ev->fresh, &entry->link);
     }
     ev->fresh_count += n;
     return ERR_OK;
 }
 
-static bool event_copy(struct arena *a, const struct event *event, struct event *ret)
+static bool events_memory_copy(struct arena *a, const struct event *event, struct event *ret)
 {
     struct event copy = *event;
     struct str *texts[TEXTS];
-    texts_of(&copy, texts);
+    events_memory_texts(&copy, texts);
     for (size_t i = 0; i < TEXTS; i++)
         if (texts[i]->n && !arena_str(a, *texts[i], texts[i]))
             return false;
@@ -86,16 +87,16 @@ static bool event_copy(struct arena *a, const struct event *event, struct event 
     return true;
 }
 
-static enum err poll_some(struct events *base, size_t max, int64_t wait_ms, struct arena *a, struct event_list *ret,
-                          struct error *e)
+static enum err events_memory_poll(struct events *base, size_t max, int64_t wait_ms, struct arena *a,
+                                   struct event_list *ret, struct error *e)
 {
-    (void)wait_ms; /* whoever publishes is on this thread */
-    struct events_memory *ev = self(base);
+    (void)wait_ms; /* the publisher runs on this thread: waiting is useless */
+    struct events_memory *ev = events_memory_of(base);
     max = min_of(max, ev->fresh_count);
     struct event_list found = { arena_alloc(a, max * sizeof(struct event)), 0 };
     for (; found.v && found.n < max; found.n++) {
         struct entry *entry = container_of(ev->fresh.next, struct entry, link);
-        if (!event_copy(a, &entry->event, &found.v[found.n]))
+        if (!events_memory_copy(a, &entry->event, &found.v[found.n]))
             break;
         list_remove(&entry->link);
         list_push(&ev->polled, &entry->link);
@@ -108,26 +109,26 @@ static enum err poll_some(struct events *base, size_t max, int64_t wait_ms, stru
     return ERR_OK;
 }
 
-static enum err ack(struct events *base, const uint64_t *sequences, size_t n, struct error *e)
+static enum err events_memory_ack(struct events *base, const uint64_t *sequences, size_t n, struct error *e)
 {
     (void)e;
-    struct events_memory *ev = self(base);
+    struct events_memory *ev = events_memory_of(base);
     for (size_t i = 0; i < n; i++) {
-        struct entry *entry = map_remove(&ev->entries, bytes_of(&sequences[i]));
+        struct entry *entry = map_remove(&ev->entries, events_memory_key(&sequences[i]));
         if (!entry)
             continue;
-        ev->fresh_count -= !entry->polled; /* polled before a reset, acknowledged after it */
+        ev->fresh_count -= !entry->polled; /* not polled: a reset came between poll and ack */
         list_remove(&entry->link);
         free(entry);
     }
     return ERR_OK;
 }
 
-/* What was polled goes back in front of the rest, the latest of it first, so that the order stays. */
-static enum err reset(struct events *base, struct error *e)
+/* Moves polled events back to the front of `fresh`, latest first, so that the order is kept. */
+static enum err events_memory_reset(struct events *base, struct error *e)
 {
     (void)e;
-    struct events_memory *ev = self(base);
+    struct events_memory *ev = events_memory_of(base);
     while (!list_empty(&ev->polled)) {
         struct entry *entry = container_of(ev->polled.prev, struct entry, link);
         list_remove(&entry->link);
@@ -138,36 +139,36 @@ static enum err reset(struct events *base, struct error *e)
     return ERR_OK;
 }
 
-static uint64_t oldest(const struct events_memory *ev)
+static uint64_t events_memory_oldest(const struct events_memory *ev)
 {
     const struct list *from = !list_empty(&ev->polled) ? &ev->polled : &ev->fresh;
     return list_empty(from) ? UINT64_MAX : container_of(from->next, struct entry, link)->event.sequence;
 }
 
-static enum err mark(struct events *base, struct events_barrier *ret, struct error *e)
+static enum err events_memory_mark(struct events *base, struct events_barrier *ret, struct error *e)
 {
     (void)e;
-    memcpy(ret->bytes, &self(base)->last, sizeof self(base)->last);
+    memcpy(ret->bytes, &events_memory_of(base)->last_sequence, sizeof events_memory_of(base)->last_sequence);
     return ERR_OK;
 }
 
-static enum err passed(struct events *base, const struct events_barrier *m, bool *ret, struct error *e)
+static enum err events_memory_passed(struct events *base, const struct events_barrier *m, bool *ret, struct error *e)
 {
     (void)e;
-    uint64_t last;
-    memcpy(&last, m->bytes, sizeof last);
-    *ret = oldest(self(base)) > last;
+    uint64_t last_sequence;
+    memcpy(&last_sequence, m->bytes, sizeof last_sequence);
+    *ret = events_memory_oldest(events_memory_of(base)) > last_sequence;
     return ERR_OK;
 }
 
-static size_t depth(struct events *base)
+static size_t events_memory_depth(struct events *base)
 {
-    return self(base)->entries.n;
+    return events_memory_of(base)->entries.n;
 }
 
-static void free_events(struct events *base)
+static void events_memory_free(struct events *base)
 {
-    struct events_memory *ev = self(base);
+    struct events_memory *ev = events_memory_of(base);
     map_each (&ev->entries, slot)
         free(slot->value);
     map_release(&ev->entries);
@@ -176,7 +177,9 @@ static void free_events(struct events *base)
 
 struct events *events_memory_new(void)
 {
-    static const struct events_ops ops = { publish, poll_some, ack, reset, mark, passed, depth, free_events };
+    static const struct events_ops ops = { events_memory_publish, events_memory_poll, events_memory_ack,
+                                           events_memory_reset,   events_memory_mark, events_memory_passed,
+                                           events_memory_depth,   events_memory_free };
     struct events_memory *ev = xnew(*ev);
     ev->base.ops = &ops;
     map_init(&ev->entries, HASH_STABLE);

@@ -1,10 +1,11 @@
--- Which updater reads which of the streams: each is one updater's for a while that its polls prolong.
+-- Assigns streams to updaters. An updater owns a stream for a time that its polls renew.
 --
---   own:N      who reads stream N
---   updaters   those that poll, by when that is over
+--   own:N      the updater that owns stream N; expires
+--   updaters   the updaters that poll, scored by when they expire
 --
--- 'own', updater, ttl_ms, streams: prolongs what it has and takes what is free, up to its share. Returns the share, then what it has.
--- 'leave', updater, N …: others may have them; without any N it polls no more.
+-- 'own', updater, ttl_ms, streams: renews the streams that the updater owns and takes free ones, up to its share.
+-- Returns the share, then the streams that it owns.
+-- 'leave', updater, N …: releases these streams; without any N, removes the updater.
 local P, verb, me = KEYS[1] .. ':', ARGV[1], ARGV[2]
 local call = redis.call
 local time = call('TIME')

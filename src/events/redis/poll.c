@@ -1,4 +1,4 @@
-/* Events on Redis, as an updater uses them: which streams it has, reading them, acknowledging. */
+/* Events on Redis, as an updater uses them: owning streams, reading them, acknowledging. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -9,9 +9,9 @@
 
 enum { OWN_MS = 10000, OWN_AGAIN_MS = 1000, READ_AGAIN_MS = 5000, ACK_CALL = 1000 };
 
-/* ---- what was handed out ---- */
+/* ---- polled events ---- */
 
-bool read_stream_id(struct str text, struct stream_id *ret)
+bool events_redis_parse_id(struct str text, struct stream_id *ret)
 {
     struct str ms;
     int64_t a, b;
@@ -21,35 +21,35 @@ bool read_stream_id(struct str text, struct stream_id *ret)
     return true;
 }
 
-static struct str bytes_of_place(const struct place *p)
+static struct str events_redis_place_bytes(const struct place *p)
 {
     _Static_assert(sizeof *p == 24, "no gap in what is hashed");
     return (struct str){ (const char *)p, sizeof *p };
 }
 
-static struct str bytes_of_sequence(const uint64_t *sequence)
+static struct str events_redis_sequence_bytes(const uint64_t *sequence)
 {
     return (struct str){ (const char *)sequence, sizeof *sequence };
 }
 
-static void remove_polled(struct events_redis *ev, struct polled *p)
+static void events_redis_remove_polled(struct events_redis *ev, struct polled *p)
 {
-    map_remove(&ev->by_sequence, bytes_of_sequence(&p->sequence));
-    map_remove(&ev->by_place, bytes_of_place(&p->place));
+    map_remove(&ev->by_sequence, events_redis_sequence_bytes(&p->sequence));
+    map_remove(&ev->by_place, events_redis_place_bytes(&p->place));
     ev->streams[p->place.stream].out--;
     free(p);
 }
 
-static void add_polled(struct events_redis *ev, const struct place *place)
+static void events_redis_add_polled(struct events_redis *ev, const struct place *place)
 {
     struct polled *p = xnew(*p);
     *p = (struct polled){ ++ev->last, *place, false };
-    map_put(&ev->by_sequence, bytes_of_sequence(&p->sequence), p);
-    map_put(&ev->by_place, bytes_of_place(&p->place), p);
+    map_put(&ev->by_sequence, events_redis_sequence_bytes(&p->sequence), p);
+    map_put(&ev->by_place, events_redis_place_bytes(&p->place), p);
     ev->streams[place->stream].out++;
 }
 
-void forget_polled(struct events_redis *ev)
+void events_redis_clear_polled(struct events_redis *ev)
 {
     map_each (&ev->by_sequence, slot)
         free(slot->value);
@@ -61,7 +61,7 @@ void forget_polled(struct events_redis *ev)
         ev->streams[i].out = 0;
 }
 
-static void forget_stream(struct events_redis *ev, size_t stream)
+static void events_redis_clear_stream(struct events_redis *ev, size_t stream)
 {
     size_t n = 0, out = ev->streams[stream].out;
     struct polled **v = xcalloc(out + 1, sizeof *v);
@@ -69,44 +69,45 @@ static void forget_stream(struct events_redis *ev, size_t stream)
         if (((struct polled *)slot->value)->place.stream == stream && n < out)
             v[n++] = slot->value;
     for (size_t i = 0; i < n; i++)
-        remove_polled(ev, v[i]);
+        events_redis_remove_polled(ev, v[i]);
     free(v);
 }
 
-/* ---- which streams it has ---- */
+/* ---- ownership of streams ---- */
 
-static void own_begin(struct events_redis *ev, const char *verb)
+static void events_redis_own_call_begin(struct events_redis *ev, const char *verb)
 {
-    redis_begin(&ev->conn);
-    redis_text(&ev->conn, verb);
-    redis_text(&ev->conn, ev->me);
+    redis_command_begin(&ev->conn);
+    redis_arg_text(&ev->conn, verb);
+    redis_arg_text(&ev->conn, ev->updater);
 }
 
-static enum err leave_streams(struct events_redis *ev, const size_t *v, size_t n, struct error *e)
+static enum err events_redis_release_streams(struct events_redis *ev, const size_t *v, size_t n, struct error *e)
 {
     cleanup_with(redis_reply_free) redisReply *reply = NULL;
-    own_begin(ev, "leave");
+    events_redis_own_call_begin(ev, "leave");
     for (size_t i = 0; i < n; i++)
-        redis_i64(&ev->conn, (int64_t)v[i]);
-    return redis_run(&ev->conn, ":e", &reply, e);
+        redis_arg_i64(&ev->conn, (int64_t)v[i]);
+    return redis_run_script(&ev->conn, ":e", &reply, e);
 }
 
-/* One that is new to it is read from its start; what was handed out of one that it has lost is another's by now. */
-static void set_owned(struct events_redis *ev, const bool has[STREAMS])
+/* A newly owned stream is read from its start. The polled events of a lost stream are dropped: its new owner reads
+ * them. */
+static void events_redis_set_owned(struct events_redis *ev, const bool has[STREAMS])
 {
     ev->owned = 0;
     for (size_t i = 0; i < STREAMS; i++) {
         struct stream *s = &ev->streams[i];
         if (!has[i] && s->owned)
-            forget_stream(ev, i);
+            events_redis_clear_stream(ev, i);
         if (has[i] != s->owned)
             *s = (struct stream){ .owned = has[i], .out = s->out };
         ev->owned += has[i];
     }
 }
 
-/* What is beyond its share goes to others: at once, or when what was handed out of it is acknowledged. */
-static enum err share_out(struct events_redis *ev, size_t share, struct error *e)
+/* Releases the streams beyond this updater's share: at once, or when all polled events of it are acknowledged. */
+static enum err events_redis_release_surplus(struct events_redis *ev, size_t share, struct error *e)
 {
     size_t leaving[STREAMS], n = 0, keep = 0;
     for (size_t i = 0; i < STREAMS; i++) {
@@ -121,7 +122,7 @@ static enum err share_out(struct events_redis *ev, size_t share, struct error *e
     }
     if (n == 0)
         return ERR_OK;
-    if (leave_streams(ev, leaving, n, e))
+    if (events_redis_release_streams(ev, leaving, n, e))
         return e->code;
     for (size_t i = 0; i < n; i++)
         ev->streams[leaving[i]] = (struct stream){ 0 };
@@ -129,53 +130,54 @@ static enum err share_out(struct events_redis *ev, size_t share, struct error *e
     return ERR_OK;
 }
 
-static enum err own(struct events_redis *ev, struct error *e)
+static enum err events_redis_own_streams(struct events_redis *ev, struct error *e)
 {
     cleanup_with(redis_reply_free) redisReply *reply = NULL;
     bool has[STREAMS] = { 0 };
     int64_t share, number;
-    own_begin(ev, "own");
-    redis_i64(&ev->conn, OWN_MS);
-    redis_i64(&ev->conn, STREAMS);
-    if (redis_run(&ev->conn, ":e", &reply, e))
+    events_redis_own_call_begin(ev, "own");
+    redis_arg_i64(&ev->conn, OWN_MS);
+    redis_arg_i64(&ev->conn, STREAMS);
+    if (redis_run_script(&ev->conn, ":e", &reply, e))
         return e->code;
     if (reply_count(reply) != 2 || !reply_i64(reply->element[0], &share) || share < 1)
-        return redis_strange(e, "own");
+        return redis_unexpected_reply(e, "own");
     for (size_t i = 0; i < reply_count(reply->element[1]); i++) {
         if (!reply_i64(reply->element[1]->element[i], &number) || number < 0 || number >= STREAMS)
-            return redis_strange(e, "own");
+            return redis_unexpected_reply(e, "own");
         has[number] = true;
     }
-    set_owned(ev, has);
-    ev->own_at_ms = clock_steady_ms(ev->conn.clock) + OWN_AGAIN_MS;
-    return share_out(ev, (size_t)share, e);
+    events_redis_set_owned(ev, has);
+    ev->renew_at_ms = clock_steady_ms(ev->conn.clock) + OWN_AGAIN_MS;
+    return events_redis_release_surplus(ev, (size_t)share, e);
 }
 
-static void read_from_start(struct events_redis *ev)
+static void events_redis_read_from_start(struct events_redis *ev)
 {
     for (size_t i = 0; i < STREAMS; i++)
         ev->streams[i].read = (struct stream_id){ 0 };
-    ev->again_at_ms = clock_steady_ms(ev->conn.clock) + READ_AGAIN_MS;
+    ev->reread_at_ms = clock_steady_ms(ev->conn.clock) + READ_AGAIN_MS;
 }
 
-/* Another server, or the same one started again, may number anew: what was handed out comes again. */
-static enum err be_current(struct events_redis *ev, struct error *e)
+/* Connects, and catches up with changes. Another server, or a restarted one, may reuse ids: the polled events are
+ * dropped, and come again. */
+static enum err events_redis_refresh(struct events_redis *ev, struct error *e)
 {
-    if (redis_ready(&ev->conn, e))
+    if (redis_connect(&ev->conn, e))
         return e->code;
     int64_t now_ms = clock_steady_ms(ev->conn.clock);
-    if (strcmp(ev->run, ev->conn.run) != 0) {
-        forget_polled(ev);
-        memcpy(ev->run, ev->conn.run, sizeof ev->run);
+    if (strcmp(ev->run_id, ev->conn.run_id) != 0) {
+        events_redis_clear_polled(ev);
+        memcpy(ev->run_id, ev->conn.run_id, sizeof ev->run_id);
     }
-    if (ev->connected != ev->conn.connected) {
-        ev->connected = ev->conn.connected;
-        ev->own_at_ms = now_ms;
-        read_from_start(ev);
+    if (ev->connect_count != ev->conn.connect_count) {
+        ev->connect_count = ev->conn.connect_count;
+        ev->renew_at_ms = now_ms;
+        events_redis_read_from_start(ev);
     }
-    if (now_ms >= ev->again_at_ms)
-        read_from_start(ev);
-    return now_ms >= ev->own_at_ms ? own(ev, e) : ERR_OK;
+    if (now_ms >= ev->reread_at_ms)
+        events_redis_read_from_start(ev);
+    return now_ms >= ev->renew_at_ms ? events_redis_own_streams(ev, e) : ERR_OK;
 }
 
 void events_redis_leave(struct events_redis *ev)
@@ -185,10 +187,10 @@ void events_redis_leave(struct events_redis *ev)
     for (size_t i = 0; i < STREAMS; i++)
         if (ev->streams[i].owned)
             mine[n++] = i;
-    if (!ev->conn.redis || ev->conn.asked || !ev->run[0])
-        return; /* its time runs out by itself */
-    if (n == 0 || leave_streams(ev, mine, n, &ignored) == ERR_OK)
-        (void)!leave_streams(ev, NULL, 0, &ignored);
+    if (!ev->conn.redis || ev->conn.pending_replies || !ev->run_id[0])
+        return; /* not connected: ownership expires by itself */
+    if (n == 0 || events_redis_release_streams(ev, mine, n, &ignored) == ERR_OK)
+        (void)!events_redis_release_streams(ev, NULL, 0, &ignored);
 }
 
 /* ---- reading ---- */
@@ -197,67 +199,68 @@ struct reading {
     struct arena *arena;
     struct event_list found;
     size_t max, cap;
-    bool full; /* the arena, or as many as were asked for */
+    bool full; /* the arena has no room, or max is reached */
     struct place unreadable[64];
     size_t unreadable_count;
-    struct error why; /* the arena is full */
+    struct error why; /* why the event was not read */
 };
 
-static bool is_read(const struct stream *s)
+static bool events_redis_is_read(const struct stream *s)
 {
     return s->owned && !s->closing;
 }
 
-/* XREAD COUNT n [BLOCK ms] STREAMS … ids …; false: there is none to read. */
-static bool write_read(struct events_redis *ev, size_t max, int64_t block_ms)
+/* XREAD COUNT n [BLOCK ms] STREAMS … ids …; false: there is no stream to read. */
+static bool events_redis_send_xread(struct events_redis *ev, size_t max, int64_t block_ms)
 {
     size_t v[STREAMS], n = 0;
     for (size_t i = 0; i < STREAMS; i++)
-        if (is_read(&ev->streams[(ev->first + i) % STREAMS]))
+        if (events_redis_is_read(&ev->streams[(ev->first + i) % STREAMS]))
             v[n++] = (ev->first + i) % STREAMS;
     if (n == 0)
         return false;
     ev->first = (v[0] + 1) % STREAMS;
-    redis_begin(&ev->conn);
-    redis_text(&ev->conn, "XREAD");
-    redis_text(&ev->conn, "COUNT");
-    redis_i64(&ev->conn, (int64_t)((max + n - 1) / n));
+    redis_command_begin(&ev->conn);
+    redis_arg_text(&ev->conn, "XREAD");
+    redis_arg_text(&ev->conn, "COUNT");
+    redis_arg_i64(&ev->conn, (int64_t)((max + n - 1) / n));
     if (block_ms > 0) {
-        redis_text(&ev->conn, "BLOCK");
-        redis_i64(&ev->conn, block_ms);
+        redis_arg_text(&ev->conn, "BLOCK");
+        redis_arg_i64(&ev->conn, block_ms);
     }
-    redis_text(&ev->conn, "STREAMS");
+    redis_arg_text(&ev->conn, "STREAMS");
     for (size_t i = 0; i < n; i++)
-        word_stream(&ev->conn, v[i]);
+        events_redis_arg_stream(&ev->conn, v[i]);
     for (size_t i = 0; i < n; i++) {
         char id[48];
         const struct stream_id *read = &ev->streams[v[i]].read;
         snprintf(id, sizeof id, "%llu-%llu", (unsigned long long)read->ms, (unsigned long long)read->number);
-        redis_text(&ev->conn, id);
+        redis_arg_text(&ev->conn, id);
     }
-    redis_end(&ev->conn);
+    redis_command_end(&ev->conn);
     return true;
 }
 
-/* Whether it is to be handed out. */
-static bool is_wanted(const struct events_redis *ev, const struct place *place)
+/* Whether the event was not polled yet, or may be polled again. */
+static bool events_redis_is_wanted(const struct events_redis *ev, const struct place *place)
 {
-    const struct polled *p = map_get(&ev->by_place, bytes_of_place(place));
-    return !p || p->again;
+    const struct polled *p = map_get(&ev->by_place, events_redis_place_bytes(place));
+    return !p || p->may_repeat;
 }
 
-static uint64_t hand_out(struct events_redis *ev, const struct place *place)
+static uint64_t events_redis_hand_out(struct events_redis *ev, const struct place *place)
 {
-    struct polled *p = map_get(&ev->by_place, bytes_of_place(place));
+    struct polled *p = map_get(&ev->by_place, events_redis_place_bytes(place));
     if (!p) {
-        add_polled(ev, place);
+        events_redis_add_polled(ev, place);
         return ev->last;
     }
-    p->again = false;
+    p->may_repeat = false;
     return p->sequence;
 }
 
-static enum err read_one(struct events_redis *ev, struct reading *r, const struct place *place, struct str text)
+static enum err events_redis_read_one(struct events_redis *ev, struct reading *r, const struct place *place,
+                                      struct str text)
 {
     if (r->found.n == r->max)
         return ERR_LIMIT;
@@ -270,7 +273,7 @@ static enum err read_one(struct events_redis *ev, struct reading *r, const struc
     struct event event;
     enum err rc = event_read(r->arena, text, &event, &r->why);
     if (rc == ERR_OK) {
-        event.sequence = hand_out(ev, place);
+        event.sequence = events_redis_hand_out(ev, place);
         r->found.v[r->found.n++] = event;
         return ERR_OK;
     }
@@ -278,8 +281,8 @@ static enum err read_one(struct events_redis *ev, struct reading *r, const struc
     return rc;
 }
 
-/* An entry is its number and its fields: e, the event. */
-static struct str entry_text(const redisReply *entry)
+/* An entry is an id and a list of fields; the field `e` holds the event. */
+static struct str events_redis_entry_text(const redisReply *entry)
 {
     if (reply_count(entry) != 2 || reply_count(entry->element[1]) != 2 ||
         !str_eq(reply_str(entry->element[1]->element[0]), S("e")))
@@ -287,8 +290,8 @@ static struct str entry_text(const redisReply *entry)
     return reply_str(entry->element[1]->element[1]);
 }
 
-/* Passed over for good: nobody who comes later could read it. */
-static bool pass_over(struct reading *r, const struct place *place)
+/* Skips an unreadable event for good: no later reader could read it either. */
+static bool events_redis_skip(struct reading *r, const struct place *place)
 {
     if (r->unreadable_count == array_count(r->unreadable))
         return false;
@@ -297,16 +300,17 @@ static bool pass_over(struct reading *r, const struct place *place)
     return true;
 }
 
-static void read_stream(struct events_redis *ev, struct reading *r, size_t stream, const redisReply *entries)
+static void events_redis_read_stream(struct events_redis *ev, struct reading *r, size_t stream,
+                                     const redisReply *entries)
 {
     struct place place = { .stream = stream };
     for (size_t i = 0; i < reply_count(entries) && !r->full; i++) {
         const redisReply *entry = entries->element[i];
-        if (reply_count(entry) == 0 || !read_stream_id(reply_str(entry->element[0]), &place.id))
+        if (reply_count(entry) == 0 || !events_redis_parse_id(reply_str(entry->element[0]), &place.id))
             return;
-        if (is_wanted(ev, &place)) {
-            enum err rc = read_one(ev, r, &place, entry_text(entry));
-            r->full = rc == ERR_LIMIT || (rc && !pass_over(r, &place));
+        if (events_redis_is_wanted(ev, &place)) {
+            enum err rc = events_redis_read_one(ev, r, &place, events_redis_entry_text(entry));
+            r->full = rc == ERR_LIMIT || (rc && !events_redis_skip(r, &place));
             if (r->full)
                 return;
         }
@@ -314,8 +318,8 @@ static void read_stream(struct events_redis *ev, struct reading *r, size_t strea
     }
 }
 
-/* The number behind the last colon of a stream's key. */
-static bool read_key(struct str key, size_t *ret)
+/* Reads the stream number behind the last colon of a key. */
+static bool events_redis_read_key(struct str key, size_t *ret)
 {
     size_t from = key.n;
     int64_t number;
@@ -327,47 +331,47 @@ static bool read_key(struct str key, size_t *ret)
     return true;
 }
 
-static void delete_entry(struct events_redis *ev, const struct place *place)
+static void events_redis_delete_entry(struct events_redis *ev, const struct place *place)
 {
     char id[48];
-    redis_begin(&ev->conn);
-    redis_text(&ev->conn, "XDEL");
-    word_stream(&ev->conn, place->stream);
+    redis_command_begin(&ev->conn);
+    redis_arg_text(&ev->conn, "XDEL");
+    events_redis_arg_stream(&ev->conn, place->stream);
     snprintf(id, sizeof id, "%llu-%llu", (unsigned long long)place->id.ms, (unsigned long long)place->id.number);
-    redis_text(&ev->conn, id);
-    redis_end(&ev->conn);
+    redis_arg_text(&ev->conn, id);
+    redis_command_end(&ev->conn);
 }
 
-static void delete_unreadable(struct events_redis *ev, struct reading *r)
+static void events_redis_delete_unreadable(struct events_redis *ev, struct reading *r)
 {
-    struct error ignored; /* they are met again */
+    struct error ignored; /* if this fails, the next read skips them again */
     for (size_t i = 0; i < r->unreadable_count; i++)
-        delete_entry(ev, &r->unreadable[i]);
-    (void)!answers(&ev->conn, r->unreadable_count, &ignored);
+        events_redis_delete_entry(ev, &r->unreadable[i]);
+    (void)!events_redis_await_replies(&ev->conn, r->unreadable_count, &ignored);
     r->unreadable_count = 0;
 }
 
-/* One XREAD. *ret_entries: how many there were, wanted or not. */
-static enum err read_once(struct events_redis *ev, struct reading *r, int64_t block_ms, size_t *ret_entries,
-                          struct error *e)
+/* Reads the reply of one XREAD. *ret_entries: number of entries, skipped ones included. */
+static enum err events_redis_read_once(struct events_redis *ev, struct reading *r, int64_t block_ms,
+                                       size_t *ret_entries, struct error *e)
 {
     cleanup_with(redis_reply_free) redisReply *reply = NULL;
     *ret_entries = 0;
-    if (redis_answer(&ev->conn, block_ms, &reply, e))
+    if (redis_reply_next(&ev->conn, block_ms, &reply, e))
         return e->code;
     for (size_t i = 0; i < reply_count(reply); i++) {
         const redisReply *one = reply->element[i];
         size_t stream;
-        if (reply_count(one) != 2 || !read_key(reply_str(one->element[0]), &stream))
-            return redis_strange(e, "XREAD");
+        if (reply_count(one) != 2 || !events_redis_read_key(reply_str(one->element[0]), &stream))
+            return redis_unexpected_reply(e, "XREAD");
         *ret_entries += reply_count(one->element[1]);
-        read_stream(ev, r, stream, one->element[1]);
+        events_redis_read_stream(ev, r, stream, one->element[1]);
     }
-    delete_unreadable(ev, r);
+    events_redis_delete_unreadable(ev, r);
     return ERR_OK;
 }
 
-static void wait_a_moment(int64_t ms)
+static void events_redis_sleep(int64_t ms)
 {
     nanosleep(&(struct timespec){ ms / 1000, ms % 1000 * 1000000 }, NULL);
 }
@@ -380,16 +384,16 @@ enum err events_redis_poll(struct events *base, size_t max, int64_t wait_ms, str
     struct clock *clock = ev->conn.clock;
     int64_t end_ms = clock_steady_ms(clock) + wait_ms;
     for (;;) {
-        if (be_current(ev, e))
+        if (events_redis_refresh(ev, e))
             return e->code;
         int64_t left = max_of(end_ms - clock_steady_ms(clock), (int64_t)0);
-        int64_t block_ms = min_of(left, max_of(ev->own_at_ms - clock_steady_ms(clock), (int64_t)1));
+        int64_t block_ms = min_of(left, max_of(ev->renew_at_ms - clock_steady_ms(clock), (int64_t)1));
         size_t entries = 0;
-        if (write_read(ev, max, block_ms)) {
-            if (read_once(ev, &r, block_ms, &entries, e))
+        if (events_redis_send_xread(ev, max, block_ms)) {
+            if (events_redis_read_once(ev, &r, block_ms, &entries, e))
                 return e->code;
         } else if (left) {
-            wait_a_moment(block_ms); /* all streams are others' */
+            events_redis_sleep(block_ms); /* all streams are owned by other updaters */
         }
         if (r.found.n || r.full || (entries == 0 && left == 0))
             break;
@@ -405,23 +409,23 @@ enum err events_redis_poll(struct events *base, size_t max, int64_t wait_ms, str
 enum err events_redis_ack(struct events *base, const uint64_t *sequences, size_t n, struct error *e)
 {
     struct events_redis *ev = events_redis_of(base);
-    if (redis_ready(&ev->conn, e))
+    if (redis_connect(&ev->conn, e))
         return e->code;
     for (size_t done = 0; done < n;) {
-        size_t from = done, asked = 0;
-        for (; done < n && asked < ACK_CALL; done++) {
-            const struct polled *p = map_get(&ev->by_sequence, bytes_of_sequence(&sequences[done]));
+        size_t from = done, pending_replies = 0;
+        for (; done < n && pending_replies < ACK_CALL; done++) {
+            const struct polled *p = map_get(&ev->by_sequence, events_redis_sequence_bytes(&sequences[done]));
             if (!p)
                 continue;
-            delete_entry(ev, &p->place);
-            asked++;
+            events_redis_delete_entry(ev, &p->place);
+            pending_replies++;
         }
-        if (answers(&ev->conn, asked, e))
+        if (events_redis_await_replies(&ev->conn, pending_replies, e))
             return e->code;
         for (size_t i = from; i < done; i++) {
-            struct polled *p = map_get(&ev->by_sequence, bytes_of_sequence(&sequences[i]));
+            struct polled *p = map_get(&ev->by_sequence, events_redis_sequence_bytes(&sequences[i]));
             if (p)
-                remove_polled(ev, p);
+                events_redis_remove_polled(ev, p);
         }
     }
     return ERR_OK;
@@ -432,7 +436,7 @@ enum err events_redis_reset(struct events *base, struct error *e)
     (void)e;
     struct events_redis *ev = events_redis_of(base);
     map_each (&ev->by_sequence, slot)
-        ((struct polled *)slot->value)->again = true;
-    read_from_start(ev);
+        ((struct polled *)slot->value)->may_repeat = true;
+    events_redis_read_from_start(ev);
     return ERR_OK;
 }

@@ -1,4 +1,6 @@
--- Who holds a name. 'take', holder, ttl_ms: 1 if it is the holder's now. 'let_go', holder: 1 if it was.
+-- A lease: the key holds the id of the holder.
+-- 'take', holder, ttl_ms: takes or renews the lease; 1 if the holder has it now.
+-- 'let_go', holder: releases the lease; 1 if the holder had it.
 local holder = redis.call('GET', KEYS[1])
 if ARGV[1] == 'take' then
     if holder and holder ~= ARGV[2] then return 0 end

@@ -1,14 +1,15 @@
-/* What came back from workers lies in a queue of its own until somebody has settled it. Whoever reports a lapse holds it, unacknowledged, for
- * TIMED_OUT_AGAIN_MS; if he is gone the broker gives it to the next who asks. */
+/* Reports delivery timeouts. Deliveries that came back from workers wait in a queue of their own until they are
+ * settled. The process that reports a delivery timeout keeps it unacknowledged for TIMED_OUT_AGAIN_MS. If the
+ * process dies, the broker delivers it to the next one that asks. */
 #include <stdlib.h>
 
 #include "core/target/message.h"
 #include "queue/amqp/internal.h"
 
-enum { DELIVERY_TIMEOUT_MAX = 1000 }; /* a call */
+enum { DELIVERY_TIMEOUT_MAX = 1000 }; /* for each call */
 
-/* Those that nobody acknowledged go back to where they came from. */
-static enum err requeue_old(struct queue_hub *hub, struct error *e)
+/* Returns reported delivery timeouts that were not acknowledged in time to their queue. */
+static enum err queue_amqp_requeue_unsettled(struct queue_hub *hub, struct error *e)
 {
     for (bool more = true; more;) {
         more = false;
@@ -21,35 +22,35 @@ static enum err requeue_old(struct queue_hub *hub, struct error *e)
             free(d);
             if (unacked_reject(hub, p, true, e))
                 return e->code;
-            more = true; /* the map has changed: begin anew */
+            more = true; /* the map has changed: iterate again */
             break;
         }
     }
     return ERR_OK;
 }
 
-static enum err fetch(struct queue_hub *hub, struct error *e)
+static enum err queue_amqp_get_timed_out(struct queue_hub *hub, struct error *e)
 {
     struct rabbit_link *l = &hub->link;
     uint32_t ready = 0;
-    if (rabbit_declare(l, CHANNEL_ASK, hub->timed_out_name, RABBIT_KEPT, &ready, e))
+    if (rabbit_declare(l, CHANNEL_CALLS, hub->timed_out_name, RABBIT_KEPT, &ready, e))
         return e->code;
     size_t n = min_of(ready, DELIVERY_TIMEOUT_MAX);
-    rabbit_begin(l, CHANNEL_TIMED_OUT);
+    rabbit_calls_begin(l, CHANNEL_TIMED_OUT);
     for (size_t i = 0; i < n; i++)
-        if (rabbit_tell_get(l, CHANNEL_TIMED_OUT, hub->timed_out_name, e))
+        if (rabbit_send_get(l, CHANNEL_TIMED_OUT, hub->timed_out_name, e))
             return e->code;
-    return rabbit_await(l, CHANNEL_TIMED_OUT, n, e);
+    return rabbit_await_replies(l, CHANNEL_TIMED_OUT, n, e);
 }
 
-struct report {
+struct timed_out_report {
     struct queue_hub *hub;
     struct arena *arena;
     struct delivery_timeouts found;
     size_t cap;
 };
 
-static bool grow(struct report *r)
+static bool timed_out_report_grow(struct timed_out_report *r)
 {
     if (r->found.n < r->cap)
         return true;
@@ -63,14 +64,16 @@ static bool grow(struct report *r)
     return true;
 }
 
-/* What a worker rejected never began there; what its queue took away from one, or what was moved here, may have. */
-static bool has_fired(const struct held *h)
+/* A rejected task never started at the worker. One that its queue took away from a worker may have, as may one that
+ * was moved here with the header `fired`. */
+static bool timed_out_has_fired(const struct received *h)
 {
     return h->reason[0] ? strcmp(h->reason, "rejected") != 0 : h->fired;
 }
 
-/* One that was moved here twice, by a worker that was cut off in between, is here twice: one report is enough for both. */
-static enum err add(struct report *r, const struct held *h, const struct task *t, struct error *e)
+/* A worker that loses its connection while it moves a task may move it twice. Then one report covers both copies. */
+static enum err timed_out_report_add(struct timed_out_report *r, const struct received *h, const struct task *t,
+                                     struct error *e)
 {
     struct outstanding *d = xnew(*d);
     *d = (struct outstanding){ .id = { t->id, t->fence },
@@ -82,97 +85,99 @@ static enum err add(struct report *r, const struct held *h, const struct task *t
         return unacked_ack_done(r->hub, e);
     }
     map_put(&r->hub->delivery_timeouts, delivery_bytes(&d->id), d);
-    /* A suspect was given only to who ran nothing else, and nothing with it. */
-    r->found.v[r->found.n++] = (struct lapse){ *t, .fired = has_fired(h), .alone = task_is_suspect(t) && has_fired(h) };
+    /* a suspect is delivered alone, to a worker that runs nothing else */
+    r->found.v[r->found.n++] =
+        (struct lapse){ *t, .fired = timed_out_has_fired(h), .alone = task_is_suspect(t) && timed_out_has_fired(h) };
     return ERR_OK;
 }
 
-/* ERR_LIMIT: not even one fits. */
-static enum err report(struct report *r, struct list *unreadable, struct error *e)
+/* ERR_LIMIT: the arena has no room for even one. */
+static enum err timed_out_report_fill(struct timed_out_report *r, struct list *unreadable, struct error *e)
 {
     struct list *inbox = &r->hub->timed_out_inbox;
     while (!list_empty(inbox)) {
-        struct held *h = container_of(inbox->next, struct held, link);
+        struct received *h = container_of(inbox->next, struct received, link);
         struct task t;
         struct str tenant;
         struct error own = { 0 };
         struct arena_mark mark = arena_mark(r->arena);
         enum err rc = h->body.full ? ERR_CORRUPT : message_read_task(r->arena, buf_str(&h->body), &t, &tenant, &own);
-        if (rc == ERR_LIMIT || (!rc && !grow(r))) {
+        if (rc == ERR_LIMIT || (!rc && !timed_out_report_grow(r))) {
             arena_rewind(r->arena, mark);
             return r->found.n ? ERR_OK
-                              : error_set(e, ERR_LIMIT, "the next lapse is larger than the memory set aside for it");
+                              : error_set(e, ERR_LIMIT, "the next delivery is larger than the memory set aside for it");
         }
         list_remove(&h->link);
         if (rc) {
             list_push(unreadable, &h->link);
             continue;
         }
-        rc = add(r, h, &t, e);
-        held_free(h);
+        rc = timed_out_report_add(r, h, &t, e);
+        received_free(h);
         if (rc)
             return rc;
     }
     return ERR_OK;
 }
 
-/* What nobody can read is kept where people may look at it. */
+/* Unreadable messages are moved to the dead-letter queue, for inspection by an operator. */
 enum err queue_amqp_timed_out(struct queue *q, int64_t now_ms, struct arena *a, struct delivery_timeouts *ret,
                               struct error *e)
 {
-    (void)now_ms; /* ours is the clock here */
+    (void)now_ms; /* uses the steady clock */
     struct queue_hub *hub = hub_of(q);
-    struct report r = { .hub = hub, .arena = a };
+    struct timed_out_report r = { .hub = hub, .arena = a };
     struct list unreadable;
     list_init(&unreadable);
     hub_lock(hub);
-    enum err rc = rabbit_ready(&hub->link, e) || requeue_old(hub, e) ? e->code : ERR_OK;
+    enum err rc = rabbit_connect(&hub->link, e) || queue_amqp_requeue_unsettled(hub, e) ? e->code : ERR_OK;
     if (!rc && list_empty(&hub->timed_out_inbox))
-        rc = fetch(hub, e);
+        rc = queue_amqp_get_timed_out(hub, e);
     if (!rc)
-        rc = report(&r, &unreadable, e);
+        rc = timed_out_report_fill(&r, &unreadable, e);
     hub_unlock(hub);
     struct error own = { 0 };
-    if (!list_empty(&unreadable) && held_move(hub, &unreadable, hub->dead_name, false, &own) && !rc && r.found.n == 0) {
+    if (!list_empty(&unreadable) && received_move(hub, &unreadable, hub->dead_name, false, &own) && !rc &&
+        r.found.n == 0) {
         *e = own;
         rc = own.code;
     }
-    held_free_all(&unreadable);
+    received_free_all(&unreadable);
     if (rc)
         return rc;
-    tell_time(hub);
-    new_queue_guard_look(hub);
+    queue_amqp_publish_time(hub);
+    new_queue_guard_check(hub);
     *ret = r.found;
     return ERR_OK;
 }
 
-static enum err publish_held(struct queue_hub *hub, struct list *from, const char *to, bool fired, struct error *e)
+static enum err received_publish(struct queue_hub *hub, struct list *from, const char *to, bool fired, struct error *e)
 {
-    if (rabbit_ready_to_publish(&hub->push, e))
+    if (rabbit_connect_to_publish(&hub->push, e))
         return e->code;
     rabbit_publish_begin(&hub->push);
     list_each (from, link) {
-        const struct held *h = container_of(link, struct held, link);
-        const struct rabbit_envelope letter = {
+        const struct received *h = container_of(link, struct received, link);
+        const struct rabbit_envelope message = {
             .key = str_from(to), .body = buf_str(&h->body), .type = "task", .mandatory = true, .fired = fired
         };
-        if (rabbit_publish(&hub->push, &letter, e))
+        if (rabbit_publish(&hub->push, &message, e))
             return e->code;
     }
     return rabbit_publish_end(&hub->push, e);
 }
 
-/* If that can not be done they go back, and come again to whoever asks next. */
-enum err held_move(struct queue_hub *hub, struct list *from, const char *to, bool fired, struct error *e)
+/* If publishing fails, the messages are requeued, and delivered to the next consumer that asks. */
+enum err received_move(struct queue_hub *hub, struct list *from, const char *to, bool fired, struct error *e)
 {
     pthread_mutex_lock(&hub->push_lock);
-    enum err rc = publish_held(hub, from, to, fired, e);
+    enum err rc = received_publish(hub, from, to, fired, e);
     pthread_mutex_unlock(&hub->push_lock);
     hub_lock(hub);
     list_each (from, link) {
-        const struct held *h = container_of(link, struct held, link);
+        const struct received *h = container_of(link, struct received, link);
         if (h->generation != hub->link.generation || !hub->link.state)
-            break; /* they all came by the same, and lapse with it */
+            break; /* all came by the same connection, and returned to their queues with it */
         if (!rc)
             unacked_done(hub, h->unacked_delivery);
         else if (unacked_reject(hub, h->unacked_delivery, true, e))

@@ -1,17 +1,18 @@
-/* The epoch: the first that was written into the catalogue, so that it is lost only with everything else.
+/* The epoch of the queue: the first epoch record in the catalogue. It is lost only together with everything else.
  *
- * Both links read it for themselves, and anew whenever they are opened: no connection outlives a wipe, so what one has read holds for all that
- * is confirmed by it. What the other link has read may be of a broker that came later. */
+ * Both links read it separately, and again whenever they connect. No connection survives a wipe of the broker, so
+ * the epoch that a connection has read is valid for everything that it confirms. The other link's epoch may belong
+ * to a later state of the broker. */
 #include <stdio.h>
 
 #include "platform/clock_system.h"
 #include "queue/amqp/internal.h"
 
 enum {
-    READ_MS =
-        500, /* one that takes longer is taken for missing. Should it come after all, the one that was added counts for nothing */
-    CLAIM_OLD_MS =
-        10000, /* who asks whether a queue knows something asks about what was pushed longer ago (port/async_io.h) */
+    /* a record that takes longer counts as missing; if it arrives after all, it is the first one, and the added one is
+     * ignored */
+    READ_MS = 500,
+    CLAIM_OLD_MS = 10000, /* queue_known is asked only about older pushes (RECONCILE_MS in node/fleet/reconcile.h) */
 };
 
 #define RECORD_EPOCH "epoch"
@@ -25,15 +26,15 @@ bool epoch_is(const struct rabbit_message *m, uint64_t *ret)
     return true;
 }
 
-static enum err add_epoch(struct queue_hub *hub, struct error *e)
+static enum err epoch_add(struct queue_hub *hub, struct error *e)
 {
     char text[32];
     snprintf(text, sizeof text, "%lld", (long long)clock_wall_us(clock_system()));
     return catalogue_write(hub, RECORD_EPOCH, str_from(text), e);
 }
 
-/* The catalogue is read as it comes; hooks note what it says. */
-static enum err await_epoch(struct rabbit_link *l, const uint64_t *epoch, struct error *e)
+/* Reads records of the catalogue until the hooks have set *epoch, or for READ_MS. */
+static enum err epoch_await(struct rabbit_link *l, const uint64_t *epoch, struct error *e)
 {
     int64_t end = rabbit_now_ms() + READ_MS;
     for (int64_t left = READ_MS; !*epoch && left > 0; left = end - rabbit_now_ms())
@@ -42,50 +43,51 @@ static enum err await_epoch(struct rabbit_link *l, const uint64_t *epoch, struct
     return ERR_OK;
 }
 
-static enum err unreadable(const struct queue_hub *hub, struct error *e)
+static enum err epoch_unreadable(const struct queue_hub *hub, struct error *e)
 {
-    return error_set(e, ERR_UNAVAILABLE, "RabbitMQ: '%s' can not be read", hub->routes_name);
+    return error_set(e, ERR_UNAVAILABLE, "RabbitMQ: '%s' cannot be read", hub->routes_name);
 }
 
-/* ---- of the link that takes ---- */
+/* ---- epoch of the link that takes ---- */
 
-void epoch_heard(struct queue_hub *hub, uint64_t epoch)
+void epoch_on_record(struct queue_hub *hub, uint64_t epoch)
 {
     if (hub->epoch)
         return;
     hub->epoch = epoch;
-    if (hub->epoch_before && hub->epoch_before != epoch)
+    if (hub->last_epoch && hub->last_epoch != epoch)
         hub->epoch_lost_ms = rabbit_now_ms();
-    hub->epoch_before = epoch;
+    hub->last_epoch = epoch;
 }
 
 enum err epoch_read(struct queue_hub *hub, struct error *e)
 {
     for (int tries = 0; tries < 2; tries++) {
-        if (await_epoch(&hub->link, &hub->epoch, e))
+        if (epoch_await(&hub->link, &hub->epoch, e))
             return e->code;
         if (hub->epoch)
             return ERR_OK;
         hub_unlock(hub);
         pthread_mutex_lock(&hub->push_lock);
-        enum err rc = rabbit_ready_to_publish(&hub->push, e) || add_epoch(hub, e) ? e->code : ERR_OK;
+        enum err rc = rabbit_connect_to_publish(&hub->push, e) || epoch_add(hub, e) ? e->code : ERR_OK;
         pthread_mutex_unlock(&hub->push_lock);
         hub_lock(hub);
         if (rc)
             return rc;
     }
-    return unreadable(hub, e);
+    return epoch_unreadable(hub, e);
 }
 
-/* What was pushed in another epoch is lost, but what is with a worker of this process. Of what nobody knows the epoch, a node that was
- * older than that has handed it over, only who saw it change can tell, and not when it was pushed; but nobody asks about what is
- * younger than CLAIM_OLD_MS, or, in that time, about what was pushed after the change. */
+/* A task pushed in another epoch is lost, unless a worker of this process has it. If the epoch of a push is unknown
+ * (an older version of Belfry pushed it), the answer depends on whether this process saw the epoch change. It cannot
+ * tell whether the push was before the change. But queue_known is never asked about pushes younger than
+ * CLAIM_OLD_MS; so for CLAIM_OLD_MS after a change, all that it is asked about was pushed before the change. */
 enum err queue_amqp_known(struct queue *q, const struct fenced_id *v, const uint64_t *epochs, size_t n, bool *ret,
                           struct error *e)
 {
     struct queue_hub *hub = hub_of(q);
     hub_lock(hub);
-    enum err rc = rabbit_ready(&hub->link, e) || epoch_read(hub, e) ? e->code : ERR_OK;
+    enum err rc = rabbit_connect(&hub->link, e) || epoch_read(hub, e) ? e->code : ERR_OK;
     bool lost = hub->epoch_lost_ms && rabbit_now_ms() - hub->epoch_lost_ms < CLAIM_OLD_MS;
     for (size_t i = 0; !rc && i < n; i++) {
         bool is_there = epochs && epochs[i] ? epochs[i] == hub->epoch : !lost;
@@ -95,41 +97,43 @@ enum err queue_amqp_known(struct queue *q, const struct fenced_id *v, const uint
     return rc;
 }
 
-/* ---- of the link that publishes ---- */
+/* ---- epoch of the link that publishes ---- */
 
-/* Before anything is published by it: a broker short of memory would not hear that we read. */
+/* Must run before the first publish: a broker that is short of memory no longer reads from a connection that has
+ * published. */
 enum err push_epoch_begin(struct queue_hub *hub, struct error *e)
 {
     struct rabbit_link *l = &hub->push;
     hub->push_epoch = 0;
-    return rabbit_open_channel(l, CHANNEL_NEWS, false, e) || rabbit_qos(l, CHANNEL_NEWS, NEWS_PREFETCH, e) ||
-                   rabbit_consume_stream(l, CHANNEL_NEWS, hub->routes_name, CONSUMER_CATALOGUE, e)
+    return rabbit_open_channel(l, CHANNEL_CONSUME, false, e) || rabbit_qos(l, CHANNEL_CONSUME, CONSUME_PREFETCH, e) ||
+                   rabbit_consume_stream(l, CHANNEL_CONSUME, hub->routes_name, CONSUMER_CATALOGUE, e)
                ? e->code
                : ERR_OK;
 }
 
-/* The rest of the catalogue is of no use here. A link that is broken is seen by who reads on. */
-void push_epoch_heard(struct queue_hub *hub, const struct rabbit_message *m)
+/* Closes the channel after the epoch: the rest of the catalogue is not needed here. If the link is broken, the next
+ * read reports it. */
+void push_epoch_on_record(struct queue_hub *hub, const struct rabbit_message *m)
 {
     struct error e = { 0 };
     amqp_channel_close_t enough = { .reply_code = AMQP_REPLY_SUCCESS };
     if (hub->push_epoch)
-        return; /* it was on its way */
+        return; /* sent before the channel was closed */
     if (epoch_is(m, &hub->push_epoch))
-        (void)!rabbit_tell(&hub->push, CHANNEL_NEWS, AMQP_CHANNEL_CLOSE_METHOD, &enough, &e);
+        (void)!rabbit_send(&hub->push, CHANNEL_CONSUME, AMQP_CHANNEL_CLOSE_METHOD, &enough, &e);
     else
-        (void)!rabbit_ack(&hub->push, CHANNEL_NEWS, m->tag, false, &e);
+        (void)!rabbit_ack(&hub->push, CHANNEL_CONSUME, m->tag, false, &e);
 }
 
 enum err push_epoch_read(struct queue_hub *hub, struct error *e)
 {
     struct rabbit_link *l = &hub->push;
     for (int tries = 0; tries < 2 && !hub->push_epoch; tries++)
-        if ((tries && add_epoch(hub, e)) || await_epoch(l, &hub->push_epoch, e))
+        if ((tries && epoch_add(hub, e)) || epoch_await(l, &hub->push_epoch, e))
             return e->code;
     if (hub->push_epoch)
         return ERR_OK;
-    unreadable(hub, e);
-    rabbit_drop(l, e); /* the next one reads from the beginning */
+    epoch_unreadable(hub, e);
+    rabbit_drop(l, e); /* the next connection reads from the beginning */
     return e->code;
 }

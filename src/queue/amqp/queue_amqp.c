@@ -1,5 +1,5 @@
-/* Handles, links, and what asks. Pushing is in push.c, taking in take.c, lapses are in delivery_timeout.c,
- * the epoch in epoch.c. */
+/* Handles, the hooks of both links, acknowledging and counting. push.c pushes, take.c takes, delivery_timeout.c
+ * reports delivery timeouts, epoch.c reads the epoch. */
 #include <sys/eventfd.h>
 
 #include <assert.h>
@@ -12,20 +12,20 @@
 #include "queue/amqp/internal.h"
 
 enum {
-    TIMEOUT_MARGIN_MS = 60000, /* the broker's timeout is checked once a minute, and begins before the task does */
+    TIMEOUT_MARGIN_MS = 60000, /* the broker checks its timeout once a minute, and its time starts before the task's */
 };
 
 /* ---- links ---- */
 
-static struct queue_hub *owner(struct rabbit_link *l)
+static struct queue_hub *queue_amqp_hub_of_link(struct rabbit_link *l)
 {
     return l->owner;
 }
 
-static struct held *hold(struct rabbit_link *l, struct rabbit_message *m)
+static struct received *received_new(struct rabbit_link *l, struct rabbit_message *m)
 {
-    struct held *h = xnew(*h);
-    h->unacked_delivery = unacked_new(owner(l), m->channel, m->tag);
+    struct received *h = xnew(*h);
+    h->unacked_delivery = unacked_new(queue_amqp_hub_of_link(l), m->channel, m->tag);
     h->generation = l->generation;
     h->redelivered = m->redelivered;
     h->fired = m->fired;
@@ -36,41 +36,41 @@ static struct held *hold(struct rabbit_link *l, struct rabbit_message *m)
     return h;
 }
 
-static void on_news(struct queue_hub *hub, struct rabbit_message *m)
+static void queue_amqp_on_notice(struct queue_hub *hub, struct rabbit_message *m)
 {
     if (strcmp(m->consumer, CONSUMER_CATALOGUE) == 0) {
         struct error e = { 0 };
-        catalogue_heard(hub, m);
-        if (rabbit_ack(&hub->link, CHANNEL_NEWS, m->tag, false, &e))
-            return; /* a broken link is seen by who reads on */
+        catalogue_on_record(hub, m);
+        if (rabbit_ack(&hub->link, CHANNEL_CONSUME, m->tag, false, &e))
+            return; /* the next read reports a broken link */
     } else if (strcmp(m->consumer, CONSUMER_CONTROL) == 0) {
-        control_heard(hub, m);
+        control_on_message(hub, m);
     } else {
-        hub->rung = true; /* a bell */
+        hub->has_news = true; /* a wakeup */
     }
 }
 
-/* In the order they were pushed, though channels answer side by side. */
-static void add_in_order(struct list *inbox, struct held *h)
+/* Sorts by push order: channels answer in any order. */
+static void queue_amqp_insert_in_order(struct list *inbox, struct received *h)
 {
     struct list *before = inbox;
-    while (before->prev != inbox && strcmp(container_of(before->prev, struct held, link)->order, h->order) > 0)
+    while (before->prev != inbox && strcmp(container_of(before->prev, struct received, link)->order, h->order) > 0)
         before = before->prev;
     list_insert_before(before, &h->link);
 }
 
-static void on_message(struct rabbit_link *l, struct rabbit_message *m)
+static void queue_amqp_on_message(struct rabbit_link *l, struct rabbit_message *m)
 {
-    struct queue_hub *hub = owner(l);
-    if (m->channel == CHANNEL_NEWS)
-        on_news(hub, m);
+    struct queue_hub *hub = queue_amqp_hub_of_link(l);
+    if (m->channel == CHANNEL_CONSUME)
+        queue_amqp_on_notice(hub, m);
     else if (m->channel == CHANNEL_TIMED_OUT)
-        list_push(&hub->timed_out_inbox, &hold(l, m)->link);
+        list_push(&hub->timed_out_inbox, &received_new(l, m)->link);
     else
-        add_in_order(&hub->inbox, hold(l, m));
+        queue_amqp_insert_in_order(&hub->inbox, received_new(l, m));
 }
 
-static void forget_all(struct map *m)
+static void queue_amqp_clear_outstanding(struct map *m)
 {
     map_each (m, slot)
         free(slot->value);
@@ -78,61 +78,62 @@ static void forget_all(struct map *m)
     map_init(m, HASH_STABLE);
 }
 
-static void on_closed(struct rabbit_link *l)
+static void queue_amqp_on_closed(struct rabbit_link *l)
 {
-    struct queue_hub *hub = owner(l);
-    unacked_list_forget(hub);
+    struct queue_hub *hub = queue_amqp_hub_of_link(l);
+    unacked_list_clear(hub);
     hub->get_channels = 0;
-    forget_all(&hub->delivered);
-    forget_all(&hub->delivery_timeouts);
-    held_free_all(&hub->inbox);
-    held_free_all(&hub->timed_out_inbox);
+    queue_amqp_clear_outstanding(&hub->delivered);
+    queue_amqp_clear_outstanding(&hub->delivery_timeouts);
+    received_free_all(&hub->inbox);
+    received_free_all(&hub->timed_out_inbox);
     hub->abort_count = 0;
     hub->epoch = 0;
     for (size_t i = 0; i < hub->routes.n; i++)
-        hub->routes.v[i]->catalogued = hub->routes.v[i]->ringing = false;
+        hub->routes.v[i]->catalogued = hub->routes.v[i]->wakeup_subscribed = false;
 }
 
-/* What both links need to be there. */
-static enum err declare_all(struct queue_hub *hub, struct rabbit_link *l, struct error *e)
+/* Declares what both links need. */
+static enum err queue_amqp_declare_all(struct queue_hub *hub, struct rabbit_link *l, struct error *e)
 {
-    return rabbit_open_channel(l, CHANNEL_ASK, false, e) ||
-                   rabbit_declare(l, CHANNEL_ASK, hub->timed_out_name, RABBIT_KEPT, NULL, e) ||
-                   rabbit_declare(l, CHANNEL_ASK, hub->dead_name, RABBIT_KEPT, NULL, e) ||
-                   rabbit_declare(l, CHANNEL_ASK, hub->routes_name, RABBIT_STREAM, NULL, e) ||
-                   rabbit_declare_fanout(l, CHANNEL_ASK, hub->control_name, e)
+    return rabbit_open_channel(l, CHANNEL_CALLS, false, e) ||
+                   rabbit_declare(l, CHANNEL_CALLS, hub->timed_out_name, RABBIT_KEPT, NULL, e) ||
+                   rabbit_declare(l, CHANNEL_CALLS, hub->dead_name, RABBIT_KEPT, NULL, e) ||
+                   rabbit_declare(l, CHANNEL_CALLS, hub->routes_name, RABBIT_STREAM, NULL, e) ||
+                   rabbit_declare_fanout(l, CHANNEL_CALLS, hub->control_name, e)
                ? e->code
                : ERR_OK;
 }
 
-static enum err on_opened(struct rabbit_link *l, struct error *e)
+static enum err queue_amqp_on_opened(struct rabbit_link *l, struct error *e)
 {
-    struct queue_hub *hub = owner(l);
-    if (declare_all(hub, l, e) || rabbit_open_channels(l, CHANNEL_NEWS, 1, e) ||
-        rabbit_open_channels(l, CHANNEL_TIMED_OUT, 1, e) || rabbit_qos(l, CHANNEL_NEWS, NEWS_PREFETCH, e))
+    struct queue_hub *hub = queue_amqp_hub_of_link(l);
+    if (queue_amqp_declare_all(hub, l, e) || rabbit_open_channels(l, CHANNEL_CONSUME, 1, e) ||
+        rabbit_open_channels(l, CHANNEL_TIMED_OUT, 1, e) || rabbit_qos(l, CHANNEL_CONSUME, CONSUME_PREFETCH, e))
         return e->code;
-    return rabbit_consume_stream(l, CHANNEL_NEWS, hub->routes_name, CONSUMER_CATALOGUE, e);
+    return rabbit_consume_stream(l, CHANNEL_CONSUME, hub->routes_name, CONSUMER_CATALOGUE, e);
 }
 
-static enum err on_push_opened(struct rabbit_link *l, struct error *e)
+static enum err queue_amqp_on_push_opened(struct rabbit_link *l, struct error *e)
 {
-    if (declare_all(owner(l), l, e) || push_epoch_begin(owner(l), e) || rabbit_open_publisher(l, e))
+    if (queue_amqp_declare_all(queue_amqp_hub_of_link(l), l, e) || push_epoch_begin(queue_amqp_hub_of_link(l), e) ||
+        rabbit_open_publisher(l, e))
         return e->code;
     l->channels[1].vital = true;
     return ERR_OK;
 }
 
-static void on_push_message(struct rabbit_link *l, struct rabbit_message *m)
+static void queue_amqp_on_push_message(struct rabbit_link *l, struct rabbit_message *m)
 {
-    push_epoch_heard(owner(l), m); /* nothing else is consumed there */
+    push_epoch_on_record(queue_amqp_hub_of_link(l), m); /* the only consumer of this link */
 }
 
-static const struct rabbit_hooks take_hooks = { on_opened, on_message, on_closed };
-static const struct rabbit_hooks push_hooks = { on_push_opened, on_push_message, NULL };
+static const struct rabbit_hooks take_hooks = { queue_amqp_on_opened, queue_amqp_on_message, queue_amqp_on_closed };
+static const struct rabbit_hooks push_hooks = { queue_amqp_on_push_opened, queue_amqp_on_push_message, NULL };
 
 /* ---- acknowledging ---- */
 
-static void ack_in(struct queue_hub *hub, struct map *of, const struct fenced_id *id)
+static void queue_amqp_mark_acked(struct queue_hub *hub, struct map *of, const struct fenced_id *id)
 {
     struct outstanding *d = map_remove(of, delivery_bytes(id));
     if (d)
@@ -140,16 +141,16 @@ static void ack_in(struct queue_hub *hub, struct map *of, const struct fenced_id
     free(d);
 }
 
-static enum err ack(struct queue *q, const struct fenced_id *v, size_t n, struct error *e)
+static enum err queue_amqp_ack(struct queue *q, const struct fenced_id *v, size_t n, struct error *e)
 {
     struct queue_hub *hub = hub_of(q);
     enum err rc = ERR_OK;
     hub_lock(hub);
-    /* If it broke, what came by it is not ours any more. */
+    /* If the link broke, the broker has taken its deliveries back: nothing to acknowledge. */
     if (hub->link.state && rabbit_pump(&hub->link, 0, e) == ERR_OK) {
         for (size_t i = 0; i < n; i++) {
-            ack_in(hub, &hub->delivered, &v[i]);
-            ack_in(hub, &hub->delivery_timeouts, &v[i]);
+            queue_amqp_mark_acked(hub, &hub->delivered, &v[i]);
+            queue_amqp_mark_acked(hub, &hub->delivery_timeouts, &v[i]);
         }
         rc = unacked_ack_done(hub, e);
     }
@@ -157,33 +158,33 @@ static enum err ack(struct queue *q, const struct fenced_id *v, size_t n, struct
     return rc;
 }
 
-/* A delivery is a worker's for as long as the connection is: which this keeps up. */
-static enum err renew(struct queue *q, const struct task *const *running, size_t n, const struct take *by,
-                      struct error *e)
+/* A delivery belongs to the worker as long as its connection lives. Renewing keeps the connection alive. */
+static enum err queue_amqp_renew(struct queue *q, const struct task *const *running, size_t n, const struct take *by,
+                                 struct error *e)
 {
     (void)running, (void)n, (void)by;
     struct queue_hub *hub = hub_of(q);
     hub_lock(hub);
-    enum err rc = rabbit_ready(&hub->link, e);
+    enum err rc = rabbit_connect(&hub->link, e);
     hub_unlock(hub);
     return rc;
 }
 
-/* Nobody can look into a queue here: what waits, waits. */
-static enum err recall(struct queue *q, struct fenced_id d, bool *ret_recalled, struct error *e)
+/* AMQP cannot remove a certain message from a queue, so nothing can be recalled. */
+static enum err queue_amqp_recall(struct queue *q, struct fenced_id d, bool *ret_recalled, struct error *e)
 {
     (void)q, (void)d, (void)e;
     *ret_recalled = false;
     return ERR_OK;
 }
 
-/* ---- asking ---- */
+/* ---- counting ---- */
 
-static enum err count_waiting(struct queue_hub *hub, int64_t *ret, struct error *e)
+static enum err queue_amqp_count_waiting(struct queue_hub *hub, int64_t *ret, struct error *e)
 {
     const uint32_t *ready;
-    if (!hub->routes.n) /* something is asked in any case: who answers is who was connected to */
-        return rabbit_declare(&hub->link, CHANNEL_ASK, hub->timed_out_name, RABBIT_KEPT, NULL, e);
+    if (!hub->routes.n) /* without routes: make some call, to check that the broker answers */
+        return rabbit_declare(&hub->link, CHANNEL_CALLS, hub->timed_out_name, RABBIT_KEPT, NULL, e);
     if (routes_count(hub, hub->routes.v, hub->routes.n, &ready, e))
         return e->code;
     *ret = 0;
@@ -192,13 +193,14 @@ static enum err count_waiting(struct queue_hub *hub, int64_t *ret, struct error 
     return ERR_OK;
 }
 
-static enum err look(struct queue *q, struct queue_state *ret, struct error *e)
+static enum err queue_amqp_look(struct queue *q, struct queue_state *ret, struct error *e)
 {
     struct queue_hub *hub = hub_of(q);
     int64_t limit_ms = hub->url.consumer_timeout_ms, waiting = 0;
     hub_lock(hub);
-    enum err rc =
-        rabbit_ready(&hub->link, e) || epoch_read(hub, e) || count_waiting(hub, &waiting, e) ? e->code : ERR_OK;
+    enum err rc = rabbit_connect(&hub->link, e) || epoch_read(hub, e) || queue_amqp_count_waiting(hub, &waiting, e)
+                      ? e->code
+                      : ERR_OK;
     if (!rc)
         *ret = (struct queue_state){ .waiting = waiting,
                                      .delivered = -1,
@@ -209,34 +211,34 @@ static enum err look(struct queue *q, struct queue_state *ret, struct error *e)
     return rc;
 }
 
-static size_t depth(struct queue *q)
+static size_t queue_amqp_depth(struct queue *q)
 {
-    (void)q; /* what waits is at the broker: see look */
+    (void)q; /* only the broker knows; see queue_amqp_look */
     return 0;
 }
 
 /* ---- handles ---- */
 
-/* What came and was not handed out goes back as one that never began. */
-static void give_back_inbox(struct queue_hub *hub)
+/* Rejects received messages that were not handed out: they count as never started. */
+static void queue_amqp_reject_inbox(struct queue_hub *hub)
 {
     struct error e = { 0 };
     while (hub->link.state && !list_empty(&hub->inbox)) {
-        struct held *h = container_of(hub->inbox.next, struct held, link);
+        struct received *h = container_of(hub->inbox.next, struct received, link);
         struct unacked_delivery *p = h->unacked_delivery;
         list_remove(&h->link);
-        held_free(h);
+        received_free(h);
         if (unacked_reject(hub, p, false, &e))
             return;
     }
 }
 
-static void hub_free(struct queue_hub *hub)
+static void queue_amqp_hub_free(struct queue_hub *hub)
 {
-    give_back_inbox(hub);
+    queue_amqp_reject_inbox(hub);
     rabbit_link_release(&hub->link);
     rabbit_link_release(&hub->push);
-    on_closed(&hub->link);
+    queue_amqp_on_closed(&hub->link);
     map_release(&hub->delivered);
     map_release(&hub->delivery_timeouts);
     routes_release(&hub->routes);
@@ -251,7 +253,7 @@ static void hub_free(struct queue_hub *hub)
     free(hub);
 }
 
-static void free_queue(struct queue *q)
+static void queue_amqp_free(struct queue *q)
 {
     struct queue_hub *hub = hub_of(q);
     free(container_of(q, struct queue_amqp, base));
@@ -259,23 +261,23 @@ static void free_queue(struct queue *q)
     bool last = --hub->handles == 0;
     hub_unlock(hub);
     if (last)
-        hub_free(hub);
+        queue_amqp_hub_free(hub);
 }
 
-static struct queue *handle_of(struct queue_hub *hub)
+static struct queue *queue_amqp_handle_new(struct queue_hub *hub)
 {
     static const struct queue_ops ops = {
         .push = queue_amqp_push,
         .take = queue_amqp_take,
-        .renew = renew,
-        .ack = ack,
+        .renew = queue_amqp_renew,
+        .ack = queue_amqp_ack,
         .timed_out_deliveries = queue_amqp_timed_out,
-        .recall = recall,
+        .recall = queue_amqp_recall,
         .abort = queue_amqp_abort,
         .known = queue_amqp_known,
-        .look = look,
-        .depth = depth,
-        .free = free_queue,
+        .look = queue_amqp_look,
+        .depth = queue_amqp_depth,
+        .free = queue_amqp_free,
     };
     struct queue_amqp *q = xnew(*q);
     q->base.ops = &ops;
@@ -288,17 +290,17 @@ static struct queue *handle_of(struct queue_hub *hub)
 
 struct queue *queue_amqp_twin(struct queue *q)
 {
-    return handle_of(hub_of(q));
+    return queue_amqp_handle_new(hub_of(q));
 }
 
-enum err queue_amqp_open(const struct amqp_setup *setup, struct queue **ret, struct error *e)
+enum err queue_amqp_open(struct str url, const struct queue_names *names, struct queue **ret, struct error *e)
 {
-    struct rabbit_url url;
-    if (rabbit_url_parse(setup->url, &url, e))
+    struct rabbit_url parsed;
+    if (rabbit_url_parse(url, &parsed, e))
         return e->code;
     struct queue_hub *hub = xnew(*hub);
-    hub->url = url;
-    hub->names = setup->names;
+    hub->url = parsed;
+    hub->names = names;
     rabbit_name(&hub->url, hub->routes_name, "routes");
     rabbit_name(&hub->url, hub->timed_out_name, "lapsed");
     rabbit_name(&hub->url, hub->dead_name, "dead");
@@ -318,6 +320,6 @@ enum err queue_amqp_open(const struct amqp_setup *setup, struct queue **ret, str
     pthread_mutex_init(&hub->push_lock, NULL);
     hub->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     assert(hub->wake_fd >= 0);
-    *ret = handle_of(hub);
+    *ret = queue_amqp_handle_new(hub);
     return ERR_OK;
 }

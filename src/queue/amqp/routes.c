@@ -1,4 +1,5 @@
-/* Which queue of the broker's a task goes to, and who serves it. A route's name ends in a hash of what its tasks have in common. */
+/* Routes: which task queue at the broker a task goes to, and which workers serve it. The name of a route ends in a
+ * hash of its facts. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -9,7 +10,7 @@
 enum { NAME_QUEUE_MAX = 64 };
 
 #define AT(member) WIRE_AT(struct route_facts, member)
-static const struct wire_field fields[] = {
+static const struct wire_field route_fields[] = {
     { "tenant", WIRE_TEXT, AT(tenant) },
     { "queue", WIRE_TEXT, AT(queue), .always = true },
     { "priority_min", WIRE_INT, AT(priority_min), WIRE_BETWEEN(PRIORITY_MIN, PRIORITY_MAX), .always = true },
@@ -35,14 +36,14 @@ void routes_release(struct route_set *s)
     map_release(&s->by_text);
 }
 
-static void write_facts(struct buf *to, const struct route_facts *facts)
+static void route_write_facts(struct buf *to, const struct route_facts *facts)
 {
     struct jw w;
     jw_init(&w, to);
-    wire_write(&w, fields, array_count(fields), facts);
+    wire_write(&w, route_fields, array_count(route_fields), facts);
 }
 
-static const char *class_name(const struct route_facts *r, char out[8])
+static const char *route_class_name(const struct route_facts *r, char out[8])
 {
     static const char *const names[] = { [CLASS_LOW] = "low", [CLASS_NORMAL] = "normal", [CLASS_HIGH] = "high" };
     if (r->priority_min != r->priority_max)
@@ -51,7 +52,7 @@ static const char *class_name(const struct route_facts *r, char out[8])
     return out;
 }
 
-static struct route *new_route(const struct queue_hub *hub, const struct route_facts *facts, struct str text)
+static struct route *route_new(const struct queue_hub *hub, const struct route_facts *facts, struct str text)
 {
     char class_text[8];
     struct str queue = str_utf8_cut(facts->queue, NAME_QUEUE_MAX);
@@ -63,7 +64,7 @@ static struct route *new_route(const struct queue_hub *hub, const struct route_f
     r->facts.queue = str_pack(facts->queue, &at);
     r->facts.requires = str_pack(facts->requires, &at);
     r->text = str_pack(text, &at);
-    rabbit_name(&hub->url, r->name, "tasks.%s." STR_FMT ".%016llx", class_name(facts, class_text), STR_ARG(queue),
+    rabbit_name(&hub->url, r->name, "tasks.%s." STR_FMT ".%016llx", route_class_name(facts, class_text), STR_ARG(queue),
                 (unsigned long long)hash_bytes(HASH_STABLE, text));
     snprintf(r->wakeup, sizeof r->wakeup, "%.*s.bell", RABBIT_NAME - 6, r->name);
     return r;
@@ -74,11 +75,11 @@ struct route *routes_get(struct route_set *s, struct queue_hub *hub, const struc
     char memory[2048];
     cleanup_with(buf_release) struct buf text;
     buf_init(&text, sizeof memory + facts->queue.n * 6 + facts->tenant.n * 6 + facts->requires.n * 6);
-    write_facts(&text, facts);
+    route_write_facts(&text, facts);
     struct route *r = map_get(&s->by_text, buf_str(&text));
     if (r)
         return r;
-    r = new_route(hub, facts, buf_str(&text));
+    r = route_new(hub, facts, buf_str(&text));
     if (s->n == s->cap) {
         s->cap = s->cap * 2 + 16;
         s->v = xrealloc(s->v, s->cap * sizeof(struct route *));
@@ -95,7 +96,7 @@ struct route_facts route_of(const struct queue_hub *hub, const struct task *t, s
     static const int last[] = { [CLASS_LOW] = 3, [CLASS_NORMAL] = 6, [CLASS_HIGH] = PRIORITY_MAX };
     enum priority_class class_ = priority_class_of(t->priority);
     bool exact = hub->url.exact_priorities;
-    return (struct route_facts){ .tenant = rabbit_url_parts_tenant(&hub->url, tenant) ? tenant : S(""),
+    return (struct route_facts){ .tenant = rabbit_url_separates_tenant(&hub->url, tenant) ? tenant : S(""),
                                  .queue = t->queue,
                                  .requires = t->requires,
                                  .cpu_milli = t->cpu_milli,
@@ -105,8 +106,8 @@ struct route_facts route_of(const struct queue_hub *hub, const struct task *t, s
                                  .suspect = task_is_suspect(t) };
 }
 
-/* A filter takes all of a class or none of it, where a queue is a class. */
-static enum err cuts_a_class(struct error *e)
+/* If a route holds a whole priority class, a filter must accept all of the class or none of it. */
+static enum err route_filter_splits_class(struct error *e)
 {
     return error_field(
         e, "worker.priorities",
@@ -120,7 +121,7 @@ enum err route_serves(const struct route_facts *r, const struct queue_filter *f,
     like.priority = r->priority_max;
     bool highest = queue_lets_through(f, &like, r->tenant);
     if (lowest != highest || (!lowest && f && f->priority_min > r->priority_min && f->priority_max < r->priority_max))
-        return cuts_a_class(e);
+        return route_filter_splits_class(e);
     *ret = lowest;
     return ERR_OK;
 }
@@ -134,9 +135,9 @@ enum err queue_amqp_can_filter(struct str url, const struct queue_filter *f, str
     bool low = f->priority_min == 0 || f->priority_min == 4 || f->priority_min == 7;
     bool high = f->priority_max == 3 || f->priority_max == 6 || f->priority_max == PRIORITY_MAX;
     if (!parts.exact_priorities && !(low && high))
-        rc = cuts_a_class(e);
+        rc = route_filter_splits_class(e);
     for (size_t i = 0; !rc && i < f->tenant_count; i++)
-        if (!rabbit_url_parts_tenant(&parts, f->tenants[i]))
+        if (!rabbit_url_separates_tenant(&parts, f->tenants[i]))
             rc = error_field(e, "worker.tenants",
                              "'" STR_FMT
                              "' has no queues of its own: name it in tenants= of the queue's address, on all nodes",
@@ -149,7 +150,7 @@ enum err queue_amqp_can_filter(struct str url, const struct queue_filter *f, str
 
 #define RECORD_ROUTE "route"
 
-void catalogue_heard(struct queue_hub *hub, const struct rabbit_message *m)
+void catalogue_on_record(struct queue_hub *hub, const struct rabbit_message *m)
 {
     struct route_facts facts = { 0 };
     struct error e = { 0 };
@@ -157,23 +158,24 @@ void catalogue_heard(struct queue_hub *hub, const struct rabbit_message *m)
     arena_init(&a, 1 << 20);
     uint64_t epoch;
     if (epoch_is(m, &epoch)) {
-        epoch_heard(hub, epoch);
+        epoch_on_record(hub, epoch);
     } else if (strcmp(m->type, RECORD_ROUTE) == 0 &&
-               wire_read(&a, buf_str(&m->body), fields, array_count(fields), &facts, &e) == ERR_OK) {
+               wire_read(&a, buf_str(&m->body), route_fields, array_count(route_fields), &facts, &e) == ERR_OK) {
         struct route *r = routes_get(&hub->routes, hub, &facts);
         r->catalogued = true;
-        r->heard_ms = r->heard_ms ? r->heard_ms : rabbit_now_ms();
-        hub->rung = true;
+        r->found_ms = r->found_ms ? r->found_ms : rabbit_now_ms();
+        hub->has_news = true;
     }
 }
 
-/* *ret_new: and may have been made a moment ago, by whomever. */
-static bool is_catalogued(struct queue_hub *hub, const struct route *r, bool *ret_new)
+/* Whether this process has read the route from the catalogue. *ret_new: its queue may have been created just now, by
+ * this or another process. */
+static bool catalogue_has(struct queue_hub *hub, const struct route *r, bool *ret_new)
 {
     hub_lock(hub);
     const struct route *read = map_get(&hub->routes.by_text, r->text);
     bool is = hub->link.state && read && read->catalogued;
-    *ret_new = !read || !read->heard_ms || rabbit_now_ms() - read->heard_ms < NEW_QUEUE_MS;
+    *ret_new = !read || !read->found_ms || rabbit_now_ms() - read->found_ms < NEW_QUEUE_MS;
     hub_unlock(hub);
     return is;
 }
@@ -181,24 +183,24 @@ static bool is_catalogued(struct queue_hub *hub, const struct route *r, bool *re
 enum err catalogue_write(struct queue_hub *hub, const char *type, struct str body, struct error *e)
 {
     rabbit_publish_begin(&hub->push);
-    const struct rabbit_envelope letter = {
+    const struct rabbit_envelope message = {
         .key = str_from(hub->routes_name), .body = body, .type = type, .mandatory = true
     };
-    return rabbit_publish(&hub->push, &letter, e) || rabbit_publish_end(&hub->push, e) ? e->code : ERR_OK;
+    return rabbit_publish(&hub->push, &message, e) || rabbit_publish_end(&hub->push, e) ? e->code : ERR_OK;
 }
 
 enum err catalogue_add(struct queue_hub *hub, struct route *r, struct error *e)
 {
-    if (r->declared == hub->push.generation)
+    if (r->declared_generation == hub->push.generation)
         return ERR_OK;
-    if (rabbit_declare(&hub->push, CHANNEL_ASK, r->name, RABBIT_TASKS, NULL, e) ||
-        rabbit_declare(&hub->push, CHANNEL_ASK, r->wakeup, RABBIT_WAKEUP, NULL, e))
+    if (rabbit_declare(&hub->push, CHANNEL_CALLS, r->name, RABBIT_TASKS, NULL, e) ||
+        rabbit_declare(&hub->push, CHANNEL_CALLS, r->wakeup, RABBIT_WAKEUP, NULL, e))
         return e->code;
     bool is_new;
-    if (!is_catalogued(hub, r, &is_new) && catalogue_write(hub, RECORD_ROUTE, r->text, e))
+    if (!catalogue_has(hub, r, &is_new) && catalogue_write(hub, RECORD_ROUTE, r->text, e))
         return error_wrap(e, "catalogue '%s'", r->name);
     if (new_queue_guard_route(hub, r, is_new, e))
         return e->code;
-    r->declared = hub->push.generation;
+    r->declared_generation = hub->push.generation;
     return ERR_OK;
 }

@@ -1,5 +1,5 @@
-/* What came by a channel and is not settled, in the order it came: an acknowledgement may stand for all up to it, which costs a broker far
- * less than one for each. */
+/* Unacknowledged deliveries of each channel, in the order of arrival. One acknowledgement can cover all deliveries
+ * up to it, which is much cheaper for the broker than one for each. */
 #include <stdlib.h>
 
 #include "queue/amqp/internal.h"
@@ -10,7 +10,7 @@ void unacked_list_init(struct queue_hub *hub)
         list_init(&hub->unacked_list[c].unsettled);
 }
 
-void unacked_list_forget(struct queue_hub *hub)
+void unacked_list_clear(struct queue_hub *hub)
 {
     for (size_t c = 0; c <= RABBIT_CHANNELS; c++) {
         struct list *link;
@@ -34,7 +34,7 @@ void unacked_done(struct queue_hub *hub, struct unacked_delivery *p)
     p->done = hub->unacked_list[p->channel].done = true;
 }
 
-static uint64_t forget(struct unacked_delivery *p)
+static uint64_t unacked_remove(struct unacked_delivery *p)
 {
     uint64_t tag = p->tag;
     list_remove(&p->link);
@@ -45,21 +45,22 @@ static uint64_t forget(struct unacked_delivery *p)
 enum err unacked_reject(struct queue_hub *hub, struct unacked_delivery *p, bool requeue, struct error *e)
 {
     uint16_t channel = p->channel;
-    return rabbit_reject(&hub->link, channel, forget(p), requeue, e);
+    return rabbit_reject(&hub->link, channel, unacked_remove(p), requeue, e);
 }
 
-/* Those at the front in one piece, the others each for itself. A link that breaks forgets them all. */
-static enum err ack_channel(struct queue_hub *hub, uint16_t channel, struct error *e)
+/* Acknowledges the finished ones at the front at once, the others one by one. If the link breaks, its closed hook
+ * clears the list. */
+static enum err unacked_ack_channel(struct queue_hub *hub, uint16_t channel, struct error *e)
 {
     struct list *unsettled = &hub->unacked_list[channel].unsettled;
     uint64_t last = 0;
     while (!list_empty(unsettled) && container_of(unsettled->next, struct unacked_delivery, link)->done)
-        last = forget(container_of(unsettled->next, struct unacked_delivery, link));
+        last = unacked_remove(container_of(unsettled->next, struct unacked_delivery, link));
     if (last && rabbit_ack(&hub->link, channel, last, true, e))
         return e->code;
     list_each (unsettled, link) {
         struct unacked_delivery *p = container_of(link, struct unacked_delivery, link);
-        if (p->done && rabbit_ack(&hub->link, channel, forget(p), false, e))
+        if (p->done && rabbit_ack(&hub->link, channel, unacked_remove(p), false, e))
             return e->code;
     }
     return ERR_OK;
@@ -72,7 +73,7 @@ enum err unacked_ack_done(struct queue_hub *hub, struct error *e)
     for (uint16_t c = 1; !rc && c <= RABBIT_CHANNELS; c++)
         if (hub->unacked_list[c].done) {
             hub->unacked_list[c].done = false;
-            rc = ack_channel(hub, c, e);
+            rc = unacked_ack_channel(hub, c, e);
         }
     rabbit_cork(&hub->link, false);
     return rc;

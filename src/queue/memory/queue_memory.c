@@ -1,8 +1,11 @@
-/* A delivery is one piece of memory, found by task and fence. While it waits it is in the list of its class. Once it was delivered it is in
- * the heap, by the end of its timeout, and from then on, until it is acknowledged, by when to report its lapse again. So it is known
- * exactly as long as it is in one of them.
+/* A queue in memory. A delivery is one allocation, found by task and fence in `entries`.
+ *  - While it waits, it is in the list of its priority class.
+ *  - Once delivered, it is in the heap, keyed by the end of its visibility timeout.
+ *  - Once timed out, it stays in the heap until it is acknowledged, keyed by when to report it again.
+ * So the queue knows a delivery exactly as long as it is in a list or in the heap.
  *
- * A class is so many places ahead of the next one: a high task overtakes low ones, and none waits for ever. */
+ * Each class is CLASS_AHEAD places ahead of the class below: a high task overtakes low ones, but no task waits
+ * forever. */
 #include "queue/memory/queue_memory.h"
 
 #include <assert.h>
@@ -12,16 +15,17 @@
 #include "base/list.h"
 #include "base/map.h"
 
-enum { CLASSES = CLASS_HIGH + 1, CLASS_AHEAD = 1000, EPOCH = 1 /* it lives and dies with its process */ };
+enum { CLASSES = CLASS_HIGH + 1, CLASS_AHEAD = 1000, EPOCH = 1 /* never changes: the queue ends with its process */ };
 
 struct entry {
     struct fenced_id id;
-    enum { WAITS, DELIVERED, LAPSED } is;
-    int64_t place;    /* among those that wait, over all classes */
-    struct list link; /* among those of its class that wait; then among those to be aborted, if somebody wants that */
-    struct heap_node expiry; /* DELIVERED and LAPSED */
-    struct uuid worker;      /* who has it */
-    struct task task;        /* its texts lie behind the entry */
+    enum { ENTRY_WAITING, ENTRY_DELIVERED, ENTRY_TIMED_OUT } state;
+    int64_t place; /* order among all waiting entries */
+    /* while it waits: in the list of its class; after that: in `aborting`, if an abort was requested */
+    struct list link;
+    struct heap_node expiry; /* ENTRY_DELIVERED and ENTRY_TIMED_OUT */
+    struct uuid worker;      /* the worker that took it */
+    struct task task;        /* its texts are allocated behind the entry */
 };
 
 struct queue_memory {
@@ -30,94 +34,94 @@ struct queue_memory {
     struct map entries; /* fenced_id → struct entry */
     struct list waiting[CLASSES];
     size_t waiting_count;
-    int64_t pushed; /* so far: the next one's place */
+    int64_t pushed; /* number of pushes so far: the next place */
     struct heap delivered;
-    size_t timed_out_count; /* of those in the heap */
+    size_t timed_out_count; /* entries of the heap that timed out */
     struct list aborting;
 };
 
-static struct queue_memory *self(struct queue *q)
+static struct queue_memory *queue_memory_of(struct queue *q)
 {
     return container_of(q, struct queue_memory, base);
 }
 
-static struct str bytes_of(const struct fenced_id *d)
+static struct str queue_memory_key(const struct fenced_id *d)
 {
     _Static_assert(sizeof *d == sizeof d->id + sizeof d->fence, "no gap in what is hashed");
     return (struct str){ (const char *)d, sizeof *d };
 }
 
-static void stop_waiting(struct queue_memory *q, struct entry *entry)
+static void queue_memory_stop_waiting(struct queue_memory *q, struct entry *entry)
 {
     list_remove(&entry->link);
     q->waiting_count--;
 }
 
-static void drop(struct queue_memory *q, struct entry *entry)
+static void queue_memory_remove(struct queue_memory *q, struct entry *entry)
 {
-    map_remove(&q->entries, bytes_of(&entry->id));
-    if (entry->is == WAITS) {
-        stop_waiting(q, entry);
+    map_remove(&q->entries, queue_memory_key(&entry->id));
+    if (entry->state == ENTRY_WAITING) {
+        queue_memory_stop_waiting(q, entry);
     } else {
-        q->timed_out_count -= entry->is == LAPSED;
+        q->timed_out_count -= entry->state == ENTRY_TIMED_OUT;
         heap_remove(&q->delivered, &entry->expiry);
         list_remove(&entry->link);
     }
     free(entry);
 }
 
-/* A new one, in no list yet. */
-static struct entry *add(struct queue_memory *q, const struct task *t)
+/* Adds an entry, which is in no list yet. */
+static struct entry *queue_memory_add(struct queue_memory *q, const struct task *t)
 {
     struct entry *entry = xmalloc(sizeof *entry + task_text_size(t));
     *entry = (struct entry){ .id = { t->id, t->fence }, .task = task_pack(t, (char *)(entry + 1)) };
     list_init(&entry->link);
-    map_put(&q->entries, bytes_of(&entry->id), entry);
+    map_put(&q->entries, queue_memory_key(&entry->id), entry);
     return entry;
 }
 
-static void push_one(struct queue_memory *q, const struct task *t)
+static void queue_memory_push_one(struct queue_memory *q, const struct task *t)
 {
     struct fenced_id id = { t->id, t->fence };
-    if (map_get(&q->entries, bytes_of(&id)))
+    if (map_get(&q->entries, queue_memory_key(&id)))
         return;
     enum priority_class class_ = priority_class_of(t->priority);
-    struct entry *entry = add(q, t);
+    struct entry *entry = queue_memory_add(q, t);
     entry->place = q->pushed++ - (int64_t)class_ * CLASS_AHEAD;
     list_push(&q->waiting[class_], &entry->link);
     q->waiting_count++;
 }
 
-static enum err push(struct queue *base, const struct task *tasks, size_t n, uint64_t epoch, struct pushed *ret,
-                     struct error *e)
+static enum err queue_memory_push(struct queue *base, const struct task *tasks, size_t n, uint64_t epoch,
+                                  struct pushed *ret, struct error *e)
 {
     ret->epoch = EPOCH;
     if (epoch && epoch != EPOCH)
         return queue_is_another(e);
     for (size_t i = 0; i < n; i++)
-        push_one(self(base), &tasks[i]);
+        queue_memory_push_one(queue_memory_of(base), &tasks[i]);
     return ERR_OK;
 }
 
-static enum err full(struct error *e)
+static enum err queue_memory_arena_full(struct error *e)
 {
     return error_set(e, ERR_LIMIT, "the next delivery is larger than the memory set aside for it");
 }
 
-static size_t depth(struct queue *base)
+static size_t queue_memory_depth(struct queue *base)
 {
-    return self(base)->waiting_count;
+    return queue_memory_of(base)->waiting_count;
 }
 
 /* ---- taking ---- */
 
-/* Where a walk over all that waits, the most urgent first, has come to in each class. */
-struct walk {
+/* The position of a walk over all waiting entries, most urgent first: one cursor for each class. */
+struct waiting_walk {
     struct queue_memory *q;
     struct list *next[CLASSES];
 };
 
-static struct entry *walk_next(struct walk *w)
+static struct entry *waiting_walk_next(struct waiting_walk *w)
 {
     struct entry *first = NULL;
     for (int i = CLASS_HIGH; i >= CLASS_LOW; i--) {
@@ -132,22 +136,22 @@ static struct entry *walk_next(struct walk *w)
     return first;
 }
 
-static bool may_have(const struct queue_memory *q, const struct take *t, const struct take *room,
-                     const struct tasks *taken, const struct task *task)
+static bool queue_memory_may_take(const struct queue_memory *q, const struct take *t, const struct take *room,
+                                  const struct tasks *taken, const struct task *task)
 {
     return (!task_is_suspect(task) || (t->alone && taken->n == 0)) && queue_has_room(room, task) &&
            queue_lets_through(t->filter, task, queue_tenant(q->names, task->tenant));
 }
 
-static void deliver(struct queue_memory *q, struct entry *entry, const struct take *t)
+static void queue_memory_deliver(struct queue_memory *q, struct entry *entry, const struct take *t)
 {
-    stop_waiting(q, entry);
-    entry->is = DELIVERED;
+    queue_memory_stop_waiting(q, entry);
+    entry->state = ENTRY_DELIVERED;
     entry->worker = t->worker;
     heap_push(&q->delivered, &entry->expiry, t->now_ms + t->visibility_ms);
 }
 
-static void use_room(struct take *room, const struct task *t)
+static void queue_memory_use_room(struct take *room, const struct task *t)
 {
     if (room->cpu_milli >= 0)
         room->cpu_milli -= t->cpu_milli;
@@ -155,18 +159,18 @@ static void use_room(struct take *room, const struct task *t)
         room->memory_mb -= t->memory_mb;
 }
 
-/* false: the next one is larger than the arena, and nothing was taken before it. */
-static bool take_tasks(struct queue_memory *q, const struct take *t, struct arena *a, struct tasks *ret)
+/* False: the arena has no room for the first task. */
+static bool queue_memory_take_tasks(struct queue_memory *q, const struct take *t, struct arena *a, struct tasks *ret)
 {
     size_t max = min_of(t->max, q->waiting_count);
     struct tasks taken = { arena_alloc(a, max * sizeof(struct task)), 0 };
     struct take room = *t;
-    struct walk walk = { .q = q };
+    struct waiting_walk walk = { .q = q };
     struct entry *entry;
     for (int i = 0; i < CLASSES; i++)
         walk.next[i] = q->waiting[i].next;
-    while (taken.n < max && (entry = walk_next(&walk))) {
-        if (!may_have(q, t, &room, &taken, &entry->task))
+    while (taken.n < max && (entry = waiting_walk_next(&walk))) {
+        if (!queue_memory_may_take(q, t, &room, &taken, &entry->task))
             continue;
         if (!taken.v || !task_copy(a, &entry->task, &taken.v[taken.n])) {
             if (taken.n == 0)
@@ -174,17 +178,17 @@ static bool take_tasks(struct queue_memory *q, const struct take *t, struct aren
             break;
         }
         taken.n++;
-        use_room(&room, &entry->task);
-        deliver(q, entry, t);
+        queue_memory_use_room(&room, &entry->task);
+        queue_memory_deliver(q, entry, t);
         if (task_is_suspect(&entry->task))
-            break; /* alone */
+            break; /* a suspect is delivered alone */
     }
     *ret = taken;
     return true;
 }
 
-/* What does not fit into the arena is told with the next take. */
-static void take_aborts(struct queue_memory *q, const struct take *t, struct arena *a, struct taken *ret)
+/* If the arena has no room, the aborts are returned by the next take. */
+static void queue_memory_take_aborts(struct queue_memory *q, const struct take *t, struct arena *a, struct taken *ret)
 {
     size_t n = 0;
     list_each (&q->aborting, link)
@@ -201,71 +205,72 @@ static void take_aborts(struct queue_memory *q, const struct take *t, struct are
     }
 }
 
-static enum err take_some(struct queue *base, const struct take *t, struct arena *a, struct taken *ret, struct error *e)
+static enum err queue_memory_take(struct queue *base, const struct take *t, struct arena *a, struct taken *ret,
+                                  struct error *e)
 {
     struct taken taken = { 0 };
-    if (!take_tasks(self(base), t, a, &taken.tasks))
-        return full(e);
-    take_aborts(self(base), t, a, &taken);
+    if (!queue_memory_take_tasks(queue_memory_of(base), t, a, &taken.tasks))
+        return queue_memory_arena_full(e);
+    queue_memory_take_aborts(queue_memory_of(base), t, a, &taken);
     *ret = taken;
     return ERR_OK;
 }
 
-/* ---- what becomes of a delivery ---- */
+/* ---- delivered entries ---- */
 
-/* The delivery of that name, if it does not wait any more. */
-static struct entry *find_delivered(struct queue_memory *q, const struct fenced_id *d)
+/* The entry, if it is delivered or timed out. */
+static struct entry *queue_memory_find_delivered(struct queue_memory *q, const struct fenced_id *d)
 {
-    struct entry *entry = map_get(&q->entries, bytes_of(d));
-    return entry && entry->is != WAITS ? entry : NULL;
+    struct entry *entry = map_get(&q->entries, queue_memory_key(d));
+    return entry && entry->state != ENTRY_WAITING ? entry : NULL;
 }
 
-static void renew_one(struct queue_memory *q, const struct task *t, const struct take *by)
+static void queue_memory_renew_one(struct queue_memory *q, const struct task *t, const struct take *by)
 {
     struct fenced_id id = { t->id, t->fence };
-    struct entry *entry = map_get(&q->entries, bytes_of(&id));
+    struct entry *entry = map_get(&q->entries, queue_memory_key(&id));
     int64_t until_ms = by->now_ms + by->visibility_ms;
     if (!entry) {
-        entry = add(q, t);
-        entry->is = DELIVERED;
+        entry = queue_memory_add(q, t);
+        entry->state = ENTRY_DELIVERED;
         entry->worker = by->worker;
         heap_push(&q->delivered, &entry->expiry, until_ms);
-    } else if (entry->is == DELIVERED) {
+    } else if (entry->state == ENTRY_DELIVERED) {
         heap_rekey(&q->delivered, &entry->expiry, until_ms);
     }
 }
 
-static enum err renew(struct queue *base, const struct task *const *running, size_t n, const struct take *by,
-                      struct error *e)
+static enum err queue_memory_renew(struct queue *base, const struct task *const *running, size_t n,
+                                   const struct take *by, struct error *e)
 {
     (void)e;
     for (size_t i = 0; i < n; i++)
-        renew_one(self(base), running[i], by);
+        queue_memory_renew_one(queue_memory_of(base), running[i], by);
     return ERR_OK;
 }
 
-static enum err ack(struct queue *base, const struct fenced_id *v, size_t n, struct error *e)
+static enum err queue_memory_ack(struct queue *base, const struct fenced_id *v, size_t n, struct error *e)
 {
     (void)e;
-    struct queue_memory *q = self(base);
+    struct queue_memory *q = queue_memory_of(base);
     for (size_t i = 0; i < n; i++) {
-        struct entry *entry = find_delivered(q, &v[i]);
+        struct entry *entry = queue_memory_find_delivered(q, &v[i]);
         if (entry)
-            drop(q, entry);
+            queue_memory_remove(q, entry);
     }
     return ERR_OK;
 }
 
-static struct entry *first_expired(const struct queue_memory *q, int64_t now_ms)
+static struct entry *queue_memory_first_expired(const struct queue_memory *q, int64_t now_ms)
 {
     struct heap_node *node = heap_peek(&q->delivered);
     return node && node->key <= now_ms ? container_of(node, struct entry, expiry) : NULL;
 }
 
-/* Lapses are rare and few: the array grows as they are found. A suspect came alone. */
-static bool add_timed_out(struct arena *a, struct delivery_timeouts *to, size_t *cap, const struct task *t)
+/* Delivery timeouts are rare, so the array grows as they are found. A suspect was delivered alone. */
+static bool queue_memory_add_timed_out(struct arena *a, struct delivery_timeouts *to, size_t *cap, const struct task *t)
 {
-    struct lapse lapse = { .fired = true, .alone = task_is_suspect(t) };
+    struct lapse found = { .fired = true, .alone = task_is_suspect(t) };
     if (to->n == *cap) {
         struct lapse *bigger = arena_alloc(a, (*cap * 2 + 4) * sizeof *bigger);
         if (!bigger)
@@ -275,77 +280,78 @@ static bool add_timed_out(struct arena *a, struct delivery_timeouts *to, size_t 
         to->v = bigger;
         *cap = *cap * 2 + 4;
     }
-    if (!task_copy(a, t, &lapse.task))
+    if (!task_copy(a, t, &found.task))
         return false;
-    to->v[to->n++] = lapse;
+    to->v[to->n++] = found;
     return true;
 }
 
-static void lapse(struct queue_memory *q, struct entry *entry, int64_t now_ms)
+static void queue_memory_mark_timed_out(struct queue_memory *q, struct entry *entry, int64_t now_ms)
 {
-    q->timed_out_count += entry->is != LAPSED;
-    entry->is = LAPSED;
-    list_remove(&entry->link); /* nobody is asked to end it any more */
+    q->timed_out_count += entry->state != ENTRY_TIMED_OUT;
+    entry->state = ENTRY_TIMED_OUT;
+    list_remove(&entry->link); /* too late for an abort */
     heap_rekey(&q->delivered, &entry->expiry, now_ms + TIMED_OUT_AGAIN_MS);
 }
 
-static enum err timed_out_deliveries(struct queue *base, int64_t now_ms, struct arena *a, struct delivery_timeouts *ret,
-                                     struct error *e)
+static enum err queue_memory_timed_out(struct queue *base, int64_t now_ms, struct arena *a,
+                                       struct delivery_timeouts *ret, struct error *e)
 {
-    struct queue_memory *q = self(base);
+    struct queue_memory *q = queue_memory_of(base);
     struct delivery_timeouts found = { 0 };
     size_t cap = 0;
     struct entry *entry;
-    while ((entry = first_expired(q, now_ms)) && add_timed_out(a, &found, &cap, &entry->task))
-        lapse(q, entry, now_ms);
+    while ((entry = queue_memory_first_expired(q, now_ms)) && queue_memory_add_timed_out(a, &found, &cap, &entry->task))
+        queue_memory_mark_timed_out(q, entry, now_ms);
     if (entry && !found.n)
-        return full(e);
+        return queue_memory_arena_full(e);
     *ret = found;
     return ERR_OK;
 }
 
-static enum err recall(struct queue *base, struct fenced_id d, bool *ret_recalled, struct error *e)
+static enum err queue_memory_recall(struct queue *base, struct fenced_id d, bool *ret_recalled, struct error *e)
 {
     (void)e;
-    struct queue_memory *q = self(base);
-    struct entry *entry = map_get(&q->entries, bytes_of(&d));
-    *ret_recalled = entry && entry->is == WAITS;
+    struct queue_memory *q = queue_memory_of(base);
+    struct entry *entry = map_get(&q->entries, queue_memory_key(&d));
+    *ret_recalled = entry && entry->state == ENTRY_WAITING;
     if (*ret_recalled)
-        drop(q, entry);
+        queue_memory_remove(q, entry);
     return ERR_OK;
 }
 
-static enum err abort_one(struct queue *base, struct fenced_id d, struct error *e)
+static enum err queue_memory_abort(struct queue *base, struct fenced_id d, struct error *e)
 {
     (void)e;
-    struct entry *entry = find_delivered(self(base), &d);
-    if (entry && entry->is == DELIVERED && !list_linked(&entry->link))
-        list_push(&self(base)->aborting, &entry->link);
+    struct entry *entry = queue_memory_find_delivered(queue_memory_of(base), &d);
+    if (entry && entry->state == ENTRY_DELIVERED && !list_linked(&entry->link))
+        list_push(&queue_memory_of(base)->aborting, &entry->link);
     return ERR_OK;
 }
 
-static enum err known(struct queue *base, const struct fenced_id *v, const uint64_t *epochs, size_t n, bool *ret,
-                      struct error *e)
+static enum err queue_memory_known(struct queue *base, const struct fenced_id *v, const uint64_t *epochs, size_t n,
+                                   bool *ret, struct error *e)
 {
     (void)epochs, (void)e;
     for (size_t i = 0; i < n; i++)
-        ret[i] = map_get(&self(base)->entries, bytes_of(&v[i])) != NULL;
+        ret[i] = map_get(&queue_memory_of(base)->entries, queue_memory_key(&v[i])) != NULL;
     return ERR_OK;
 }
 
-static enum err look(struct queue *base, struct queue_state *ret, struct error *e)
+static enum err queue_memory_look(struct queue *base, struct queue_state *ret, struct error *e)
 {
     (void)e;
-    *ret = (struct queue_state){ .waiting = (int64_t)depth(base),
-                                 .delivered = (int64_t)(self(base)->delivered.n - self(base)->timed_out_count),
+    *ret = (struct queue_state){ .waiting = (int64_t)queue_memory_depth(base),
+                                 .delivered = (int64_t)(queue_memory_of(base)->delivered.n -
+                                                        queue_memory_of(base)->timed_out_count),
                                  .epoch = EPOCH,
                                  .timeout_max_ms = INT64_MAX };
     return ERR_OK;
 }
 
-static void free_queue(struct queue *base)
+static void queue_memory_free(struct queue *base)
 {
-    struct queue_memory *q = self(base);
+    struct queue_memory *q = queue_memory_of(base);
     map_each (&q->entries, slot)
         free(slot->value);
     map_release(&q->entries);
@@ -356,17 +362,17 @@ static void free_queue(struct queue *base)
 struct queue *queue_memory_new_named(const struct queue_names *names)
 {
     static const struct queue_ops ops = {
-        .push = push,
-        .take = take_some,
-        .renew = renew,
-        .ack = ack,
-        .timed_out_deliveries = timed_out_deliveries,
-        .recall = recall,
-        .abort = abort_one,
-        .known = known,
-        .look = look,
-        .depth = depth,
-        .free = free_queue,
+        .push = queue_memory_push,
+        .take = queue_memory_take,
+        .renew = queue_memory_renew,
+        .ack = queue_memory_ack,
+        .timed_out_deliveries = queue_memory_timed_out,
+        .recall = queue_memory_recall,
+        .abort = queue_memory_abort,
+        .known = queue_memory_known,
+        .look = queue_memory_look,
+        .depth = queue_memory_depth,
+        .free = queue_memory_free,
         .push_again = true,
     };
     struct queue_memory *q = xnew(*q);

@@ -1,4 +1,5 @@
-/* The queue on Redis: what each verb sends, in pieces that keep no other waiting for long. What happens there is in queue_redis.lua. */
+/* The queue on Redis: sends the verbs to queue_redis.lua, which does the work. Large calls are split, so that no
+ * script blocks the server for long. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,42 +11,42 @@ enum { PUSH_CALL = 256, PUSH_CALL_BYTES = 4 << 20, IDS_CALL = 1000 };
 
 /* ---- calls ---- */
 
-void verb_begin(struct queue_redis *q, const char *verb)
+void queue_redis_call_begin(struct queue_redis *q, const char *verb)
 {
     uint64_t fresh;
     crypto_random(&fresh, sizeof fresh);
-    redis_begin(&q->conn);
-    redis_text(&q->conn, verb);
-    redis_text(&q->conn, q->conn.run);
-    redis_i64(&q->conn, (int64_t)(fresh >> 1 | 1));
+    redis_command_begin(&q->conn);
+    redis_arg_text(&q->conn, verb);
+    redis_arg_text(&q->conn, q->conn.run_id);
+    redis_arg_i64(&q->conn, (int64_t)(fresh >> 1 | 1));
 }
 
-enum err verb_run(struct queue_redis *q, redisReply **ret, struct error *e)
+enum err queue_redis_call(struct queue_redis *q, redisReply **ret, struct error *e)
 {
-    return redis_run(&q->conn, ":q", ret, e);
+    return redis_run_script(&q->conn, ":q", ret, e);
 }
 
-enum err verb_do(struct queue_redis *q, struct error *e)
+enum err queue_redis_call_no_reply(struct queue_redis *q, struct error *e)
 {
     cleanup_with(redis_reply_free) redisReply *reply = NULL;
-    return verb_run(q, &reply, e);
+    return queue_redis_call(q, &reply, e);
 }
 
-void word_member(struct redis_conn *c, const struct fenced_id *d)
+void queue_redis_arg_member(struct redis_conn *c, const struct fenced_id *d)
 {
     char text[MEMBER_MAX];
     uuid_format(d->id, text);
     int n = snprintf(text + UUID_TEXT, sizeof text - UUID_TEXT, ":%lld", (long long)d->fence);
-    redis_word(c, (struct str){ text, UUID_TEXT + (size_t)n });
+    redis_arg_str(c, (struct str){ text, UUID_TEXT + (size_t)n });
 }
 
-bool read_member(struct str text, struct fenced_id *ret)
+bool queue_redis_read_member(struct str text, struct fenced_id *ret)
 {
     return text.n > UUID_TEXT + 1 && text.p[UUID_TEXT] == ':' && uuid_parse(str_sub(text, 0, UUID_TEXT), &ret->id) &&
            str_to_i64(str_sub(text, UUID_TEXT + 1, text.n), 1, INT64_MAX, &ret->fence);
 }
 
-void *array_add(struct arena *a, void **v, size_t n, size_t *cap, size_t size)
+void *queue_redis_array_add(struct arena *a, void **v, size_t n, size_t *cap, size_t size)
 {
     if (n == *cap) {
         size_t more = *cap * 2 + 4;
@@ -60,9 +61,9 @@ void *array_add(struct arena *a, void **v, size_t n, size_t *cap, size_t size)
     return (char *)*v + n * size;
 }
 
-/* ---- what is carried ---- */
+/* ---- stored form of a task ---- */
 
-void add_escaped(struct buf *b, struct str s)
+void queue_redis_append_escaped(struct buf *b, struct str s)
 {
     for (size_t i = 0; i < s.n; i++) {
         unsigned char c = (unsigned char)s.p[i];
@@ -73,26 +74,26 @@ void add_escaped(struct buf *b, struct str s)
     }
 }
 
-/* flags|priority|cpu|memory|tenant|queue|labels: all by which a worker may or may not be given it. */
-void write_channel(struct queue_redis *q, const struct task *t)
+/* flags|priority|cpu|memory|tenant|queue|labels: all facts that decide which workers may take a task. */
+void queue_redis_write_channel(struct queue_redis *q, const struct task *t)
 {
     struct buf *b = &q->channel;
     struct str rest = t->requires, label;
     buf_reset(b);
     buf_printf(b, "%c%c|%d|%lld|%lld|", task_is_suspect(t) ? 's' : '-', t->delivery == DELIVER_AT_MOST_ONCE ? 'm' : '-',
                t->priority, (long long)t->cpu_milli, (long long)t->memory_mb);
-    add_escaped(b, queue_tenant(q->names, t->tenant));
+    queue_redis_append_escaped(b, queue_tenant(q->names, t->tenant));
     buf_char(b, '|');
-    add_escaped(b, t->queue);
+    queue_redis_append_escaped(b, t->queue);
     buf_char(b, '|');
     for (bool first = true; str_cut(&rest, ',', &label); first = false) {
         if (!first)
             buf_char(b, ',');
-        add_escaped(b, label);
+        queue_redis_append_escaped(b, label);
     }
 }
 
-void write_data(struct queue_redis *q, const struct task *t)
+void queue_redis_write_data(struct queue_redis *q, const struct task *t)
 {
     struct jw w;
     buf_reset(&q->data);
@@ -102,13 +103,13 @@ void write_data(struct queue_redis *q, const struct task *t)
     message_write_task(&w, t, queue_tenant(q->names, t->tenant));
 }
 
-enum err read_delivery(struct arena *a, struct str data, struct task *ret, struct error *e)
+enum err queue_redis_read_delivery(struct arena *a, struct str data, struct task *ret, struct error *e)
 {
     size_t line = str_find(data, '\n', 0);
     struct arena_mark before = arena_mark(a);
     struct str tenant;
     if (line >= data.n)
-        return error_set(e, ERR_CORRUPT, "no channel stands before the message");
+        return error_set(e, ERR_CORRUPT, "the stored task has no channel");
     enum err rc = message_read_task(a, str_sub(data, line + 1, data.n), ret, &tenant, e);
     if (rc)
         arena_rewind(a, before);
@@ -117,14 +118,14 @@ enum err read_delivery(struct arena *a, struct str data, struct task *ret, struc
 
 /* ---- pushing ---- */
 
-/* Those of a call go by channels: each is named once. */
-struct load {
-    struct buf channels; /* NUL behind each */
+/* The channels of the tasks of one call: each is sent once. */
+struct push_batch {
+    struct buf channels; /* each ends in NUL */
     size_t channel_count;
     uint16_t of[PUSH_CALL];
 };
 
-static uint16_t channel_number(struct load *l, struct str channel)
+static uint16_t queue_redis_channel_number(struct push_batch *l, struct str channel)
 {
     struct str rest = buf_str(&l->channels), name;
     uint16_t number = 0;
@@ -138,27 +139,28 @@ static uint16_t channel_number(struct load *l, struct str channel)
     return (uint16_t)++l->channel_count;
 }
 
-static void word_channels(struct redis_conn *c, const struct load *l)
+static void queue_redis_arg_channels(struct redis_conn *c, const struct push_batch *l)
 {
     struct str rest = buf_str(&l->channels), name;
-    redis_i64(c, (int64_t)l->channel_count);
+    redis_arg_i64(c, (int64_t)l->channel_count);
     while (str_cut(&rest, '\0', &name))
-        redis_word(c, name);
+        redis_arg_str(c, name);
 }
 
-static enum err too_long(const struct task *t, struct error *e)
+static enum err queue_redis_channel_too_long(const struct task *t, struct error *e)
 {
     return error_set(e, ERR_INVALID,
                      "the names of tenant, queue and labels of task '" STR_FMT "' are too long together",
                      STR_ARG(t->name));
 }
 
-/* Whether it was the epoch that was asked for, and how many wait. */
-static enum err push_answered(struct queue_redis *q, const redisReply *reply, struct pushed *ret, struct error *e)
+/* Reads the epoch and the number of waiting tasks. */
+static enum err queue_redis_read_push_reply(struct queue_redis *q, const redisReply *reply, struct pushed *ret,
+                                            struct error *e)
 {
     int64_t epoch, waiting;
     if (reply_count(reply) != 2 || !reply_i64(reply->element[0], &epoch) || !reply_i64(reply->element[1], &waiting))
-        return redis_strange(e, "push");
+        return redis_unexpected_reply(e, "push");
     ret->epoch = (uint64_t)epoch;
     if (waiting < 0)
         return queue_is_another(e);
@@ -166,112 +168,112 @@ static enum err push_answered(struct queue_redis *q, const redisReply *reply, st
     return ERR_OK;
 }
 
-/* As many as a call takes; *ret_n: how many those were. */
-static enum err push_call(struct queue_redis *q, struct load *l, const struct task *tasks, size_t n, uint64_t epoch,
-                          struct pushed *ret, size_t *ret_n, struct error *e)
+/* Pushes as many tasks as one call may have; *ret_n: how many those were. */
+static enum err queue_redis_push_call(struct queue_redis *q, struct push_batch *l, const struct task *tasks, size_t n,
+                                      uint64_t epoch, struct pushed *ret, size_t *ret_n, struct error *e)
 {
     cleanup_with(redis_reply_free) redisReply *reply = NULL;
     size_t many = min_of(n, (size_t)PUSH_CALL), i;
     buf_reset(&l->channels);
     l->channel_count = 0;
     for (i = 0; i < many; i++) {
-        write_channel(q, &tasks[i]);
+        queue_redis_write_channel(q, &tasks[i]);
         if (q->channel.n > CHANNEL_MAX)
-            return too_long(&tasks[i], e);
-        l->of[i] = channel_number(l, buf_str(&q->channel));
+            return queue_redis_channel_too_long(&tasks[i], e);
+        l->of[i] = queue_redis_channel_number(l, buf_str(&q->channel));
     }
-    verb_begin(q, "push");
-    redis_i64(&q->conn, (int64_t)epoch);
-    word_channels(&q->conn, l);
-    for (i = 0; i < many && q->conn.words.n < PUSH_CALL_BYTES; i++) {
-        write_channel(q, &tasks[i]);
-        write_data(q, &tasks[i]);
-        redis_i64(&q->conn, l->of[i]);
-        word_member(&q->conn, &(struct fenced_id){ tasks[i].id, tasks[i].fence });
-        redis_word(&q->conn, buf_str(&q->data));
+    queue_redis_call_begin(q, "push");
+    redis_arg_i64(&q->conn, (int64_t)epoch);
+    queue_redis_arg_channels(&q->conn, l);
+    for (i = 0; i < many && q->conn.args.n < PUSH_CALL_BYTES; i++) {
+        queue_redis_write_channel(q, &tasks[i]);
+        queue_redis_write_data(q, &tasks[i]);
+        redis_arg_i64(&q->conn, l->of[i]);
+        queue_redis_arg_member(&q->conn, &(struct fenced_id){ tasks[i].id, tasks[i].fence });
+        redis_arg_str(&q->conn, buf_str(&q->data));
     }
     *ret_n = i;
-    return verb_run(q, &reply, e) ? e->code : push_answered(q, reply, ret, e);
+    return queue_redis_call(q, &reply, e) ? e->code : queue_redis_read_push_reply(q, reply, ret, e);
 }
 
-static enum err push(struct queue *base, const struct task *tasks, size_t n, uint64_t epoch, struct pushed *ret,
-                     struct error *e)
+static enum err queue_redis_push(struct queue *base, const struct task *tasks, size_t n, uint64_t epoch,
+                                 struct pushed *ret, struct error *e)
 {
     struct queue_redis *q = queue_redis_of(base);
-    struct load load = { 0 };
-    if (redis_ready(&q->conn, e))
+    struct push_batch batch = { 0 };
+    if (redis_connect(&q->conn, e))
         return e->code;
-    buf_init(&load.channels, (size_t)PUSH_CALL * (CHANNEL_MAX + 1));
+    buf_init(&batch.channels, (size_t)PUSH_CALL * (CHANNEL_MAX + 1));
     enum err rc = ERR_OK;
     size_t done = 0;
     for (size_t some = 0; done < n && rc == ERR_OK; done += rc ? 0 : some)
-        rc = push_call(q, &load, tasks + done, n - done, done ? ret->epoch : epoch, ret, &some, e);
-    buf_release(&load.channels);
+        rc = queue_redis_push_call(q, &batch, tasks + done, n - done, done ? ret->epoch : epoch, ret, &some, e);
+    buf_release(&batch.channels);
     ret->unsure = rc == ERR_CONFLICT ? done > 0 : rc != ERR_OK && q->conn.sent;
     return rc;
 }
 
-/* ---- what becomes of deliveries ---- */
+/* ---- the other verbs ---- */
 
-static enum err ack(struct queue *base, const struct fenced_id *v, size_t n, struct error *e)
+static enum err queue_redis_ack(struct queue *base, const struct fenced_id *v, size_t n, struct error *e)
 {
     struct queue_redis *q = queue_redis_of(base);
-    if (redis_ready(&q->conn, e))
+    if (redis_connect(&q->conn, e))
         return e->code;
     for (size_t done = 0; done < n;) {
-        verb_begin(q, "ack");
+        queue_redis_call_begin(q, "ack");
         for (size_t end = min_of(done + IDS_CALL, n); done < end; done++)
-            word_member(&q->conn, &v[done]);
-        if (verb_do(q, e))
+            queue_redis_arg_member(&q->conn, &v[done]);
+        if (queue_redis_call_no_reply(q, e))
             return e->code;
     }
     return ERR_OK;
 }
 
-static enum err recall(struct queue *base, struct fenced_id d, bool *ret_recalled, struct error *e)
+static enum err queue_redis_recall(struct queue *base, struct fenced_id d, bool *ret_recalled, struct error *e)
 {
     struct queue_redis *q = queue_redis_of(base);
     cleanup_with(redis_reply_free) redisReply *reply = NULL;
     int64_t recalled;
-    if (redis_ready(&q->conn, e))
+    if (redis_connect(&q->conn, e))
         return e->code;
-    verb_begin(q, "recall");
-    word_member(&q->conn, &d);
-    if (verb_run(q, &reply, e))
+    queue_redis_call_begin(q, "recall");
+    queue_redis_arg_member(&q->conn, &d);
+    if (queue_redis_call(q, &reply, e))
         return e->code;
     if (!reply_i64(reply, &recalled))
-        return redis_strange(e, "recall");
+        return redis_unexpected_reply(e, "recall");
     *ret_recalled = recalled == 1;
     return ERR_OK;
 }
 
-static enum err abort_one(struct queue *base, struct fenced_id d, struct error *e)
+static enum err queue_redis_abort(struct queue *base, struct fenced_id d, struct error *e)
 {
     struct queue_redis *q = queue_redis_of(base);
-    if (redis_ready(&q->conn, e))
+    if (redis_connect(&q->conn, e))
         return e->code;
-    verb_begin(q, "abort");
-    word_member(&q->conn, &d);
-    return verb_do(q, e);
+    queue_redis_call_begin(q, "abort");
+    queue_redis_arg_member(&q->conn, &d);
+    return queue_redis_call_no_reply(q, e);
 }
 
-static enum err known(struct queue *base, const struct fenced_id *v, const uint64_t *epochs, size_t n, bool *ret,
-                      struct error *e)
+static enum err queue_redis_known(struct queue *base, const struct fenced_id *v, const uint64_t *epochs, size_t n,
+                                  bool *ret, struct error *e)
 {
     (void)epochs;
     struct queue_redis *q = queue_redis_of(base);
-    if (redis_ready(&q->conn, e))
+    if (redis_connect(&q->conn, e))
         return e->code;
     for (size_t done = 0; done < n;) {
         cleanup_with(redis_reply_free) redisReply *reply = NULL;
         size_t some = min_of(n - done, (size_t)IDS_CALL);
-        verb_begin(q, "known");
+        queue_redis_call_begin(q, "known");
         for (size_t i = 0; i < some; i++)
-            word_member(&q->conn, &v[done + i]);
-        if (verb_run(q, &reply, e))
+            queue_redis_arg_member(&q->conn, &v[done + i]);
+        if (queue_redis_call(q, &reply, e))
             return e->code;
         if (reply_count(reply) != some)
-            return redis_strange(e, "known");
+            return redis_unexpected_reply(e, "known");
         for (size_t i = 0; i < some; i++)
             ret[done + i] = reply->element[i]->integer == 1;
         done += some;
@@ -279,30 +281,30 @@ static enum err known(struct queue *base, const struct fenced_id *v, const uint6
     return ERR_OK;
 }
 
-static enum err look(struct queue *base, struct queue_state *ret, struct error *e)
+static enum err queue_redis_look(struct queue *base, struct queue_state *ret, struct error *e)
 {
     struct queue_redis *q = queue_redis_of(base);
     cleanup_with(redis_reply_free) redisReply *reply = NULL;
     int64_t epoch, waiting, delivered;
-    if (redis_ready(&q->conn, e))
+    if (redis_connect(&q->conn, e))
         return e->code;
-    verb_begin(q, "look");
-    if (verb_run(q, &reply, e))
+    queue_redis_call_begin(q, "look");
+    if (queue_redis_call(q, &reply, e))
         return e->code;
     if (reply_count(reply) != 3 || !reply_i64(reply->element[0], &epoch) || !reply_i64(reply->element[1], &waiting) ||
         !reply_i64(reply->element[2], &delivered))
-        return redis_strange(e, "look");
+        return redis_unexpected_reply(e, "look");
     q->waiting = waiting > 0 ? (size_t)waiting : 0;
     *ret = (struct queue_state){ waiting, delivered, (uint64_t)epoch, INT64_MAX };
     return ERR_OK;
 }
 
-static size_t depth(struct queue *base)
+static size_t queue_redis_depth(struct queue *base)
 {
     return queue_redis_of(base)->waiting;
 }
 
-static void free_queue(struct queue *base)
+static void queue_redis_free(struct queue *base)
 {
     struct queue_redis *q = queue_redis_of(base);
     redis_conn_release(&q->conn);
@@ -312,25 +314,26 @@ static void free_queue(struct queue *base)
     free(q);
 }
 
-enum err queue_redis_open(const struct redis_setup *setup, struct queue **ret, struct error *e)
+enum err queue_redis_open(const struct redis_setup *setup, const struct queue_names *names, struct queue **ret,
+                          struct error *e)
 {
     static const struct queue_ops ops = {
-        .push = push,
+        .push = queue_redis_push,
         .take = queue_redis_take,
         .renew = queue_redis_renew,
-        .ack = ack,
+        .ack = queue_redis_ack,
         .timed_out_deliveries = queue_redis_timed_out,
-        .recall = recall,
-        .abort = abort_one,
-        .known = known,
-        .look = look,
-        .depth = depth,
-        .free = free_queue,
+        .recall = queue_redis_recall,
+        .abort = queue_redis_abort,
+        .known = queue_redis_known,
+        .look = queue_redis_look,
+        .depth = queue_redis_depth,
+        .free = queue_redis_free,
         .push_again = true,
     };
     struct queue_redis *q = xnew(*q);
     q->base.ops = &ops;
-    q->names = setup->names;
+    q->names = names;
     if (redis_conn_init(&q->conn, setup, redis_script_text("queue_redis.lua"), e)) {
         free(q);
         return e->code;

@@ -1,22 +1,23 @@
--- The queue, as scripts: each call is one verb, and what it does is done whole or not at all. docs/REDIS.md says what lies where.
+-- The queue as a script. Each call runs one verb, atomically. docs/REDIS.md describes the keys.
 --
---   d:ID          what is delivered: its channel, a line feed, the message. It has a time to live: what is forgotten goes by itself
---   c:CHANNEL     what waits there, by urgency
---   channels      all channels, by when something was pushed last
---   to:CHANNEL    the groups of workers that may have what waits there
---   groups, seen  the filter of each group of workers, and when one of them was here last
---   g:GROUP       channels where something may wait for that group; the score is no higher than the urgency of the first there
---   g:GROUP:wait  its workers that wait, the longest first; waiters: until when each does, and its room
---   w:WORKER      a worker waits for this list; w:WORKER:aborts what it is asked to end
---   delivered     by the end of its visibility, and who has it: milliseconds, and as a fraction of one the worker's number
---   workers       the number of each worker, and who has it: the latest, when there were more than NUMBERS of them
---   lapsing       by when it is reported next; unfired: those of them that no worker had
---   state         epoch, run (of the server), since (when the epoch began), last (urgency given), waiting (how many)
+--   d:ID          the stored form of a task: its channel, a line feed, the message. Expires, so that lost entries go
+--   c:CHANNEL     waiting tasks, scored by urgency
+--   channels      all channels, scored by the time of their last push
+--   to:CHANNEL    groups of workers that may take from the channel
+--   groups, seen  the filter of each group; when a worker of the group called last
+--   g:GROUP       channels that may have tasks for the group; the score is at most the urgency of the first task there
+--   g:GROUP:wait  waiting workers of the group, longest wait first
+--   waiters       until when each worker waits, and its room
+--   w:WORKER      list that a waiting worker blocks on; w:WORKER:aborts: deliveries that it is asked to abort
+--   delivered     deliveries, scored by the end of their visibility in ms; the fraction of a ms is the worker's number
+--   workers       the number of each worker, and the worker of each number: after NUMBERS workers, numbers are reused
+--   lapsing       timed out deliveries, scored by when to report them next; unfired: those that no worker had
+--   state         epoch, run (run id of the server), since (when the epoch began), last (last urgency), waiting (count)
 --
--- Urgency is the time of the push in microseconds, a class earlier for each class. It only rises within a channel: so whatever is
--- pushed stands behind what waits there, and the score in g:GROUP stays a lower bound.
+-- Urgency is the time of the push in microseconds, minus CLASS_US for each priority class above the lowest. Within a
+-- channel it only rises: a push goes behind all tasks that wait there, and so the score in g:GROUP stays a lower bound.
 
-local P, verb, run, fresh = KEYS[1] .. ':', ARGV[1], ARGV[2], ARGV[3]
+local P, verb, run_id, new_epoch = KEYS[1] .. ':', ARGV[1], ARGV[2], ARGV[3]
 local call = redis.call
 local time = call('TIME')
 local now_us = time[1] * 1000000 + time[2]
@@ -25,13 +26,13 @@ local now = math.floor(now_us / 1000)
 local CLASS_US = 30000000
 local DATA_TTL = 7 * 86400000
 local GROUP_GONE, CHANNEL_IDLE, TOKEN_TTL, ABORT_TTL = 60000, 3600000, 5000, 3600000
-local NUMBERS = 4096 -- milliseconds since 1970 and these fit into a score's 53 bits
-local RENEW_US = 2000000 -- in which a worker renews what it runs (reconcile.h)
-local LOOKS, BATCH, BYTES, HEADER, WAITERS = 64, 64, 4194304, 4096, 16
+local NUMBERS = 4096 -- milliseconds since 1970 and a number below this fit into the 53 bits of a score
+local RENEW_US = 2000000 -- workers renew the tasks that they run within this time (node/fleet/reconcile.h)
+local CHANNELS_MAX, BATCH, BYTES_MAX, CHANNEL_BYTES, WAITERS = 64, 64, 4194304, 4096, 16
 
--- ---- small things ----
+-- ---- helpers and state ----
 
-local function each(list, size, f) -- in pieces that unpack can take
+local function in_pieces(list, size, f) -- calls f for pieces of the list that unpack can handle
     for i = 1, #list, size do
         f(unpack(list, i, math.min(i + size - 1, #list)))
     end
@@ -44,9 +45,9 @@ local function data_keys(members)
 end
 
 local state = call('HMGET', P .. 'state', 'epoch', 'run', 'since', 'last', 'waiting')
-if state[2] ~= run then -- a new queue, or one that came back: from its disk, from a replica
-    state[1], state[3] = fresh, string.format('%.0f', now_us)
-    call('HSET', P .. 'state', 'epoch', fresh, 'run', run, 'since', state[3])
+if state[2] ~= run_id then -- a new queue, or one restored from disk or from a replica
+    state[1], state[3] = new_epoch, string.format('%.0f', now_us)
+    call('HSET', P .. 'state', 'epoch', new_epoch, 'run', run_id, 'since', state[3])
 end
 local since = tonumber(state[3])
 
@@ -60,37 +61,37 @@ local function read_channel(c)
     local flags, priority, cpu, memory, tenant, queue, requires =
         string.match(c, '^(..)|(%d+)|(%d+)|(%d+)|([^|]*)|([^|]*)|([^|]*)$')
     priority = tonumber(priority)
-    return { suspect = string.sub(flags, 1, 1) == 's', once = string.sub(flags, 2, 2) == 'm', priority = priority,
-             ahead = (priority >= 7 and 2 or priority >= 4 and 1 or 0) * CLASS_US, cpu = tonumber(cpu),
+    return { suspect = string.sub(flags, 1, 1) == 's', at_most_once = string.sub(flags, 2, 2) == 'm',
+             priority = priority, ahead_us = (priority >= 7 and 2 or priority >= 4 and 1 or 0) * CLASS_US, cpu = tonumber(cpu),
              memory = tonumber(memory), tenant = tenant, queue = queue, requires = requires }
 end
 
--- It was pushed before the queue came back.
-local function is_doubtful(urgency, c)
-    return tonumber(urgency) + c.ahead < since
+-- Pushed before the epoch began: it may have been delivered since the state was saved.
+local function is_uncertain(urgency, c)
+    return tonumber(urgency) + c.ahead_us < since
 end
 
-local function among(list, text)
+local function list_has(list, text)
     return string.find(list, ',' .. text .. ',', 1, true) ~= nil
 end
 
 local function lets_through(filter, c)
     local low, high, queues, tenants, labels = string.match(filter, '^(%d+)|(%d+)|([^|]*)|([^|]*)|([^|]*)$')
     if c.priority < tonumber(low) or c.priority > tonumber(high) then return false end
-    if queues ~= '' and not among(queues, c.queue) then return false end
-    if tenants ~= '' and not among(tenants, c.tenant) then return false end
+    if queues ~= '' and not list_has(queues, c.queue) then return false end
+    if tenants ~= '' and not list_has(tenants, c.tenant) then return false end
     for label in string.gmatch(c.requires, '[^,]+') do
-        if not among(labels, label) then return false end
+        if not list_has(labels, label) then return false end
     end
     return true
 end
 
-local function header(member) -- the channel that it was pushed to
-    local text = call('GETRANGE', P .. 'd:' .. member, 0, HEADER)
+local function channel_of(member) -- the channel of a stored task
+    local text = call('GETRANGE', P .. 'd:' .. member, 0, CHANNEL_BYTES)
     return string.match(text, '^([^\n]*)\n')
 end
 
--- ---- who has it ----
+-- ---- workers of deliveries ----
 
 local function number_of(worker)
     local number = call('HGET', P .. 'workers', worker)
@@ -102,17 +103,17 @@ local function number_of(worker)
     return number
 end
 
--- The score of what that worker has for so long: as text, which is cheaper to pass on for each of many.
-local function held_until(visibility, worker)
+-- The score in `delivered`. Returned as text, which is cheaper to pass for each of many members.
+local function visibility_score(visibility, worker)
     return string.format('%.17g', now + tonumber(visibility) + number_of(worker) / NUMBERS)
 end
 
-local function holder(member)
+local function worker_of(member)
     local score = call('ZSCORE', P .. 'delivered', member)
     return score and call('HGET', P .. 'workers', '#' .. tonumber(score) % 1 * NUMBERS)
 end
 
--- ---- who waits ----
+-- ---- waiting workers ----
 
 local function wake_one(group, c)
     for _, worker in ipairs(call('ZRANGE', P .. 'g:' .. group .. ':wait', 0, WAITERS - 1)) do
@@ -121,8 +122,8 @@ local function wake_one(group, c)
         if not till or tonumber(till) < now then
             call('ZREM', P .. 'g:' .. group .. ':wait', worker)
             call('HDEL', P .. 'waiters', worker)
-        elseif (tonumber(cpu) < 0 or c.cpu <= tonumber(cpu)) and (tonumber(memory) < 0 or c.memory <= tonumber(memory)) and
-            (alone == '1' or not c.suspect) then
+        elseif (tonumber(cpu) < 0 or c.cpu <= tonumber(cpu)) and
+            (tonumber(memory) < 0 or c.memory <= tonumber(memory)) and (alone == '1' or not c.suspect) then
             call('ZREM', P .. 'g:' .. group .. ':wait', worker)
             call('HDEL', P .. 'waiters', worker)
             call('DEL', P .. 'w:' .. worker)
@@ -134,7 +135,7 @@ local function wake_one(group, c)
     return false
 end
 
--- One worker of all that may have what waits there; it wakes the next when it leaves something.
+-- Wakes one worker that may take from the channel. If that worker leaves a task, it wakes the next one.
 local function wake(channel, c)
     for _, group in ipairs(call('SMEMBERS', P .. 'to:' .. channel)) do
         if wake_one(group, c) then return true end
@@ -142,8 +143,8 @@ local function wake(channel, c)
     return false
 end
 
--- The groups learn that something waits there. The score: of the first that was added.
-local function announce(channel, c, score)
+-- Tells the groups that tasks wait in the channel. score: urgency of the first added task.
+local function notify_groups(channel, c, score)
     for _, group in ipairs(call('SMEMBERS', P .. 'to:' .. channel)) do
         if call('ZSCORE', P .. 'seen', group) then
             call('ZADD', P .. 'g:' .. group, 'LT', score, channel)
@@ -163,25 +164,25 @@ local function open_channel(channel, c)
     end
 end
 
--- ---- lapses ----
+-- ---- delivery timeouts ----
 
-local function lapse(members, fired)
+local function mark_timed_out(members, fired)
     if #members == 0 then return end
     local args, unfired = {}, {}
     for i, m in ipairs(members) do
         args[2 * i - 1], args[2 * i] = 0, m
         if not fired then unfired[#unfired + 1] = m end
     end
-    each(args, 1000, function(...) call('ZADD', P .. 'lapsing', ...) end)
-    each(unfired, 1000, function(...) call('SADD', P .. 'unfired', ...) end)
+    in_pieces(args, 1000, function(...) call('ZADD', P .. 'lapsing', ...) end)
+    in_pieces(unfired, 1000, function(...) call('SADD', P .. 'unfired', ...) end)
 end
 
 -- ---- verbs ----
 
 local verbs = {}
 
--- epoch (0: any), channel count, channels, then for each task: the number of its channel, its id, what d:ID is to hold. Returns the epoch
--- and how many wait; -1: it is another than that, and nothing was done.
+-- Arguments: epoch (0: any), channel count, channels; then for each task the number of its channel, its id and its
+-- stored form. Returns the epoch and how many tasks wait; -1: the epoch is another one, and nothing was pushed.
 function verbs.push()
     if ARGV[4] ~= '0' and ARGV[4] ~= state[1] then return { state[1], -1 } end
     local channels, added, first = tonumber(ARGV[5]), {}, {}
@@ -197,7 +198,7 @@ function verbs.push()
         infos[number] = c
         local is_new = not delivered[i] and not lapsing[i] and not here[member]
         if is_new and not call('SET', P .. 'd:' .. member, data, 'NX', 'PX', DATA_TTL) then
-            local before = header(member)
+            local before = channel_of(member)
             is_new = not (before and call('ZSCORE', P .. 'c:' .. before, member))
             if is_new then call('SET', P .. 'd:' .. member, data, 'PX', DATA_TTL) end
         end
@@ -205,8 +206,8 @@ function verbs.push()
             here[member] = true
             last = last + 1
             local list = added[number] or {}
-            added[number], first[number] = list, first[number] or last - c.ahead
-            list[#list + 1], list[#list + 2] = last - c.ahead, member
+            added[number], first[number] = list, first[number] or last - c.ahead_us
+            list[#list + 1], list[#list + 2] = last - c.ahead_us, member
             total = total + 1
         end
     end
@@ -215,13 +216,13 @@ function verbs.push()
         local channel = ARGV[5 + number]
         call('ZADD', P .. 'c:' .. channel, unpack(list))
         open_channel(channel, infos[number])
-        announce(channel, infos[number], first[number])
+        notify_groups(channel, infos[number], first[number])
     end
     count_waiting(total)
     return { state[1], math.max(tonumber(state[5] or '0') + total, 0) }
 end
 
--- group, filter: its workers have it. Channels that are there already are looked up by scan.
+-- Arguments: group, filter. Registers a group of workers. scan then finds the channels that exist already.
 function verbs.join()
     call('HSET', P .. 'groups', ARGV[4], ARGV[5])
     call('ZADD', P .. 'seen', now, ARGV[4])
@@ -233,7 +234,8 @@ function verbs.join()
     return 1
 end
 
--- group, filter, cursor. Returns the next cursor, '0' at the end. What nobody has used for long is forgotten on the way.
+-- Arguments: group, filter, cursor. Returns the next cursor, '0' at the end. Also removes channels that were idle for
+-- long.
 function verbs.scan()
     local group, filter = ARGV[4], ARGV[5]
     local page = call('ZSCAN', P .. 'channels', ARGV[6], 'COUNT', 200)
@@ -252,32 +254,34 @@ function verbs.scan()
 end
 
 local function take_aborts(worker)
-    local told = {}
+    local aborts = {}
     for _, member in ipairs(call('SMEMBERS', P .. 'w:' .. worker .. ':aborts')) do
-        if holder(member) == worker then
-            told[#told + 1] = member
+        if worker_of(member) == worker then
+            aborts[#aborts + 1] = member
         end
     end
     call('DEL', P .. 'w:' .. worker .. ':aborts')
-    return told
+    return aborts
 end
 
--- What waited when a queue came back may have been delivered before, by the queue as it was then, and have run: only the store knows. It is
--- left alone until whoever runs it has renewed it, and lapses then. Returns the urgency from which on things are as they seem.
-local function certain_from(channel, c, first)
-    if not is_doubtful(first, c) then return '-inf' end
-    local bound = string.format('%.0f', since - c.ahead)
+-- When a queue is restored, tasks that wait in it may have been delivered and run since the state was saved; only the
+-- store knows. They are not delivered. After RENEW_US, in which workers renew those that they run, the others time out.
+-- Returns the urgency from which on tasks are certain.
+local function first_certain_urgency(channel, c, first)
+    if not is_uncertain(first, c) then return '-inf' end
+    local bound = string.format('%.0f', since - c.ahead_us)
     if now_us < since + RENEW_US then return bound end
     local old = call('ZRANGE', P .. 'c:' .. channel, '-inf', '(' .. bound, 'BYSCORE', 'LIMIT', 0, BATCH)
     if #old > 0 then
         call('ZREM', P .. 'c:' .. channel, unpack(old))
-        lapse(old, c.once) -- what may run only once counts as run
+        mark_timed_out(old, c.at_most_once) -- an AT_MOST_ONCE task counts as run
         count_waiting(-#old)
     end
     return bound
 end
 
--- Up to n of those that are as urgent as the next channel's first may be. Appends id, urgency, data of each; returns how many, their bytes.
+-- Takes up to n tasks with an urgency between `from` and `bound`, the urgency that the next channel may have. Appends
+-- id, urgency and data of each to `out`. Returns how many, and their bytes.
 local function take_from(channel, n, from, bound, score, out)
     local key = P .. 'c:' .. channel
     local found = call('ZRANGE', key, from, bound, 'BYSCORE', 'LIMIT', 0, n, 'WITHSCORES')
@@ -296,13 +300,14 @@ local function take_from(channel, n, from, bound, score, out)
     end
     call('ZREM', key, unpack(members))
     if #ends > 0 then call('ZADD', P .. 'delivered', unpack(ends)) end
-    lapse(lost, false)
+    mark_timed_out(lost, false)
     count_waiting(-#members)
     return #ends / 2, bytes
 end
 
--- group, worker, max, visibility_ms, wait_ms, alone, cpu, memory, offset. Returns time, where to go on (-1: nowhere), how many wait,
--- what to abort, then id, urgency and data of each. 'join': nobody knows this group.
+-- Arguments: group, worker, max, visibility_ms, wait_ms, alone, cpu, memory, offset. Returns the time, where to
+-- continue (-1: nothing left), how many tasks wait, the aborts, then id, urgency and data of each task. Returns 'join'
+-- if the group is not registered.
 function verbs.take()
     local group, worker, max = ARGV[4], ARGV[5], tonumber(ARGV[6])
     local wait = tonumber(ARGV[8])
@@ -313,27 +318,27 @@ function verbs.take()
     call('ZREM', g .. ':wait', worker)
     call('HDEL', P .. 'waiters', worker)
     local woken = call('DEL', P .. 'w:' .. worker) == 1
-    local score = held_until(ARGV[7], worker)
-    local out, taken, bytes, looks = {}, 0, 0, 0
+    local score = visibility_score(ARGV[7], worker)
+    local out, taken, bytes, channels_read = {}, 0, 0, 0
     local aborts = take_aborts(worker)
-    while taken < max and looks < LOOKS and bytes < BYTES do
+    while taken < max and channels_read < CHANNELS_MAX and bytes < BYTES_MAX do
         local next = call('ZRANGE', g, at, at + 1, 'WITHSCORES')
         if #next == 0 then at = -1 break end
-        looks = looks + 1
+        channels_read = channels_read + 1
         local channel, c = next[1], read_channel(next[1])
         local n = math.min(max - taken, BATCH)
         if c.suspect then n = (alone and taken == 0) and 1 or 0 end
         if c.cpu > 0 and cpu >= 0 then n = math.min(n, math.floor(cpu / c.cpu)) end
         if c.memory > 0 and memory >= 0 then n = math.min(n, math.floor(memory / c.memory)) end
-        local from = n > 0 and certain_from(channel, c, tonumber(next[2]))
+        local from = n > 0 and first_certain_urgency(channel, c, tonumber(next[2]))
         if n <= 0 then
             at = at + 1
         else
-            local doubt = from ~= '-inf'
-            local bound = not doubt and next[4] or '+inf'
+            local uncertain = from ~= '-inf'
+            local bound = not uncertain and next[4] or '+inf'
             local got, size = take_from(channel, n, from, bound, score, out)
             local head = call('ZRANGE', P .. 'c:' .. channel, 0, 0, 'WITHSCORES')
-            if doubt and got == 0 and #head > 0 and now_us < since + RENEW_US then at = at + 1 end
+            if uncertain and got == 0 and #head > 0 and now_us < since + RENEW_US then at = at + 1 end
             if #head == 0 then call('ZREM', g, channel) else call('ZADD', g, head[2], channel) end
             taken, bytes = taken + got, bytes + size
             if cpu >= 0 then cpu = cpu - got * c.cpu end
@@ -342,7 +347,7 @@ function verbs.take()
         end
     end
     if max == 0 then at = -1 end
-    if woken or taken > 0 then -- others may have what is left
+    if woken or taken > 0 then -- wake another worker for what is left
         for _, rest in ipairs(call('ZRANGE', g, 0, 3)) do
             if wake(rest, read_channel(rest)) then break end
         end
@@ -355,47 +360,47 @@ function verbs.take()
     return { string.format('%.0f', now_us), at, tonumber(call('HGET', P .. 'state', 'waiting') or '0'), aborts, out }
 end
 
--- id, urgency …: the worker could not hold them, and they wait again where they were.
+-- Arguments: id, urgency …. The worker had no room for these: they wait again at their old places.
 function verbs.back()
     for i = 4, #ARGV, 2 do
         local member, score = ARGV[i], ARGV[i + 1]
-        local channel = call('ZREM', P .. 'delivered', member) == 1 and header(member)
+        local channel = call('ZREM', P .. 'delivered', member) == 1 and channel_of(member)
         if channel then
             local c = read_channel(channel)
             call('ZADD', P .. 'c:' .. channel, score, member)
             count_waiting(1)
             open_channel(channel, c)
-            announce(channel, c, score)
+            notify_groups(channel, c, score)
         end
     end
     return 1
 end
 
--- ids: nobody can read them.
+-- Arguments: ids of unreadable tasks. They time out, and count as not run.
 function verbs.spoil()
     local members = {}
     for i = 4, #ARGV do
         if call('ZREM', P .. 'delivered', ARGV[i]) == 1 then members[#members + 1] = ARGV[i] end
     end
-    lapse(members, false)
+    mark_timed_out(members, false)
     return 1
 end
 
--- worker, visibility_ms, ids. Returns the numbers of those whose contents are lost: revive them.
+-- Arguments: worker, visibility_ms, ids. Returns the indexes of those whose contents are lost, for revive.
 function verbs.renew()
-    local score, lost = held_until(ARGV[5], ARGV[4]), {}
+    local score, lost = visibility_score(ARGV[5], ARGV[4]), {}
     for i = 6, #ARGV do
         local member = ARGV[i]
         if call('ZSCORE', P .. 'delivered', member) then
             call('ZADD', P .. 'delivered', 'XX', score, member)
         elseif not call('ZSCORE', P .. 'lapsing', member) then
-            local channel = header(member)
+            local channel = channel_of(member)
             local urgency = channel and call('ZSCORE', P .. 'c:' .. channel, member)
             if not channel then
                 lost[#lost + 1] = i - 6
             elseif not urgency then
                 call('ZADD', P .. 'delivered', score, member)
-            elseif is_doubtful(urgency, read_channel(channel)) then -- it waits as of a time before it was taken
+            elseif is_uncertain(urgency, read_channel(channel)) then -- restored from before it was taken
                 call('ZREM', P .. 'c:' .. channel, member)
                 count_waiting(-1)
                 call('ZADD', P .. 'delivered', score, member)
@@ -405,9 +410,9 @@ function verbs.renew()
     return lost
 end
 
--- worker, visibility_ms, then id and data of each.
+-- Arguments: worker, visibility_ms, then id and data of each.
 function verbs.revive()
-    local score = held_until(ARGV[5], ARGV[4])
+    local score = visibility_score(ARGV[5], ARGV[4])
     for i = 6, #ARGV, 2 do
         local member = ARGV[i]
         if not call('ZSCORE', P .. 'lapsing', member) and
@@ -418,7 +423,7 @@ function verbs.revive()
     return 1
 end
 
--- ids, up to 1000
+-- Arguments: up to 1000 ids.
 function verbs.ack()
     local members, gone = {}, {}
     for i = 4, #ARGV do members[#members + 1] = ARGV[i] end
@@ -439,16 +444,16 @@ function verbs.ack()
     return #gone
 end
 
--- max, again_ms. Returns id, whether it fired, data (false: lost) of each.
+-- Arguments: max, again_ms. Returns for each: id, whether a worker had it, data (false: lost).
 function verbs.lapsed()
     local max, out, bytes = tonumber(ARGV[4]), {}, 0
     local over = call('ZRANGE', P .. 'delivered', '-inf', now, 'BYSCORE', 'LIMIT', 0, max)
     if #over > 0 then
         call('ZREM', P .. 'delivered', unpack(over))
-        lapse(over, true)
+        mark_timed_out(over, true)
     end
     for _, member in ipairs(call('ZRANGE', P .. 'lapsing', '-inf', now, 'BYSCORE', 'LIMIT', 0, max)) do
-        if bytes >= BYTES then break end
+        if bytes >= BYTES_MAX then break end
         local data = call('GET', P .. 'd:' .. member)
         bytes = bytes + (data and #data or 0)
         call('ZADD', P .. 'lapsing', now + tonumber(ARGV[5]), member)
@@ -457,16 +462,16 @@ function verbs.lapsed()
     return out
 end
 
--- ids: whoever was told of them could not hold them; they are reported again at once.
+-- Arguments: ids. The caller had no room for these: they are reported again at once.
 function verbs.untold()
     for i = 4, #ARGV do call('ZADD', P .. 'lapsing', 'XX', 0, ARGV[i]) end
     return 1
 end
 
 function verbs.recall()
-    local member, channel = ARGV[4], header(ARGV[4])
+    local member, channel = ARGV[4], channel_of(ARGV[4])
     local urgency = channel and call('ZSCORE', P .. 'c:' .. channel, member)
-    if not urgency or is_doubtful(urgency, read_channel(channel)) then return 0 end
+    if not urgency or is_uncertain(urgency, read_channel(channel)) then return 0 end
     call('ZREM', P .. 'c:' .. channel, member)
     call('DEL', P .. 'd:' .. member)
     count_waiting(-1)
@@ -474,7 +479,7 @@ function verbs.recall()
 end
 
 function verbs.abort()
-    local worker = holder(ARGV[4])
+    local worker = worker_of(ARGV[4])
     if worker then
         call('SADD', P .. 'w:' .. worker .. ':aborts', ARGV[4])
         call('PEXPIRE', P .. 'w:' .. worker .. ':aborts', ABORT_TTL)
@@ -485,7 +490,7 @@ function verbs.abort()
     return 1
 end
 
--- ids. Returns 1 or 0 for each.
+-- Arguments: ids. Returns 1 or 0 for each.
 function verbs.known()
     local members, out = {}, {}
     for i = 4, #ARGV do members[#members + 1] = ARGV[i] end
@@ -494,7 +499,7 @@ function verbs.known()
     for i, member in ipairs(members) do
         local known = delivered[i] or lapsing[i]
         if not known then
-            local channel = header(member)
+            local channel = channel_of(member)
             known = channel and call('ZSCORE', P .. 'c:' .. channel, member)
         end
         out[i] = known and 1 or 0

@@ -1,7 +1,8 @@
-/* The queue on Redis, as workers use it: taking, waiting, renewing; and lapses, which are read alike.
+/* The queue on Redis, as workers use it: take, wait, renew; and delivery timeouts, which are read alike.
  *
- * Workers with the same filter are a group: what they may have is kept for all of them, and a worker that finds its group unknown, because
- * it is the first or because all was lost, makes it known and looks which channels are its. */
+ * Workers with the same filter form a group. The server keeps for each group which channels it may take from. If a
+ * worker finds that the server does not know its group, because the worker is the first or the data was lost, it
+ * registers the group and scans for the channels that the group serves. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -18,49 +19,49 @@ enum {
 
 /* ---- groups ---- */
 
-static void add_list(struct buf *b, const struct str *v, size_t n)
+static void queue_redis_append_list(struct buf *b, const struct str *v, size_t n)
 {
     buf_char(b, '|');
     for (size_t i = 0; i < n; i++) {
         buf_char(b, ',');
-        add_escaped(b, v[i]);
+        queue_redis_append_escaped(b, v[i]);
     }
     if (n)
         buf_char(b, ',');
 }
 
 /* low|high|,queues,|,tenants,|,labels, */
-static void write_filter(struct queue_redis *q, const struct queue_filter *f)
+static void queue_redis_write_filter(struct queue_redis *q, const struct queue_filter *f)
 {
     static const struct queue_filter everything = { .priority_max = PRIORITY_MAX };
     struct buf *b = &q->filter;
     f = f ? f : &everything;
     buf_reset(b);
     buf_printf(b, "%d|%d", f->priority_min, f->priority_max);
-    add_list(b, f->queues, f->queue_count);
-    add_list(b, f->tenants, f->tenant_count);
-    add_list(b, f->labels, f->label_count);
+    queue_redis_append_list(b, f->queues, f->queue_count);
+    queue_redis_append_list(b, f->tenants, f->tenant_count);
+    queue_redis_append_list(b, f->labels, f->label_count);
     snprintf(q->group, sizeof q->group, "%016llx", (unsigned long long)hash_bytes(HASH_STABLE, buf_str(b)));
 }
 
-static void group_begin(struct queue_redis *q, const char *verb)
+static void queue_redis_group_call_begin(struct queue_redis *q, const char *verb)
 {
-    verb_begin(q, verb);
-    redis_text(&q->conn, q->group);
-    redis_word(&q->conn, buf_str(&q->filter));
+    queue_redis_call_begin(q, verb);
+    redis_arg_text(&q->conn, q->group);
+    redis_arg_str(&q->conn, buf_str(&q->filter));
 }
 
-static enum err join(struct queue_redis *q, struct error *e)
+static enum err queue_redis_join_group(struct queue_redis *q, struct error *e)
 {
     char cursor[24] = "0";
-    group_begin(q, "join");
-    if (verb_do(q, e))
+    queue_redis_group_call_begin(q, "join");
+    if (queue_redis_call_no_reply(q, e))
         return e->code;
     do {
         cleanup_with(redis_reply_free) redisReply *reply = NULL;
-        group_begin(q, "scan");
-        redis_text(&q->conn, cursor);
-        if (verb_run(q, &reply, e))
+        queue_redis_group_call_begin(q, "scan");
+        redis_arg_text(&q->conn, cursor);
+        if (queue_redis_call(q, &reply, e))
             return e->code;
         snprintf(cursor, sizeof cursor, STR_FMT, STR_ARG(reply_str(reply)));
     } while (strcmp(cursor, "0") != 0 && cursor[0]);
@@ -68,35 +69,35 @@ static enum err join(struct queue_redis *q, struct error *e)
     return ERR_OK;
 }
 
-/* ---- one call ---- */
+/* ---- one call of take ---- */
 
 struct delivery_batch {
     struct arena *arena;
-    struct take rest; /* what may still come */
+    struct take rest; /* what the take still wants */
     struct taken taken;
     size_t task_cap, abort_cap;
-    bool full;  /* the arena: no more is asked for */
-    int64_t at; /* where the next call goes on; -1: nowhere */
+    bool full;  /* the arena has no room: no further call */
+    int64_t at; /* where the next call continues; -1: nothing left */
 };
 
-static void take_begin(struct queue_redis *q, const struct delivery_batch *h)
+static void queue_redis_take_call_begin(struct queue_redis *q, const struct delivery_batch *h)
 {
     char worker[UUID_TEXT + 1];
     const struct take *t = &h->rest;
     uuid_format(t->worker, worker);
-    verb_begin(q, "take");
-    redis_text(&q->conn, q->group);
-    redis_text(&q->conn, worker);
-    redis_i64(&q->conn, (int64_t)min_of(t->max, (size_t)TAKE_CALL));
-    redis_i64(&q->conn, t->visibility_ms);
-    redis_i64(&q->conn, t->wait_ms);
-    redis_i64(&q->conn, t->alone);
-    redis_i64(&q->conn, t->cpu_milli);
-    redis_i64(&q->conn, t->memory_mb);
-    redis_i64(&q->conn, h->at);
+    queue_redis_call_begin(q, "take");
+    redis_arg_text(&q->conn, q->group);
+    redis_arg_text(&q->conn, worker);
+    redis_arg_i64(&q->conn, (int64_t)min_of(t->max, (size_t)TAKE_CALL));
+    redis_arg_i64(&q->conn, t->visibility_ms);
+    redis_arg_i64(&q->conn, t->wait_ms);
+    redis_arg_i64(&q->conn, t->alone);
+    redis_arg_i64(&q->conn, t->cpu_milli);
+    redis_arg_i64(&q->conn, t->memory_mb);
+    redis_arg_i64(&q->conn, h->at);
 }
 
-static void use_room(struct take *room, const struct task *t)
+static void queue_redis_use_room(struct take *room, const struct task *t)
 {
     room->max--;
     room->alone = false;
@@ -106,68 +107,70 @@ static void use_room(struct take *room, const struct task *t)
         room->memory_mb -= t->memory_mb;
 }
 
-static bool keep_task(struct delivery_batch *h, struct str data, struct error *e)
+static bool queue_redis_add_task(struct delivery_batch *h, struct str data, struct error *e)
 {
     struct arena_mark before = arena_mark(h->arena);
     void *v = h->taken.tasks.v;
-    struct task *t = array_add(h->arena, &v, h->taken.tasks.n, &h->task_cap, sizeof *t);
+    struct task *t = queue_redis_array_add(h->arena, &v, h->taken.tasks.n, &h->task_cap, sizeof *t);
     struct task read;
     h->taken.tasks.v = v;
     if (!t) {
         arena_rewind(h->arena, before);
         return error_set(e, ERR_LIMIT, "the next delivery is larger than the memory set aside for it") == ERR_OK;
     }
-    if (read_delivery(h->arena, data, &read, e))
+    if (queue_redis_read_delivery(h->arena, data, &read, e))
         return false;
     *t = read;
     h->taken.tasks.n++;
-    use_room(&h->rest, t);
+    queue_redis_use_room(&h->rest, t);
     return true;
 }
 
-static bool keep_abort(struct delivery_batch *h, struct str member)
+static bool queue_redis_add_abort(struct delivery_batch *h, struct str member)
 {
     void *v = h->taken.aborts;
     struct fenced_id id, *at;
-    if (!read_member(member, &id) || !(at = array_add(h->arena, &v, h->taken.abort_count, &h->abort_cap, sizeof *at)))
+    if (!queue_redis_read_member(member, &id) ||
+        !(at = queue_redis_array_add(h->arena, &v, h->taken.abort_count, &h->abort_cap, sizeof *at)))
         return false;
     h->taken.aborts = v;
     h->taken.aborts[h->taken.abort_count++] = id;
     return true;
 }
 
-/* Those from `from` on do not fit any more: they wait again where they were. What nobody can read lapses, and never was run. */
-static enum err give_back(struct queue_redis *q, const redisReply *v, size_t from, struct error *e)
+/* Returns the tasks from `from` on, for which there is no room: they wait again at their old places. */
+static enum err queue_redis_return_tasks(struct queue_redis *q, const redisReply *v, size_t from, struct error *e)
 {
-    verb_begin(q, "back");
+    queue_redis_call_begin(q, "back");
     for (size_t i = from; i + 2 < v->elements; i += 3) {
-        redis_word(&q->conn, reply_str(v->element[i]));
-        redis_word(&q->conn, reply_str(v->element[i + 1]));
+        redis_arg_str(&q->conn, reply_str(v->element[i]));
+        redis_arg_str(&q->conn, reply_str(v->element[i + 1]));
     }
-    return verb_do(q, e);
+    return queue_redis_call_no_reply(q, e);
 }
 
-static enum err spoil(struct queue_redis *q, struct str member, struct error *e)
+static enum err queue_redis_mark_unreadable(struct queue_redis *q, struct str member, struct error *e)
 {
-    verb_begin(q, "spoil");
-    redis_word(&q->conn, member);
-    return verb_do(q, e);
+    queue_redis_call_begin(q, "spoil");
+    redis_arg_str(&q->conn, member);
+    return queue_redis_call_no_reply(q, e);
 }
 
-static enum err keep_tasks(struct queue_redis *q, struct delivery_batch *h, const redisReply *v, struct error *e)
+static enum err queue_redis_add_tasks(struct queue_redis *q, struct delivery_batch *h, const redisReply *v,
+                                      struct error *e)
 {
     for (size_t i = 0; i + 2 < reply_count(v); i += 3) {
         struct error why, ignored;
-        if (keep_task(h, reply_str(v->element[i + 2]), &why))
+        if (queue_redis_add_task(h, reply_str(v->element[i + 2]), &why))
             continue;
         if (why.code != ERR_LIMIT) {
-            if (spoil(q, reply_str(v->element[i]), e))
+            if (queue_redis_mark_unreadable(q, reply_str(v->element[i]), e))
                 return e->code;
             continue;
         }
         h->full = true;
-        if (give_back(q, v, i, &ignored) && h->taken.tasks.n == 0)
-            return *e = ignored, e->code; /* they lapse */
+        if (queue_redis_return_tasks(q, v, i, &ignored) && h->taken.tasks.n == 0)
+            return *e = ignored, e->code; /* not returned: they time out */
         if (h->taken.tasks.n == 0)
             return *e = why, e->code;
         break;
@@ -175,83 +178,84 @@ static enum err keep_tasks(struct queue_redis *q, struct delivery_batch *h, cons
     return ERR_OK;
 }
 
-/* time, where to go on, how many wait, aborts, tasks */
-static enum err read_taken(struct queue_redis *q, struct delivery_batch *h, const redisReply *r, struct error *e)
+/* The reply: time, where to continue, number of waiting tasks, aborts, tasks. */
+static enum err queue_redis_read_take_reply(struct queue_redis *q, struct delivery_batch *h, const redisReply *r,
+                                            struct error *e)
 {
     int64_t waiting;
     if (reply_count(r) != 5 || !reply_i64(r->element[0], &h->taken.queue_us) || !reply_i64(r->element[1], &h->at) ||
         !reply_i64(r->element[2], &waiting))
-        return redis_strange(e, "take");
+        return redis_unexpected_reply(e, "take");
     q->waiting = waiting > 0 ? (size_t)waiting : 0;
     for (size_t i = 0; i < reply_count(r->element[3]); i++)
-        if (!keep_abort(h, reply_str(r->element[3]->element[i])))
+        if (!queue_redis_add_abort(h, reply_str(r->element[3]->element[i])))
             break;
-    return keep_tasks(q, h, r->element[4], e);
+    return queue_redis_add_tasks(q, h, r->element[4], e);
 }
 
-static bool is_join(const redisReply *r)
+static bool queue_redis_is_join_reply(const redisReply *r)
 {
     return r->type == REDIS_REPLY_STRING && str_eq(reply_str(r), S("join"));
 }
 
-static enum err take_call(struct queue_redis *q, struct delivery_batch *h, struct error *e)
+static enum err queue_redis_take_call(struct queue_redis *q, struct delivery_batch *h, struct error *e)
 {
     for (int i = 0; i < JOINS_MAX; i++) {
         cleanup_with(redis_reply_free) redisReply *reply = NULL;
-        take_begin(q, h);
-        if (verb_run(q, &reply, e))
+        queue_redis_take_call_begin(q, h);
+        if (queue_redis_call(q, &reply, e))
             return e->code;
-        if (!is_join(reply))
-            return read_taken(q, h, reply, e);
-        if (join(q, e))
+        if (!queue_redis_is_join_reply(reply))
+            return queue_redis_read_take_reply(q, h, reply, e);
+        if (queue_redis_join_group(q, e))
             return e->code;
     }
-    return error_set(e, ERR_UNAVAILABLE, "Redis forgets at once which workers there are");
+    return error_set(e, ERR_UNAVAILABLE, "Redis loses the group of workers as soon as it is registered");
 }
 
 /* ---- taking ---- */
 
-static bool has_something(const struct delivery_batch *h)
+static bool queue_redis_has_result(const struct delivery_batch *h)
 {
     return h->taken.tasks.n || h->taken.abort_count;
 }
 
-/* All that it may have now. A suspect is alone. */
-static enum err take_now(struct queue_redis *q, struct delivery_batch *h, struct error *e)
+/* Takes all tasks that are there now. A suspect is taken alone. */
+static enum err queue_redis_take_now(struct queue_redis *q, struct delivery_batch *h, struct error *e)
 {
     h->at = 0;
     do {
-        enum err rc = take_call(q, h, e);
+        enum err rc = queue_redis_take_call(q, h, e);
         if (rc)
-            return has_something(h) ? ERR_OK : rc;
+            return queue_redis_has_result(h) ? ERR_OK : rc;
     } while (h->at >= 0 && h->rest.max > 0 && !h->full);
     return ERR_OK;
 }
 
-/* Until somebody has pushed something for it, or wants something of it, or the time is over. */
-static enum err wait_for_token(struct queue_redis *q, const struct delivery_batch *h, int64_t ms, bool *ret_woken,
-                               struct error *e)
+/* Waits for a wakeup: a push that this worker may take, or an abort. At most ms. */
+static enum err queue_redis_wait_for_wakeup(struct queue_redis *q, const struct delivery_batch *h, int64_t ms,
+                                            bool *ret_woken, struct error *e)
 {
     cleanup_with(redis_reply_free) redisReply *reply = NULL;
     char worker[UUID_TEXT + 1], key[UUID_TEXT + 16], seconds[32];
     uuid_format(h->rest.worker, worker);
     snprintf(key, sizeof key, ":q:w:%s", worker);
     snprintf(seconds, sizeof seconds, "%lld.%03lld", (long long)(ms / 1000), (long long)(ms % 1000));
-    redis_begin(&q->conn);
-    redis_text(&q->conn, "BLPOP");
-    redis_key(&q->conn, key);
-    redis_text(&q->conn, seconds);
-    redis_end(&q->conn);
-    if (redis_answer(&q->conn, ms, &reply, e))
+    redis_command_begin(&q->conn);
+    redis_arg_text(&q->conn, "BLPOP");
+    redis_arg_key(&q->conn, key);
+    redis_arg_text(&q->conn, seconds);
+    redis_command_end(&q->conn);
+    if (redis_reply_next(&q->conn, ms, &reply, e))
         return e->code;
     *ret_woken = reply_count(reply) > 0;
     return ERR_OK;
 }
 
-static void look_around(struct queue_redis *q)
+static void queue_redis_rescan_channels(struct queue_redis *q)
 {
     struct error ignored;
-    if (clock_steady_ms(q->conn.clock) >= q->scan_at_ms && join(q, &ignored))
+    if (clock_steady_ms(q->conn.clock) >= q->scan_at_ms && queue_redis_join_group(q, &ignored))
         q->scan_at_ms = clock_steady_ms(q->conn.clock) + SCAN_AGAIN_MS;
 }
 
@@ -259,22 +263,22 @@ enum err queue_redis_take(struct queue *base, const struct take *t, struct arena
 {
     struct queue_redis *q = queue_redis_of(base);
     struct delivery_batch h = { .arena = a, .rest = *t };
-    if (redis_ready(&q->conn, e))
+    if (redis_connect(&q->conn, e))
         return e->code;
-    write_filter(q, t->filter);
-    look_around(q);
+    queue_redis_write_filter(q, t->filter);
+    queue_redis_rescan_channels(q);
     int64_t end_ms = clock_steady_ms(q->conn.clock) + t->wait_ms;
     bool woken = true;
     while (woken) {
-        if (!q->conn.redis && redis_ready(&q->conn, e))
+        if (!q->conn.redis && redis_connect(&q->conn, e))
             return e->code;
-        if (take_now(q, &h, e))
+        if (queue_redis_take_now(q, &h, e))
             return e->code;
         int64_t left = end_ms - clock_steady_ms(q->conn.clock);
-        if (has_something(&h) || left <= 0)
+        if (queue_redis_has_result(&h) || left <= 0)
             break;
         h.rest.wait_ms = left;
-        if (wait_for_token(q, &h, left, &woken, e))
+        if (queue_redis_wait_for_wakeup(q, &h, left, &woken, e))
             return e->code;
     }
     *ret = h.taken;
@@ -283,68 +287,70 @@ enum err queue_redis_take(struct queue *base, const struct take *t, struct arena
 
 /* ---- renewing ---- */
 
-static void by_begin(struct queue_redis *q, const char *verb, const struct take *by)
+static void queue_redis_worker_call_begin(struct queue_redis *q, const char *verb, const struct take *by)
 {
     char worker[UUID_TEXT + 1];
     uuid_format(by->worker, worker);
-    verb_begin(q, verb);
-    redis_text(&q->conn, worker);
-    redis_i64(&q->conn, by->visibility_ms);
+    queue_redis_call_begin(q, verb);
+    redis_arg_text(&q->conn, worker);
+    redis_arg_i64(&q->conn, by->visibility_ms);
 }
 
-/* What the queue has lost: who runs it tells it. */
-static enum err revive(struct queue_redis *q, const struct task *const *running, size_t n, const redisReply *lost,
-                       const struct take *by, struct error *e)
+/* Restores deliveries that the server has lost, from the worker that runs them. */
+static enum err queue_redis_restore_lost(struct queue_redis *q, const struct task *const *running, size_t n,
+                                         const redisReply *lost, const struct take *by, struct error *e)
 {
-    by_begin(q, "revive", by);
+    queue_redis_worker_call_begin(q, "revive", by);
     for (size_t i = 0; i < lost->elements; i++) {
         int64_t at;
         if (!reply_i64(lost->element[i], &at) || at < 0 || (size_t)at >= n)
-            return redis_strange(e, "renew");
+            return redis_unexpected_reply(e, "renew");
         const struct task *t = running[at];
-        write_channel(q, t);
-        write_data(q, t);
-        word_member(&q->conn, &(struct fenced_id){ t->id, t->fence });
-        redis_word(&q->conn, buf_str(&q->data));
+        queue_redis_write_channel(q, t);
+        queue_redis_write_data(q, t);
+        queue_redis_arg_member(&q->conn, &(struct fenced_id){ t->id, t->fence });
+        redis_arg_str(&q->conn, buf_str(&q->data));
     }
-    return verb_do(q, e);
+    return queue_redis_call_no_reply(q, e);
 }
 
-static enum err renew_call(struct queue_redis *q, const struct task *const *running, size_t n, const struct take *by,
-                           struct error *e)
+static enum err queue_redis_renew_call(struct queue_redis *q, const struct task *const *running, size_t n,
+                                       const struct take *by, struct error *e)
 {
     cleanup_with(redis_reply_free) redisReply *reply = NULL;
-    by_begin(q, "renew", by);
+    queue_redis_worker_call_begin(q, "renew", by);
     for (size_t i = 0; i < n; i++)
-        word_member(&q->conn, &(struct fenced_id){ running[i]->id, running[i]->fence });
-    if (verb_run(q, &reply, e))
+        queue_redis_arg_member(&q->conn, &(struct fenced_id){ running[i]->id, running[i]->fence });
+    if (queue_redis_call(q, &reply, e))
         return e->code;
-    return reply_count(reply) ? revive(q, running, n, reply, by, e) : ERR_OK;
+    return reply_count(reply) ? queue_redis_restore_lost(q, running, n, reply, by, e) : ERR_OK;
 }
 
 enum err queue_redis_renew(struct queue *base, const struct task *const *running, size_t n, const struct take *by,
                            struct error *e)
 {
     struct queue_redis *q = queue_redis_of(base);
-    if (redis_ready(&q->conn, e))
+    if (redis_connect(&q->conn, e))
         return e->code;
     for (size_t done = 0; done < n; done += RENEW_CALL)
-        if (renew_call(q, running + done, min_of(n - done, (size_t)RENEW_CALL), by, e))
+        if (queue_redis_renew_call(q, running + done, min_of(n - done, (size_t)RENEW_CALL), by, e))
             return e->code;
     return ERR_OK;
 }
 
-/* ---- lapses ---- */
+/* ---- delivery timeouts ---- */
 
-/* Of what cannot be read, or is lost, only its name is known. */
-static enum err read_timed_out(struct arena *a, const redisReply *const *v, struct lapse *ret, struct error *e)
+/* If the contents are lost or unreadable, returns only the id and the fence. */
+static enum err queue_redis_read_timed_out(struct arena *a, const redisReply *const *v, struct lapse *ret,
+                                           struct error *e)
 {
     int64_t fired;
     struct fenced_id id;
     struct lapse l = { .task.state = TASK_RUNNING };
-    if (!read_member(reply_str(v[0]), &id) || !reply_i64(v[1], &fired))
-        return error_set(e, ERR_CORRUPT, "what lapsed has no name");
-    enum err rc = v[2]->type == REDIS_REPLY_STRING ? read_delivery(a, reply_str(v[2]), &l.task, e) : ERR_CORRUPT;
+    if (!queue_redis_read_member(reply_str(v[0]), &id) || !reply_i64(v[1], &fired))
+        return error_set(e, ERR_CORRUPT, "a timed out delivery has no id");
+    enum err rc =
+        v[2]->type == REDIS_REPLY_STRING ? queue_redis_read_delivery(a, reply_str(v[2]), &l.task, e) : ERR_CORRUPT;
     if (rc == ERR_LIMIT)
         return rc;
     if (rc == ERR_OK) {
@@ -358,39 +364,41 @@ static enum err read_timed_out(struct arena *a, const redisReply *const *v, stru
     return ERR_OK;
 }
 
-/* The rest is told again at once. */
-static enum err untold(struct queue_redis *q, const redisReply *r, size_t from, struct error *e)
+/* Makes the server report the deliveries from `from` on again at once: there is no room for them now. */
+static enum err queue_redis_unreport(struct queue_redis *q, const redisReply *r, size_t from, struct error *e)
 {
-    verb_begin(q, "untold");
+    queue_redis_call_begin(q, "untold");
     for (size_t i = from; i + 2 < r->elements; i += 3)
-        redis_word(&q->conn, reply_str(r->element[i]));
-    return verb_do(q, e);
+        redis_arg_str(&q->conn, reply_str(r->element[i]));
+    return queue_redis_call_no_reply(q, e);
 }
 
-struct lapse_list {
+struct timed_out_list {
     struct delivery_timeouts found;
     size_t cap;
     bool more, full;
 };
 
-static enum err timed_out_call(struct queue_redis *q, struct arena *a, struct lapse_list *l, struct error *e)
+static enum err queue_redis_timed_out_call(struct queue_redis *q, struct arena *a, struct timed_out_list *l,
+                                           struct error *e)
 {
     cleanup_with(redis_reply_free) redisReply *reply = NULL;
-    verb_begin(q, "lapsed");
-    redis_i64(&q->conn, TIMED_OUT_CALL);
-    redis_i64(&q->conn, TIMED_OUT_AGAIN_MS);
-    if (verb_run(q, &reply, e))
+    queue_redis_call_begin(q, "lapsed");
+    redis_arg_i64(&q->conn, TIMED_OUT_CALL);
+    redis_arg_i64(&q->conn, TIMED_OUT_AGAIN_MS);
+    if (queue_redis_call(q, &reply, e))
         return e->code;
     l->more = reply_count(reply) == (size_t)TIMED_OUT_CALL * 3;
     for (size_t i = 0; i + 2 < reply_count(reply); i += 3) {
         struct error ignored;
         void *v = l->found.v;
-        struct lapse *at = array_add(a, &v, l->found.n, &l->cap, sizeof *at), read;
+        struct lapse *at = queue_redis_array_add(a, &v, l->found.n, &l->cap, sizeof *at), read;
         l->found.v = v;
-        enum err rc = at ? read_timed_out(a, (const redisReply *const *)reply->element + i, &read, e) : ERR_LIMIT;
+        enum err rc =
+            at ? queue_redis_read_timed_out(a, (const redisReply *const *)reply->element + i, &read, e) : ERR_LIMIT;
         if (rc == ERR_LIMIT) {
             l->full = true;
-            return untold(q, reply, i, l->found.n ? &ignored : e) && !l->found.n ? e->code : ERR_OK;
+            return queue_redis_unreport(q, reply, i, l->found.n ? &ignored : e) && !l->found.n ? e->code : ERR_OK;
         }
         if (rc == ERR_OK) {
             *at = read;
@@ -403,20 +411,20 @@ static enum err timed_out_call(struct queue_redis *q, struct arena *a, struct la
 enum err queue_redis_timed_out(struct queue *base, int64_t now_ms, struct arena *a, struct delivery_timeouts *ret,
                                struct error *e)
 {
-    (void)now_ms; /* it has a clock of its own */
+    (void)now_ms; /* uses the server's clock */
     struct queue_redis *q = queue_redis_of(base);
-    struct lapse_list l = { .more = true };
-    if (redis_ready(&q->conn, e))
+    struct timed_out_list l = { .more = true };
+    if (redis_connect(&q->conn, e))
         return e->code;
     while (l.more && !l.full) {
-        enum err rc = timed_out_call(q, a, &l, e);
+        enum err rc = queue_redis_timed_out_call(q, a, &l, e);
         if (rc && l.found.n == 0)
             return rc;
         if (rc)
             break;
     }
     if (l.full && l.found.n == 0)
-        return error_set(e, ERR_LIMIT, "the next lapse is larger than the memory set aside for it");
+        return error_set(e, ERR_LIMIT, "the next delivery is larger than the memory set aside for it");
     *ret = l.found;
     return ERR_OK;
 }

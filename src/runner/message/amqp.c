@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "broker/amqp/amqp.h"
 #include "broker/amqp/internal.h"
 #include "runner/message/internal.h"
 
@@ -47,7 +46,7 @@ static void on_returned(struct rabbit_link *l, const struct rabbit_message *m)
 }
 
 static const struct rabbit_hooks hooks = {
-    .opened = on_opened, .message = on_message, .returned = on_returned, .judge = judge_peer
+    .opened = on_opened, .message = on_message, .returned = on_returned, .peer_allowed = judge_peer
 };
 
 static bool is_queue(struct str destination, struct str *ret_name)
@@ -105,7 +104,7 @@ static void deliver_group(struct sender_amqp *s, struct post **v, size_t n)
     enum err rc;
     s->v = v;
     s->n = n;
-    if (rabbit_ready(&s->link, &e) || (s->link.blocked && rabbit_is_blocked(&e))) {
+    if (rabbit_connect(&s->link, &e) || (s->link.blocked && rabbit_error_blocked(&e))) {
         note_all(s, e.code, false, &e);
         return;
     }

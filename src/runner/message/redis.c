@@ -63,25 +63,25 @@ static void put_command(struct sender_redis *s, const struct post *p)
     struct redis_conn *c = &s->conn;
     struct str name;
     bool list = is_list(p->letter.destination, &name);
-    redis_begin(c);
-    redis_text(c, list ? "RPUSH" : "XADD");
-    redis_word(c, name);
+    redis_command_begin(c);
+    redis_arg_text(c, list ? "RPUSH" : "XADD");
+    redis_arg_str(c, name);
     if (list) {
-        redis_word(c, element_of(s, p));
+        redis_arg_str(c, element_of(s, p));
     } else {
-        redis_text(c, "*");
-        redis_text(c, "body");
-        redis_word(c, p->letter.content.body);
+        redis_arg_text(c, "*");
+        redis_arg_text(c, "body");
+        redis_arg_str(c, p->letter.content.body);
         if (p->letter.key.n) {
-            redis_text(c, "key");
-            redis_word(c, p->letter.key);
+            redis_arg_text(c, "key");
+            redis_arg_str(c, p->letter.key);
         }
         for (size_t i = 0; i < p->header_count; i++) {
-            redis_word(c, p->headers[i].name);
-            redis_word(c, p->headers[i].value);
+            redis_arg_str(c, p->headers[i].name);
+            redis_arg_str(c, p->headers[i].value);
         }
     }
-    redis_end(c);
+    redis_command_end(c);
 }
 
 static void note_answer(struct post *p, const redisReply *reply)
@@ -112,10 +112,10 @@ static size_t read_answers(struct sender_redis *s, struct post **v, size_t n, st
     for (; i < n; i++) {
         void *reply = NULL;
         if (redisGetReply(c->redis, &reply) != REDIS_OK || !reply) {
-            (void)redis_lose(c, c->redis->err == REDIS_ERR_IO ? "no answer in time" : c->redis->errstr, e);
+            (void)redis_drop_connection(c, c->redis->err == REDIS_ERR_IO ? "no answer in time" : c->redis->errstr, e);
             return i;
         }
-        c->asked--;
+        c->pending_replies--;
         cleanup_with(redis_reply_free) redisReply *r = reply;
         if (r->type == REDIS_REPLY_ERROR) {
             snprintf(refusal, sizeof refusal, "%s", r->str);
@@ -125,7 +125,7 @@ static size_t read_answers(struct sender_redis *s, struct post **v, size_t n, st
         }
     }
     if (refusal[0])
-        (void)redis_meaning(c, refusal, e); /* it may be another's to answer by now */
+        (void)redis_server_error(c, refusal, e); /* it may be another's to answer by now */
     return i;
 }
 
@@ -135,11 +135,11 @@ static void deliver(struct sender *base, struct post **v, size_t n)
     struct redis_conn *c = &s->conn;
     struct error e = { 0 };
     size_t done = 0;
-    bool ready = redis_ready(c, &e) == ERR_OK, sent = false;
+    bool ready = redis_connect(c, &e) == ERR_OK, sent = false;
     for (size_t i = 0; ready && i < n; i++)
         put_command(s, v[i]);
     if (ready && c->out.full) {
-        (void)redis_lose(c, "more than Redis can be told at once", &e);
+        (void)redis_drop_connection(c, "the command is too large", &e);
     } else if (ready) {
         sent = true;
         (void)redisSetTimeout(c->redis, (struct timeval){ .tv_sec = ANSWER_S });
@@ -164,7 +164,7 @@ static const struct sender_ops ops = { deliver, release };
 enum err sender_redis_new(struct str url, struct judge *j, struct sender **ret, struct error *e)
 {
     struct sender_redis *s = xnew(*s);
-    struct redis_setup setup = { .url = url, .clock = clock_system(), .judge = judge_peer, .context = j };
+    struct redis_setup setup = { .url = url, .clock = clock_system(), .peer_allowed = judge_peer, .context = j };
     s->base.ops = &ops;
     s->judge = j;
     buf_init(&s->text, POST_TEXTS_MAX * 2);

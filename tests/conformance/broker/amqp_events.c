@@ -1,4 +1,4 @@
-/* Events on RabbitMQ: what becomes of them when the broker fails, and of what is none. */
+/* Events on RabbitMQ: failures of the broker, and foreign messages. */
 #include <time.h>
 
 #include "amqp_world.h"
@@ -9,7 +9,7 @@ static struct event some_event(struct world *w, int64_t fence)
                            .outcome = { .kind = OUTCOME_OK, .retry_after_ms = -1 } };
 }
 
-/* While a broker restarts nothing comes, and that is no fault. */
+/* Polls return nothing while the broker restarts; that is no failure. */
 static struct event_list poll_exactly(struct world *w, struct events *ev, size_t n)
 {
     struct event_list all = { arena_array(&w->arena, struct event, n + 1), 0 };
@@ -56,7 +56,7 @@ static void what_was_published_survives_a_crash_and_a_mark_too(void **state)
     int64_t end = rabbit_now_ms() + ENOUGH_MS;
     while (events_passed(publisher, &mark, &passed, &e) && rabbit_now_ms() < end)
         nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
-    assert_false(passed); /* asked anew, by the connection of now */
+    assert_false(passed); /* published again, by the new connection */
     poll_none(w, updater);
     assert_ok(events_ack(updater, &got.v[0].sequence, 1, &e), &e);
     assert_ok(events_ack(updater, &got.v[1].sequence, 1, &e), &e);
@@ -89,7 +89,7 @@ static void what_is_no_event_is_passed_over_and_kept_aside(void **state)
         assert_ok(events_ack(updater, &got.v[i].sequence, 1, &e), &e);
     events_free(updater);
     updater = rabbitmq_events(w->prefix);
-    poll_none(w, updater); /* for good */
+    poll_none(w, updater); /* it never comes again */
     int64_t end = rabbit_now_ms() + ENOUGH_MS;
     while (rabbitmq_messages(dead) != 2 && rabbit_now_ms() < end)
         ;
@@ -98,7 +98,7 @@ static void what_is_no_event_is_passed_over_and_kept_aside(void **state)
     events_free(publisher);
 }
 
-/* Acks out of their order: those that are in the middle stay acknowledged when the updater is gone. */
+/* Acks out of order: events in the middle stay acknowledged after the updater is gone. */
 static void an_ack_in_the_middle_holds(void **state)
 {
     struct world *w = *state;

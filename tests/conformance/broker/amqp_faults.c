@@ -1,4 +1,4 @@
-/* What becomes of a queue when its broker, or the way to it, fails. */
+/* A queue when its broker, or the network to it, fails. */
 #include <time.h>
 
 #include "amqp_world.h"
@@ -9,7 +9,7 @@ static void what_waits_survives_a_restart_and_what_ran_lapses_once(void **state)
     struct task v[] = { some_task(w), some_task(w), some_task(w) };
     push(w, v, 3);
     let_queues_be_written_down();
-    lapse_none(w); /* so it is known here, too */
+    lapse_none(w); /* connects this handle before the restart */
     struct tasks ran = take_exactly(w, 0, 1);
     rabbitmq_do("restart");
     struct delivery_timeouts gone = lapse_exactly(w, 1);
@@ -44,13 +44,13 @@ static void what_a_crash_interrupted_is_all_there(void **state)
     assert_true(epoch_of(w->queue) == epoch);
 }
 
-/* A broker that crashes writes nothing down any more: then it has forgotten the queue, and tells nobody. */
+/* A crashed broker has not recorded the new queue: it has lost it, and tells no client. */
 static void what_was_pushed_to_a_queue_that_a_crash_may_have_undone_lapses(void **state)
 {
     struct world *w = *state;
     struct task v[] = { some_task(w), some_task(w) };
     v[1].delivery = DELIVER_AT_MOST_ONCE;
-    lapse_none(w); /* it is the new queue's crash, not that of all others */
+    lapse_none(w); /* declares the other queues first, so that the crash loses only the new one */
     let_queues_be_written_down();
     push(w, v, 2);
     rabbitmq_do("kill");
@@ -85,12 +85,12 @@ static void a_closed_connection_is_a_lapse(void **state)
     rabbitmq_do("close-connections");
     struct delivery_timeouts gone = lapse_exactly(w, 1);
     assert_true(uuid_eq(gone.v[0].task.id, got.v[0].id) && gone.v[0].fired);
-    ack(w, 0, &got.v[0]); /* too late, and fine */
+    ack(w, 0, &got.v[0]); /* too late: succeeds */
     take_exactly(w, 0, 1);
     lapse_none(w);
 }
 
-/* Where the broker does not count deliveries, whoever gets one again does not run it. */
+/* A classic queue does not count deliveries: the worker that gets a redelivered task does not run it. */
 static void a_classic_queue_lapses_too(void **state)
 {
     struct world *w = *state;
@@ -109,7 +109,7 @@ static void wait_blocked(struct world *w, bool is)
 {
     int64_t end = rabbit_now_ms() + ENOUGH_MS;
     struct error e = { 0 };
-    while ((rabbit_ready_to_publish(&hub_of(w->queue)->push, &e) != ERR_OK) != is && rabbit_now_ms() < end)
+    while ((rabbit_connect_to_publish(&hub_of(w->queue)->push, &e) != ERR_OK) != is && rabbit_now_ms() < end)
         nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
 }
 
@@ -127,8 +127,7 @@ static void a_broker_short_of_memory_refuses_at_once_and_workers_go_on(void **st
     assert_int_equal(try_push(w, &v[1], &pushed, &e), ERR_UNAVAILABLE);
     assert_says(&e, "the broker is short of memory or disk");
     assert_false(pushed.unsure);
-    struct queue *fresh =
-        rabbitmq_queue(w->prefix, "", NULL); /* one that comes only now learns it before it sends anything */
+    struct queue *fresh = rabbitmq_queue(w->prefix, "", NULL); /* a new handle learns it before it publishes a task */
     assert_int_equal(queue_push(fresh, &v[2], 1, 0, &pushed, &e), ERR_UNAVAILABLE);
     assert_says(&e, "the broker is short of memory or disk");
     assert_false(pushed.unsure);
@@ -143,7 +142,7 @@ static void a_broker_short_of_memory_refuses_at_once_and_workers_go_on(void **st
     lapse_none(w);
 }
 
-/* More than the network holds, while nobody reads it: the call ends all the same. */
+/* More data than the network buffers, while the broker does not read: the call ends all the same. */
 static void an_alarm_in_the_middle_of_a_push_ends_it(void **state)
 {
     struct world *w = *state;
@@ -211,7 +210,7 @@ static void a_wiped_broker_begins_another_epoch(void **state)
     assert_true(uuid_eq(got.v[0].id, v[1].id));
 }
 
-/* A process that was not there before, and one that was. */
+/* A new process, and one that ran before. */
 static void what_was_pushed_before_a_wipe_is_unknown_to_who_did_not_see_it(void **state)
 {
     struct world *w = *state;
@@ -248,7 +247,7 @@ static void of_several_hosts_the_one_that_answers_serves(void **state)
              at + 1, slash, w->prefix);
     struct queue *q = NULL;
     struct error e = { 0 };
-    assert_ok(queue_amqp_open(&(struct amqp_setup){ .url = str_from(url) }, &q, &e), &e);
+    assert_ok(queue_amqp_open(str_from(url), NULL, &q, &e), &e);
     struct task t = some_task(w);
     struct pushed pushed;
     assert_ok(queue_push(q, &t, 1, 0, &pushed, &e), &e);
@@ -265,13 +264,13 @@ static void tls_is_spoken_with_who_can_prove_it_is_the_one(void **state)
     struct task t = some_task(w);
     struct pushed pushed;
     snprintf(url, sizeof url, "%s&prefix=%s", getenv("BELFRY_TEST_RABBITMQ_TLS"), w->prefix);
-    assert_ok(queue_amqp_open(&(struct amqp_setup){ .url = str_from(url) }, &q, &e), &e);
+    assert_ok(queue_amqp_open(str_from(url), NULL, &q, &e), &e);
     assert_ok(queue_push(q, &t, 1, 0, &pushed, &e), &e);
     queue_free(q);
     take_exactly(w, 0, 1);
-    /* By those whom the system trusts, nobody vouches for it. */
+    /* The system's CAs did not sign the broker's certificate. */
     snprintf(strchr(url, '?'), 64, "?prefix=%s", w->prefix);
-    assert_ok(queue_amqp_open(&(struct amqp_setup){ .url = str_from(url) }, &q, &e), &e);
+    assert_ok(queue_amqp_open(str_from(url), NULL, &q, &e), &e);
     assert_int_equal(queue_push(q, &t, 1, 0, &pushed, &e), ERR_UNAVAILABLE);
     assert_false(pushed.unsure);
     queue_free(q);

@@ -1,4 +1,4 @@
-/* How a queue lies at the broker: who gets what of it, and that nobody gets more than he asked for. */
+/* The queues at the broker: which worker gets which tasks, and never more than it asked for. */
 #include <pthread.h>
 #include <time.h>
 
@@ -16,7 +16,7 @@ static void nobody_holds_more_than_was_asked_for(void **state)
     push(w, v, 10);
     take_exactly(w, 0, 3);
     take_exactly(w, 0, 1);
-    take_exactly(w, 1, 6); /* all that is left: none is stuck with the other, which has its connection open */
+    take_exactly(w, 1, 6); /* all the rest: no task is stuck with the other worker, whose connection is open */
 }
 
 static void who_waited_in_vain_keeps_nothing_back(void **state)
@@ -25,7 +25,7 @@ static void who_waited_in_vain_keeps_nothing_back(void **state)
     struct task v[] = { some_task(w), some_task(w), some_task(w) };
     push(w, v, 1);
     take_exactly(w, 0, 1);
-    take_none(w, 0); /* and hears bells since then */
+    take_none(w, 0); /* and consumes wakeups since then */
     push(w, v + 1, 2);
     take_exactly(w, 1, 2);
 }
@@ -48,7 +48,7 @@ static void who_has_no_slot_gives_back_what_did_not_fit(void **state)
     assert_int_equal(queue_take(w->workers[0], &one, &small, &got, &e), ERR_LIMIT);
     assert_int_equal(take_now(w, 0, take_of(0)).n, 0);
     struct delivery_timeouts back = lapse_exactly(w, 1);
-    assert_false(back.v[0].fired); /* it costs nothing */
+    assert_false(back.v[0].fired); /* it counts as not run */
     assert_true(uuid_eq(back.v[0].task.id, t.id));
 }
 
@@ -73,7 +73,7 @@ static void *wait_for_work(void *context)
     return NULL;
 }
 
-/* Meanwhile its twin acknowledges, renews and pushes. */
+/* Its twin acknowledges, renews and pushes at the same time. */
 static void who_waits_is_woken_and_holds_up_nobody(void **state)
 {
     struct world *w = *state;
@@ -102,7 +102,7 @@ static void who_waits_is_woken_and_holds_up_nobody(void **state)
     queue_free(w->workers[0]);
     w->workers[0] = NULL;
     struct delivery_timeouts gone = lapse_exactly(w, 1);
-    assert_true(uuid_eq(gone.v[0].task.id, second.id)); /* the first was acknowledged, by the twin */
+    assert_true(uuid_eq(gone.v[0].task.id, second.id)); /* the twin acknowledged the first */
     arena_release(&waiter.arena);
 }
 
@@ -170,19 +170,19 @@ static void what_waits_is_counted(void **state)
     struct error e = { 0 };
     do
         assert_ok(queue_look(w->queue, &seen, &e), &e);
-    while (seen.waiting != 2 && rabbit_now_ms() < end); /* it has yet to read which queues there are */
+    while (seen.waiting != 2 && rabbit_now_ms() < end); /* it has not read all of the catalogue yet */
     assert_int_equal(seen.waiting, 2);
     assert_int_equal(seen.timeout_max_ms, 29 * 60000);
     take_exactly(w, 0, 2);
 }
 
-/* A task that is on its way when it is asked to be aborted is told to be so by whoever gets it. */
+/* If a task is aborted while it waits, the worker that gets it is told. */
 static void an_abort_waits_for_what_waits(void **state)
 {
     struct world *w = *state;
     struct task v[] = { some_task(w), some_task(w) };
     push(w, v, 1);
-    take_exactly(w, 0, 1); /* from now on it hears what is said */
+    take_exactly(w, 0, 1); /* from now on it gets control messages */
     push(w, v + 1, 1);
     struct error e = { 0 };
     assert_ok(queue_abort(w->queue, (struct fenced_id){ v[1].id, 1 }, &e), &e);
@@ -203,7 +203,7 @@ static void workers_are_told_the_time_by_who_asks_for_lapses(void **state)
     struct error e = { 0 };
     int64_t end = rabbit_now_ms() + ENOUGH_MS;
     assert_ok(queue_take(w->workers[0], &t, &w->arena, &got, &e), &e);
-    assert_int_equal(got.queue_us, 0); /* nobody has told it yet */
+    assert_int_equal(got.queue_us, 0); /* no control node has published the time yet */
     while (got.queue_us == 0 && rabbit_now_ms() < end) {
         lapse_none(w);
         assert_ok(queue_take(w->workers[0], &t, &w->arena, &got, &e), &e);
@@ -221,17 +221,17 @@ static void a_queue_that_somebody_deleted_is_there_again(void **state)
     struct rabbit_link *l = &hub_of(w->queue)->push;
     struct error e = { 0 };
     amqp_queue_delete_t gone = { .queue = rabbit_text(route_name(w)) };
-    assert_ok(rabbit_ask(l, CHANNEL_ASK, AMQP_QUEUE_DELETE_METHOD, &gone, &e), &e);
+    assert_ok(rabbit_call(l, CHANNEL_CALLS, AMQP_QUEUE_DELETE_METHOD, &gone, &e), &e);
     struct pushed pushed = { .unsure = true };
     assert_int_equal(try_push(w, &v[1], &pushed, &e), ERR_UNAVAILABLE);
-    assert_false(pushed.unsure); /* it reached no queue, for sure */
+    assert_false(pushed.unsure); /* certain: it was routed to no queue */
     push(w, v + 1, 1);
     take_exactly(w, 1, 1);
 }
 
 enum { MANY = 5 * GET_CHANNELS };
 
-/* Pushed one round after the other, as tasks of several classes, so that many channels answer in no order. */
+/* Pushed in rounds, as tasks of several classes, so that many channels answer in any order. */
 static struct tasks push_and_take_many(struct world *w, struct task v[MANY])
 {
     for (int i = 0; i < MANY; i++) {
@@ -254,7 +254,7 @@ static void many_come_in_the_order_they_were_pushed(void **state)
     }
 }
 
-/* What is acknowledged in one piece is what was to be acknowledged, however it lies between what was not. */
+/* An acknowledgement of several deliveries covers exactly the finished ones, in any pattern. */
 static void acks_of_some_hold_for_no_others(void **state)
 {
     struct world *w = *state;

@@ -1,5 +1,5 @@
-/* What only RabbitMQ is held to, next to the suites of the queue and of the events: each amqp_*.c is an area. Its arguments
- * name those that run: most of them wait for brokers that start again, so several are run at once. */
+/* Tests of RabbitMQ only, next to the suites of the queue and of the events: each amqp_*.c is an area. The arguments
+ * name the areas to run. Most tests wait for brokers that restart, so several areas run at once. */
 #include "amqp_world.h"
 
 static const struct area {
@@ -30,6 +30,6 @@ int main(int argc, char **argv)
         memcpy(tests + n, area->v, area->n * sizeof *tests);
         n += area->n;
     }
-    cmocka_set_test_filter(getenv("BELFRY_TEST_ONLY")); /* one of them, by a pattern */
+    cmocka_set_test_filter(getenv("BELFRY_TEST_ONLY")); /* selects tests by a pattern */
     return _cmocka_run_group_tests("amqp", tests, n, NULL, NULL);
 }

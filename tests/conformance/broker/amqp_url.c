@@ -1,4 +1,4 @@
-/* Addresses of brokers: what is in them, and what is wrong with them. */
+/* Addresses of RabbitMQ: their parts, and errors in them. */
 #include "amqp_world.h"
 
 static void an_address_is_taken_apart(void **state)
@@ -25,7 +25,7 @@ static void an_address_is_taken_apart(void **state)
     assert_int_equal(u.heartbeat_ms, 10000);
     assert_int_equal(u.consumer_timeout_ms, 7200000);
     assert_string_equal(u.cacert, "/c");
-    assert_true(rabbit_url_parts_tenant(&u, S("acme")) && !rabbit_url_parts_tenant(&u, S("acm")));
+    assert_true(rabbit_url_separates_tenant(&u, S("acme")) && !rabbit_url_separates_tenant(&u, S("acm")));
     rabbit_url_release(&u);
 }
 
@@ -40,7 +40,7 @@ static void what_is_not_said_is_what_brokers_begin_with(void **state)
         assert_string_equal(u.user, "guest");
         assert_string_equal(u.vhost, "/");
         assert_int_equal(u.hosts[0].port, 5672);
-        assert_true(rabbit_url_parts_tenant(&u, S("any")));
+        assert_true(rabbit_url_separates_tenant(&u, S("any")));
         rabbit_url_release(&u);
     }
 }
@@ -77,7 +77,7 @@ static void an_error_tells_no_password(void **state)
     struct queue *q = NULL;
     struct error e = { 0 };
     struct queue_state seen;
-    assert_ok(queue_amqp_open(&(struct amqp_setup){ .url = S("amqp://me:s3cret@127.0.0.1:1") }, &q, &e), &e);
+    assert_ok(queue_amqp_open(S("amqp://me:s3cret@127.0.0.1:1"), NULL, &q, &e), &e);
     assert_int_equal(queue_look(q, &seen, &e), ERR_UNAVAILABLE);
     assert_null(strstr(e.text, "s3cret"));
     assert_says(&e, "127.0.0.1:1");

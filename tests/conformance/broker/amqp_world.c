@@ -77,7 +77,7 @@ struct tasks take_now(struct world *w, int worker, struct take t)
     return ret.tasks;
 }
 
-/* While a broker restarts nothing comes, and that is no fault. */
+/* Takes return nothing while the broker restarts; that is no failure. */
 struct tasks take_exactly(struct world *w, int worker, size_t n)
 {
     struct tasks all = { arena_array(&w->arena, struct task, n + 1), 0 };
@@ -164,7 +164,7 @@ void publish_text(struct world *w, const char *queue, const char *text)
 {
     struct queue_hub *hub = hub_of(w->queue);
     struct error e = { 0 };
-    assert_ok(rabbit_ready_to_publish(&hub->push, &e), &e);
+    assert_ok(rabbit_connect_to_publish(&hub->push, &e), &e);
     rabbit_publish_begin(&hub->push);
     struct rabbit_envelope letter = { .key = str_from(queue), .body = str_from(text), .mandatory = true };
     assert_ok(rabbit_publish(&hub->push, &letter, &e), &e);

@@ -1,5 +1,6 @@
 #pragma once
-/* tests/conformance/broker/amqp_world.h - what only RabbitMQ is held to starts with: a prefix that nobody used, one that pushes, two that work. */
+/* tests/conformance/broker/amqp_world.h - the fixture of the RabbitMQ tests: an unused prefix, one handle that
+ * pushes, two workers. */
 #include "queue/amqp/internal.h"
 #include "rabbitmq_fixture.h"
 
@@ -33,14 +34,14 @@ struct tasks take_now(struct world *w, int worker, struct take t); /* one call *
 struct tasks take_exactly(struct world *w, int worker, size_t n);  /* until n have come */
 void take_none(struct world *w, int worker);
 void ack(struct world *w, int worker, const struct task *t);
-struct delivery_timeouts lapse_exactly(struct world *w, size_t n); /* and they are settled */
+struct delivery_timeouts lapse_exactly(struct world *w, size_t n); /* and acknowledges them */
 void lapse_none(struct world *w);
 uint64_t epoch_of(struct queue *q);
 
-/* RabbitMQ 3.10 keeps the list of its quorum queues in a file that it writes when nothing has changed for 500 ms. A crash before that takes new
- * queues with it: docs/RABBITMQ.md says so. */
+/* RabbitMQ 3.10 records its quorum queues in a file that it writes when nothing has changed for 500 ms. A crash
+ * before that loses new queues (docs/RABBITMQ.md). */
 void let_queues_be_written_down(void);
 
-/* A message of anybody's, to a queue of that name. */
+/* Publishes a foreign message to a queue. */
 void publish_text(struct world *w, const char *queue, const char *text);
-const char *route_name(struct world *w); /* of what was pushed first */
+const char *route_name(struct world *w); /* the route of the first pushed task */

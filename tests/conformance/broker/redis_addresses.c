@@ -1,4 +1,4 @@
-/* What an address of a Redis may look like, and what is wrong with those that may not. */
+/* Addresses of Redis: their parts, and errors in them. */
 #include "broker/redis/internal.h"
 #include "check.h"
 

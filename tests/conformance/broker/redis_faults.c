@@ -13,7 +13,7 @@ static void a_wiped_queue_shows_another_epoch_and_knows_nothing(void **state)
     server_do(&w->server, "FLUSHALL");
     assert_true(look_at_last(w).epoch != before);
     assert_false(is_known(w, &v[0]) || is_known(w, &v[1]));
-    renew_at_last(w, 0, &got.tasks.v[0]); /* who runs it makes it known again */
+    renew_at_last(w, 0, &got.tasks.v[0]); /* its worker makes it known again */
     assert_true(is_known(w, &v[0]));
     push(w, v + 1, 2);
     assert_int_equal(take_some(w, 1, 5, 1000).tasks.n, 2);
@@ -21,7 +21,7 @@ static void a_wiped_queue_shows_another_epoch_and_knows_nothing(void **state)
     assert_false(is_known(w, &v[0]));
 }
 
-/* It blocks while all goes away under it, its group too. */
+/* The worker blocks while all data is deleted, its group included. */
 static void a_worker_that_waits_while_the_queue_is_wiped_is_heard_of_again(void **state)
 {
     struct world *w = *state;
@@ -52,7 +52,8 @@ static void restarted_without_its_data_it_is_as_if_wiped(void **state)
     assert_false(is_known(w, &v[1]));
 }
 
-/* What waited when the server came back is given to nobody, and lapses when workers had time to renew what they run. */
+/* Tasks that waited when the server came back are not delivered. They time out after workers had time to renew the
+ * tasks that they run. */
 static struct lapse doubtful_lapse(struct world *w)
 {
     struct delivery_timeouts l = { 0 };
@@ -65,7 +66,7 @@ static struct lapse doubtful_lapse(struct world *w)
     return l.v[0];
 }
 
-/* It came back from its disk, which may have been behind: what waits there may have run. */
+/* Restored from disk, which may be older than the crash: a waiting task may have run. */
 static void restarted_with_its_data_what_may_run_once_only_lapses(void **state)
 {
     struct world *w = *state;
@@ -90,7 +91,8 @@ static void restarted_with_its_data_what_may_run_once_only_lapses(void **state)
     assert_true(uuid_eq(gone.task.id, v[1].id) && gone.fired);
 }
 
-/* Had it run before, it would run again under the same fence: so the store gives out another, if it is not over there. */
+/* If it has run, it would run again under the same fence. So the store issues a new fence, unless the task has ended
+ * there. */
 static void restarted_with_its_data_what_waits_lapses_and_what_runs_goes_on(void **state)
 {
     struct world *w = *state;
@@ -128,7 +130,7 @@ static void a_server_that_was_restarted_meanwhile_fails_no_call(void **state)
     assert_int_equal(take_some(w, 0, 5, 1000).tasks.n, 1);
 }
 
-/* Nothing in the scripts' place: they are loaded again. */
+/* The scripts are gone: they are loaded again. */
 static void a_server_that_forgot_the_scripts_is_told_them_again(void **state)
 {
     struct world *w = *state;
@@ -173,7 +175,7 @@ static void what_nobody_can_read_lapses_and_never_fired(void **state)
     assert_true(uuid_eq(gone.task.id, t.id) && !gone.fired);
 }
 
-/* An answer that does not come is not waited for any longer than promised. */
+/* A call does not wait longer for a reply than promised. */
 static void a_server_that_hangs_fails_in_time(void **state)
 {
     struct world *w = *state;
@@ -192,7 +194,7 @@ static void a_server_that_hangs_fails_in_time(void **state)
     assert_true(steady_ms() - start < 3500);
     kill(w->server.pid, SIGCONT);
     look_at_last(w);
-    push(w, &other, 1); /* it may be there already, and counts once */
+    push(w, &other, 1); /* may be there already: counts once */
     assert_int_equal(take_some(w, 0, 5, 1000).tasks.n, 2);
 }
 
@@ -233,7 +235,7 @@ static void close_pair(struct pair *p)
     server_close(&p->replica);
 }
 
-/* The replica hears nothing more, and keeps what it has. */
+/* The replica is cut off, and keeps its state. */
 static void cut_off_replica(struct world *w)
 {
     server_do(&w->server, "CONFIG SET requirepass cut");
@@ -261,15 +263,15 @@ static void failed_over_to_an_older_replica_nothing_runs_twice_that_must_not(voi
     uint64_t before = look_at_last(w).epoch;
     server_until(&p.replica, "HGET {one}:q:state waiting", "3");
     cut_off_replica(w);
-    struct taken got = take_some(w, 0, 2, 1000); /* the replica does not know */
+    struct taken got = take_some(w, 0, 2, 1000); /* the replica does not know that */
     assert_int_equal(got.tasks.n, 2);
     ack(w, 0, &v[1]);
     server_stop(&w->server, SIGKILL);
-    renew_at_last(w, 0, &v[0]); /* it runs, and waits there: who runs it has it */
+    renew_at_last(w, 0, &v[0]); /* it runs, but waits on the replica: its worker gets it back */
     assert_true(look_at_last(w).epoch != before);
-    renew_at_last(w, 1, &v[0]); /* as soon as this one is there again, too */
+    renew_at_last(w, 1, &v[0]); /* as soon as this worker is connected again */
     ack(w, 0, &v[0]);
-    for (int i = 0; i < 2; i++) { /* of these nobody there knows that one has run, and the other not */
+    for (int i = 0; i < 2; i++) { /* the new master cannot tell that one has run and the other has not */
         struct lapse gone = doubtful_lapse(w);
         bool once = uuid_eq(gone.task.id, v[1].id);
         assert_true(once || uuid_eq(gone.task.id, v[2].id));
@@ -301,7 +303,7 @@ static void of_several_hosts_the_one_that_is_written_to_is_found(void **state)
     server_close(&replica);
 }
 
-/* A server that is told to follow another answers, but cannot be written to. */
+/* A server that became a replica answers, but cannot be written to. */
 static void a_server_that_became_a_replica_is_left(void **state)
 {
     struct world *w = *state;
@@ -334,14 +336,15 @@ static void on_a_cluster_the_node_of_the_prefix_is_found(void **state)
     struct world *w = *state;
     struct redis_process a, b;
     char command[128], url[SERVER_URL], text[64];
-    char bus_a[16], bus_b[16]; /* its default is 10000 above the port, which may be none */
+    char bus_a[16], bus_b[16]; /* the default is the port + 10000, which may be no valid port */
     snprintf(bus_a, sizeof bus_a, "%d", free_port());
     server_open(&a, (const char *const[]){ "--cluster-enabled", "yes", "--cluster-port", bus_a, NULL });
     snprintf(bus_b, sizeof bus_b, "%d", free_port());
     server_open(&b, (const char *const[]){ "--cluster-enabled", "yes", "--cluster-port", bus_b, NULL });
     server_text(&a, "CLUSTER KEYSLOT {one}", text, sizeof text);
     int slot = atoi(text);
-    snprintf(command, sizeof command, "CLUSTER ADDSLOTSRANGE %d %d", slot, slot); /* b has ours, a all others */
+    /* b serves the slot of the prefix, a all others */
+    snprintf(command, sizeof command, "CLUSTER ADDSLOTSRANGE %d %d", slot, slot);
     server_do(&b, command);
     if (slot > 0) {
         snprintf(command, sizeof command, "CLUSTER ADDSLOTSRANGE 0 %d", slot - 1);
@@ -368,7 +371,7 @@ static void on_a_cluster_the_node_of_the_prefix_is_found(void **state)
     server_close(&b);
 }
 
-/* ---- who may ---- */
+/* ---- permissions ---- */
 
 static void a_user_and_a_password_are_told(void **state)
 {

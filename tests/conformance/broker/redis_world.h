@@ -1,5 +1,6 @@
 #pragma once
-/* tests/conformance/broker/redis_world.h - a queue on a server that the test may do anything to. */
+/* tests/conformance/broker/redis_world.h - the fixture of a queue on a server of its own, which the test may stop
+ * and wipe. */
 #include "redis_fixture.h"
 #include "redis_servers.h"
 
@@ -107,7 +108,7 @@ static inline void ack(struct world *w, int worker, const struct task *t)
     assert_ok(queue_ack(worker < 0 ? w->control : w->workers[worker], &d, 1, &e), &e);
 }
 
-/* Once the server is there again: calls fail for a while. */
+/* Repeats the call until the server is back: calls fail for a while. */
 static inline void renew_at_last(struct world *w, int worker, const struct task *t)
 {
     struct take by = take_of(w, worker, 0, 0);
@@ -138,7 +139,7 @@ static inline bool is_known(struct world *w, const struct task *t)
     return known;
 }
 
-/* The next lapse. */
+/* The next delivery timeout. */
 static inline struct lapse lapse_at_last(struct world *w)
 {
     struct delivery_timeouts l = { 0 };

@@ -1,4 +1,5 @@
-/* Holds each adapter to port/events.h: events_suite [adapter]. Each sentence there is a test in one of the events_suite_*.c. */
+/* Checks each adapter against port/events.h: events_suite [adapter]. Each sentence there has a test in one of the
+ * events_suite_*.c. */
 #include "events_world.h"
 
 int main(int argc, char **argv)

@@ -1,4 +1,4 @@
-/* What was published comes, whole, in its order, until it is acknowledged. */
+/* A published event comes complete and in order, until it is acknowledged. */
 #include "events_world.h"
 
 static void an_event_comes_whole(void **state)
@@ -9,7 +9,7 @@ static void an_event_comes_whole(void **state)
     event.outcome.error = str_from(text);
     event.task.place = str_from(place);
     publish(w, &event, 1);
-    text[0] = place[0] = 'X'; /* they were borrowed for the call */
+    text[0] = place[0] = 'X'; /* borrowed only for the call */
     struct event_list got = poll_exactly(w, 0, 1);
     assert_int_equal(got.v[0].kind, EVENT_OUTCOME);
     const struct settle_facts *t = &got.v[0].task, *u = &event.task;
@@ -99,7 +99,7 @@ static void what_was_not_acknowledged_comes_again_after_a_reset(void **state)
     ack(w, 0, &got.v[0]);
     reset(w, 0);
     struct event_list again = poll_exactly(w, 0, 3);
-    assert_fences(&again, 2, 4); /* in their order, those never polled behind */
+    assert_fences(&again, 2, 4); /* in order, the events that were never polled last */
     poll_none(w, 0);
 }
 
@@ -213,7 +213,7 @@ static void a_mark_is_passed_when_all_before_it_is_acknowledged(void **state)
     assert_false(passed(w, &three));
     struct event_list got = poll_exactly(w, 0, 3);
     assert_false(passed(w, &three));
-    publish_fences(w, 4, 4); /* behind the mark: nobody waits for it */
+    publish_fences(w, 4, 4); /* behind the barrier: does not count */
     ack(w, 0, &got.v[2]);
     ack(w, 0, &got.v[0]);
     assert_false(passed(w, &three));
@@ -227,7 +227,7 @@ static void a_mark_is_passed_when_all_before_it_is_acknowledged(void **state)
     wait_passed(w, &empty);
 }
 
-/* Whatever is polled, acknowledged and reset: each event comes until it is acknowledged, and the order of a task never breaks. */
+/* Random polls, acks and resets: each event comes until it is acknowledged, and the events of a task stay in order. */
 static void random_steps_lose_nothing(void **state)
 {
     struct world *w = *state;

@@ -1,14 +1,14 @@
-/* Several updaters share the events, and what one that is gone had polled comes to the others. */
+/* Several updaters share the events. If one is gone, the events that it had polled come to the others. */
 #include "events_world.h"
 
 enum { TASKS = 20, EACH = 10, ALL = TASKS * EACH };
 
-/* Which events of which task have come to whom. */
+/* Which events of which task came to which updater. */
 struct tally {
     struct world *w;
     struct uuid tasks[TASKS];
-    int64_t seen[TASKS], acked[TASKS]; /* the latest fence, of those that come 1 … EACH */
-    int holder[TASKS];                 /* who has polled what is not acknowledged */
+    int64_t seen[TASKS], acked[TASKS]; /* the latest fence; fences come as 1 … EACH */
+    int holder[TASKS];                 /* the updater with unacknowledged events of the task */
     size_t came;
     struct event_list held[UPDATERS]; /* polled, not acknowledged */
 };
@@ -39,7 +39,7 @@ static void publish_round(struct tally *t, int64_t fence)
     publish(t->w, v, TASKS);
 }
 
-/* Each event once, in its task's order, and no task's at two updaters at a time. */
+/* Each event comes once, in the order of its task, and no task is with two updaters at a time. */
 static void poll_and_keep(struct tally *t, int updater)
 {
     struct event_list got = poll_once(t->w, updater, 7, 20);

@@ -12,9 +12,9 @@
 #include "rabbitmq_fixture.h"
 #endif
 
-/* ---- adapters: a row is all that a new one takes, here and in meson.build ---- */
+/* ---- adapters: a new one needs a row here and in meson.build ---- */
 
-/* All handles of events in memory are one. */
+/* All handles of memory events are the same events. */
 static struct {
     struct events *events;
     int handles;
@@ -81,7 +81,7 @@ const struct events_adapter *events_adapter_of(int argc, char **argv)
     return NULL;
 }
 
-/* ---- the world ---- */
+/* ---- fixture ---- */
 
 int64_t monotonic_ms(void)
 {

@@ -1,4 +1,4 @@
-/* What only events on Kafka are held to: brokers that end, partitions that move, acks out of order, records of others. */
+/* Tests of events on Kafka only: brokers that stop, partitions that move, acks out of order, foreign records. */
 #include <librdkafka/rdkafka.h>
 #include <signal.h>
 #include <unistd.h>
@@ -27,7 +27,7 @@ static enum err try_publish(struct world *w, int64_t fence, struct error *e)
 
 static void a_broker_that_restarts_loses_nothing(void **state)
 {
-    needs(!is_mock()); /* it would forget all */
+    needs(!is_mock()); /* a mock would lose all data */
     struct world *w = *state;
     publish_fences(w, 1, 3);
     struct event_list got = poll_exactly(w, 0, 2);
@@ -35,18 +35,18 @@ static void a_broker_that_restarts_loses_nothing(void **state)
     tell_keeper(SIGUSR1);
     struct error e = { 0 };
     int64_t start_ms = monotonic_ms(), fence = 4;
-    while (try_publish(w, fence, &e) == ERR_OK) /* until the signal is heeded */
+    while (try_publish(w, fence, &e) == ERR_OK) /* until the broker has stopped */
         fence++;
     assert_int_equal(e.code, ERR_UNAVAILABLE);
     assert_says(&e, "with Kafka at 127.0.0.1:");
     start_ms = monotonic_ms();
     assert_int_equal(try_publish(w, fence, &e), ERR_UNAVAILABLE);
-    assert_true(monotonic_ms() - start_ms < 1500); /* known to be down: no call waits for its whole time */
+    assert_true(monotonic_ms() - start_ms < 1500); /* known to be down: calls do not wait for their whole timeout */
     tell_keeper(SIGUSR2);
     start_ms = monotonic_ms();
     while (try_publish(w, fence, &e))
         assert_true(monotonic_ms() - start_ms < 60000);
-    /* What failed may be there all the same, and then comes twice; nothing is missing, and its order holds. */
+    /* A failed publish may have reached the broker and then comes twice; nothing is missing, and the order is kept. */
     bool seen[1000] = { [2] = true };
     for (int64_t next = 3; next <= fence;) {
         struct event_list more = { 0 };
@@ -99,7 +99,7 @@ static void ack_all(struct world *w, int updater, const struct event_list *l)
         ack(w, updater, &l->v[i]);
 }
 
-/* Two who poll and acknowledge, until all has come; returns how many the second one got. */
+/* Two updaters poll and acknowledge until all events have come. Returns how many the second one got. */
 static int64_t share(struct world *w, struct seen *s, int64_t all)
 {
     int64_t end_ms = monotonic_ms() + ENOUGH_MS, second = 0;
@@ -119,7 +119,7 @@ static void a_second_updater_takes_its_share_and_nothing_comes_twice(void **stat
     struct world *w = *state;
     struct seen s = { 0 };
     publish_many(w, 1, BEFORE);
-    struct event_list held = poll_exactly(w, 0, 20); /* polled before the other came, acknowledged after */
+    struct event_list held = poll_exactly(w, 0, 20); /* polled before the other joined, acknowledged after */
     note(&s, &held, 0);
     open_updater(w, 1);
     for (int i = 0; i < 10; i++) {
@@ -131,15 +131,16 @@ static void a_second_updater_takes_its_share_and_nothing_comes_twice(void **stat
     }
     ack_all(w, 0, &held);
     share(w, &s, BEFORE);
-    /* The group deals anew when it hears of the second one: from then on both get some. */
+    /* The group reassigns partitions when the second updater joins: from then on both get some. */
     int64_t second = 0, last = BEFORE;
     for (; second < 3 * BATCH && last < MANY; last += BATCH) {
         publish_many(w, last + 1, last + BATCH);
         second += share(w, &s, last + BATCH);
     }
     assert_true(second >= 3 * BATCH);
+    /* a mock does not wait for a member that gives up partitions */
     for (int64_t i = 1; i <= last; i++)
-        assert_true(s.times[i] == 1 || (is_mock() && s.times[i] > 1)); /* a mock waits for nobody who gives */
+        assert_true(s.times[i] == 1 || (is_mock() && s.times[i] > 1));
 }
 
 static void an_ack_after_the_partition_has_gone_changes_nothing(void **state)
@@ -159,7 +160,7 @@ static void an_ack_after_the_partition_has_gone_changes_nothing(void **state)
         if (again.n)
             break;
     }
-    ack(w, !holder, &got.v[0]); /* of who does not have it */
+    ack(w, !holder, &got.v[0]); /* by the updater that does not own it */
     ack(w, !holder, &got.v[1]);
     assert_false(passed(w, &m));
     struct event_list rest = again.n < 2 ? poll_exactly(w, holder, 2 - again.n) : (struct event_list){ 0 };
@@ -177,7 +178,7 @@ static void acks_out_of_order_count_once_the_first_has_come(void **state)
     for (size_t i = 5; i-- > 1;)
         ack(w, 0, &got.v[i]);
     assert_false(passed(w, &m));
-    updater_dies(w, 0); /* all but the first were settled, and come again: they are behind it */
+    updater_dies(w, 0); /* all but the first were acknowledged, and come again because they are behind it */
     open_updater(w, 0);
     struct event_list again = poll_exactly(w, 0, 5);
     assert_fences(&again, 1, 5);
@@ -191,7 +192,7 @@ static void acks_out_of_order_count_once_the_first_has_come(void **state)
     wait_passed(w, &m);
 }
 
-/* ---- records of others ---- */
+/* ---- foreign records ---- */
 
 static void produce(struct world *w, const char *key, const char *text)
 {
@@ -203,7 +204,7 @@ static void produce(struct world *w, const char *key, const char *text)
     assert_int_equal(rd_kafka_conf_set(conf, "bootstrap.servers", servers, why, sizeof why), RD_KAFKA_CONF_OK);
     rd_kafka_t *rk = rd_kafka_new(RD_KAFKA_PRODUCER, conf, why, sizeof why);
     assert_non_null(rk);
-    char *name = xstrdup(key), *copy = xstrdup(text); /* its macros take no const */
+    char *name = xstrdup(key), *copy = xstrdup(text); /* the macros of librdkafka take no const */
     assert_int_equal(rd_kafka_producev(rk, RD_KAFKA_V_TOPIC(topic), RD_KAFKA_V_KEY(name, strlen(name)),
                                        RD_KAFKA_V_VALUE(copy, strlen(copy)), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
                                        RD_KAFKA_V_END),
@@ -256,7 +257,7 @@ static void an_address_that_is_wrong_is_refused_in_plain_words(void **state)
         { "kafka://a/?partitions=0", "partitions", "from 1 to 63" },
         { "kafka://a/?partitions", "", "must be name=value" },
         { "kafka://a/?client.id=%4", "", "broken percent escape" },
-        { "kafka://a/?acks=1", "acks", "Belfry's to set" },
+        { "kafka://a/?acks=1", "acks", "is set by Belfry" },
         { "kafka://a/?no.such.thing=1", "no.such.thing", "No such configuration property" },
         { "kafka://a/?security.protocol=magic", "security.protocol", "Invalid value" },
     };

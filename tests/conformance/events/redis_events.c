@@ -1,4 +1,4 @@
-/* Events on Redis when updaters or Redis itself die, and what is left of them. */
+/* Events on Redis when updaters or Redis itself die, and what remains in Redis. */
 #include "redis_world.h"
 
 struct stage {
@@ -43,7 +43,7 @@ static int stage_close(void **state)
     return 0;
 }
 
-/* Each of a task of its own, so that all streams are used. */
+/* One event for each of many tasks, so that all streams are used. */
 static enum err publish_one(struct stage *s, int64_t fence, struct error *e)
 {
     struct event event = { .task = { .id = uuid_next(&s->gen, NOW), .fence = fence, .retry = RETRY_DEFAULT },
@@ -99,7 +99,7 @@ static void what_is_acknowledged_leaves_nothing_behind(void **state)
     }
 }
 
-/* Killed, it says nothing: its streams are another's when its time is over. */
+/* A killed updater releases nothing: its streams get another owner when its ownership expires. */
 static void what_a_killed_updater_had_comes_to_the_others(void **state)
 {
     struct stage *s = *state;
@@ -133,7 +133,7 @@ static void an_updater_that_joins_gets_its_share(void **state)
     struct stage *s = *state;
     struct events *second = redis_events(s->url);
     publish(s, 1, 50);
-    assert_int_equal(poll_all(s, s->updater, 50, true), 0); /* it has all streams */
+    assert_int_equal(poll_all(s, s->updater, 50, true), 0); /* it owns all streams */
     struct event_list got = { 0 };
     struct error e = { 0 };
     size_t by_first = 0, by_second = 0;

@@ -1,4 +1,5 @@
-/* Holds each adapter to port/lease.h: lease_suite [adapter]. Time passes by waiting: a lease's clock is the adapter's. */
+/* Checks each adapter against port/lease.h: lease_suite [adapter]. Time passes by waiting, because the clock is the
+ * adapter's. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -14,7 +15,7 @@ enum { LONG_MS = 60000, SHORT_MS = 100, ENOUGH_MS = 5000 };
 
 struct lease_adapter {
     const char *name;
-    struct lease *(*open)(const char *prefix); /* one more handle of what goes by that name */
+    struct lease *(*open)(const char *prefix); /* opens one more handle with this prefix */
 };
 
 #ifdef HAVE_REDIS
@@ -77,7 +78,7 @@ static void lets_go(struct lease *l, const char *name, struct uuid holder)
     assert_ok(lease_let_go(l, str_from(name), holder, &e), &e);
 }
 
-/* How long it took until it could be had. */
+/* How long it took until the lease could be taken, in milliseconds. */
 static int64_t takes_at_last(struct lease *l, const char *name, struct uuid holder)
 {
     for (int64_t ms = 0; ms < ENOUGH_MS; ms += 5) {
@@ -102,7 +103,7 @@ static void its_holder_takes_it_again(void **state)
 {
     struct world *w = *state;
     assert_true(takes(w->a, "leader", w->one, LONG_MS));
-    assert_true(takes(w->b, "leader", w->one, LONG_MS)); /* by whichever handle */
+    assert_true(takes(w->b, "leader", w->one, LONG_MS)); /* by any handle */
 }
 
 static void it_is_free_when_its_time_is_over(void **state)

@@ -1,4 +1,5 @@
-/* Holds each adapter to port/queue.h: queue_suite [adapter [pattern of the tests' names]]. Each sentence there is a test in one of the queue_suite_*.c. */
+/* Checks each adapter against port/queue.h: queue_suite [adapter [pattern of test names]]. Each sentence there has a
+ * test in one of the queue_suite_*.c. */
 #include "queue_world.h"
 
 int main(int argc, char **argv)

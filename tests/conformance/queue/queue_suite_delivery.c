@@ -1,4 +1,4 @@
-/* What was pushed is delivered, whole, once, in its order; or recalled. */
+/* A pushed task is delivered, complete, once and in order; or recalled. */
 #include "queue_world.h"
 
 static void a_task_is_delivered_whole(void **state)
@@ -25,7 +25,7 @@ static void a_task_is_delivered_whole(void **state)
     struct task expected = t;
     t.payload = str_from(payload);
     push(w, &t, 1);
-    payload[1] = 'X'; /* it was borrowed for the call */
+    payload[1] = 'X'; /* borrowed only for the call */
     struct tasks got = take_exactly(w, 0, 1);
     assert_same_delivery(&got.v[0], &expected);
 }
@@ -87,7 +87,7 @@ static void several_workers_share_what_is_pushed(void **state)
     bool came[COUNT] = { 0 };
     for (int i = 0; i < COUNT; i++) {
         v[i] = some_task(w);
-        v[i].timeout_ms = i; /* its place */
+        v[i].timeout_ms = i; /* its place in the order */
     }
     push(w, v, COUNT);
     for (int i = 0; i < COUNT; i++) {
@@ -187,7 +187,7 @@ static void what_is_meant_for_another_epoch_is_not_pushed(void **state)
     take_exactly(w, 0, 1);
 }
 
-/* But for what is with a worker of the same process. */
+/* Except for a delivery that a worker of the same process has. */
 static void a_queue_that_can_not_tell_knows_what_was_pushed_in_its_epoch(void **state)
 {
     struct world *w = *state;
@@ -225,7 +225,7 @@ static void what_was_delivered_cannot_be_recalled(void **state)
     take_exactly(w, 0, 1);
     assert_false(recall(w, &t));
     worker_dies(w, 0);
-    lapse_exactly(w, 1); /* it still was where it was */
+    lapse_exactly(w, 1); /* it still waited */
     assert_false(recall(w, &t));
 }
 
@@ -254,7 +254,7 @@ static void a_delivery_pushed_again_counts_once(void **state)
     push(w, &t, 1);
     push(w, (struct task[]){ t, t }, 2);
     take_exactly_with(w, 0, take_of(w, 0, 10), 1);
-    push(w, &t, 1); /* its worker has it */
+    push(w, &t, 1); /* a worker has it already */
     take_none(w, 0);
     take_none(w, 1);
 }
@@ -280,7 +280,7 @@ static void an_acknowledged_delivery_is_gone(void **state)
     push(w, &t, 1);
     take_exactly(w, 0, 1);
     ack(w, 0, &t);
-    ack(w, 0, &t); /* unknown by now, and fine */
+    ack(w, 0, &t); /* unknown by now: succeeds */
     worker_dies(w, 0);
     assert_int_equal(lapse_now(w).n, 0);
     take_none(w, 1);

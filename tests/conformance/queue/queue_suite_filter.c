@@ -1,7 +1,7 @@
-/* A worker gets only what its filter lets through and what fits into its room; a suspect comes alone. */
+/* A worker gets only tasks that its filter accepts and that fit into its room; a suspect comes alone. */
 #include "queue_world.h"
 
-/* Each of these tasks is the only one that the filter lets through, or the only one that it does not. */
+/* Of these tasks the filter accepts only the last. */
 static void only_the_last_comes(struct world *w, const struct queue_filter *f, const struct task *v, size_t n)
 {
     push(w, v, n);
@@ -12,7 +12,7 @@ static void only_the_last_comes(struct world *w, const struct queue_filter *f, c
     take_none_with(w, 0, t);
 }
 
-/* Others are not kept from what one filter does not let through. */
+/* A task that one worker's filter rejects is delivered to another worker. */
 static void the_rest_comes_to_who_takes_all(struct world *w, size_t n)
 {
     const struct str labels[] = { S("gpu"), S("x86") };
@@ -93,7 +93,7 @@ static void who_has_no_filter_gets_what_requires_no_labels(void **state)
     the_rest_comes_to_who_takes_all(w, 1);
 }
 
-/* What was pushed before a worker came, and what is pushed while it waits. */
+/* Tasks pushed before a worker came, and while it waits. */
 static void what_one_filter_stops_another_lets_through(void **state)
 {
     struct world *w = *state;
@@ -129,7 +129,7 @@ static void only_what_fits_into_the_room_comes(void **state)
     struct tasks got = take_exactly_with(w, 0, t, 1);
     assert_same_delivery(&got.v[0], &v[2]);
     take_none_with(w, 0, t);
-    take_exactly_with(w, 1, take_of(w, 1, 10), 2); /* who has no limit */
+    take_exactly_with(w, 1, take_of(w, 1, 10), 2); /* a worker without a limit */
 }
 
 static void several_together_fit_into_the_room(void **state)
@@ -148,7 +148,7 @@ static void several_together_fit_into_the_room(void **state)
             t.cpu_milli -= got.v[i].cpu_milli;
         }
     assert_int_equal(milli, 800);
-    assert_int_equal(n, 3); /* what does not say how much it needs fits always */
+    assert_int_equal(n, 3); /* a task without resource requirements always fits */
 }
 
 static void a_suspect_comes_only_to_who_is_alone(void **state)

@@ -1,4 +1,4 @@
-/* Whatever is pushed, taken, renewed, recalled, acknowledged or left to lapse, in any order: a model that counts along. */
+/* Random pushes, takes, renewals, recalls, acks and timeouts, checked against a model. */
 #include "queue_world.h"
 
 enum { COUNT = 3000, COUNT_FAR = 400 };
@@ -6,7 +6,7 @@ enum { COUNT = 3000, COUNT_FAR = 400 };
 struct piece {
     struct task task;
     enum { WAITS, TAKEN, GONE, DONE } is;
-    int worker; /* who has it */
+    int worker; /* the worker that has it */
 };
 
 struct model {
@@ -14,7 +14,7 @@ struct model {
     struct prng r;
     struct piece *v;
     size_t count, pushed, done, delivery_timeouts;
-    size_t last[CLASS_HIGH + 1]; /* delivered of each class: nothing comes out of its order */
+    size_t last[CLASS_HIGH + 1]; /* the last delivered place of each class: order is kept */
 };
 
 static struct piece *piece_of(struct model *m, const struct task *t)
@@ -41,7 +41,7 @@ static void push_some(struct model *m)
     for (size_t want = prng_below(&m->r, 4); n < want && m->pushed < m->count; n++) {
         struct piece *p = &m->v[m->pushed];
         p->task = some_task(m->w);
-        p->task.timeout_ms = (int64_t)m->pushed++; /* its place */
+        p->task.timeout_ms = (int64_t)m->pushed++; /* its place in the order */
         p->task.priority = (int)prng_below(&m->r, PRIORITY_MAX + 1);
         fresh[n] = p->task;
     }
@@ -78,7 +78,7 @@ static void lapse_some(struct model *m)
     }
 }
 
-/* One in seven is left to lapse, where that is a matter of time. */
+/* One delivery in seven is left to time out, if the adapter has timeouts. */
 static void treat(struct model *m, struct piece *p)
 {
     bool left = adapter_under_test->timeouts && p->task.timeout_ms % 7 == 0;
@@ -108,7 +108,7 @@ static void treat(struct model *m, struct piece *p)
         assert_true(is_known(m->w, &p->task) == (p->is != DONE));
 }
 
-/* Towards the end most are done, and the rest is wanted. */
+/* Towards the end most are acknowledged, and the rest must come. */
 static struct piece *some_piece(struct model *m)
 {
     struct piece *p = &m->v[prng_below(&m->r, m->pushed)];

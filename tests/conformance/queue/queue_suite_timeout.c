@@ -1,4 +1,4 @@
-/* A delivery whose worker is silent or gone lapses: it is reported until that is acknowledged, and never delivered again. */
+/* A delivery whose worker is silent or gone times out: it is reported until acknowledged, and never delivered again. */
 #include "queue_world.h"
 
 static int64_t visibility(void)
@@ -68,7 +68,7 @@ static void a_late_ack_of_what_lapsed_is_fine(void **state)
     take_exactly(w, 0, 1);
     pass(w, visibility());
     lapse_exactly(w, 1);
-    renew(w, 0, &t); /* the worker wakes up: too late */
+    renew(w, 0, &t); /* the worker is back too late */
     ack(w, 0, &t);
     pass(w, 2 * visibility());
     assert_int_equal(lapse_now(w).n, 0);
@@ -140,7 +140,7 @@ static void what_is_renewed_is_known_again(void **state)
 {
     needs(adapter_under_test->knows);
     struct world *w = *state;
-    struct task t = some_task(w); /* never pushed: the queue has lost it */
+    struct task t = some_task(w); /* never pushed: as if the queue had lost it */
     renew(w, 0, &t);
     assert_true(is_known(w, &t));
     take_none(w, 1);
@@ -185,7 +185,7 @@ static void who_runs_it_is_asked_once_to_abort(void **state)
     push(w, v + 1, 2);
     ask_abort(w, &v[0]);
     ask_abort(w, &v[0]);
-    ask_abort(w, &v[2]); /* it waits */
+    ask_abort(w, &v[2]); /* still waiting */
     struct take none = take_of(w, 1, 0);
     assert_int_equal(take_with(w, 1, &none).abort_count, 0);
     struct take own = take_of(w, 0, 0);

@@ -11,9 +11,9 @@
 #include "redis_fixture.h"
 #endif
 
-/* ---- adapters: a row is all that a new one takes, here and in meson.build ---- */
+/* ---- adapters: a new one needs a row here and in meson.build ---- */
 
-/* All handles of a queue in memory are one. */
+/* All handles of a memory queue are the same queue. */
 static struct {
     struct queue *queue;
     int handles;
@@ -73,7 +73,7 @@ const struct queue_adapter *queue_adapter_of(int argc, char **argv)
     return NULL;
 }
 
-/* ---- the world ---- */
+/* ---- fixture ---- */
 
 static struct str tenant_name(const struct queue_names *names, int32_t number)
 {
@@ -125,7 +125,7 @@ void pass(struct world *w, int64_t ms)
         nanosleep(&(struct timespec){ ms / 1000, ms % 1000 * 1000000 }, NULL);
 }
 
-/* ---- who pushes ---- */
+/* ---- pushing ---- */
 
 struct task some_task(struct world *w)
 {
@@ -269,7 +269,7 @@ void worker_dies(struct world *w, int worker)
     pass(w, adapter_under_test->visibility_ms);
 }
 
-/* ---- lapses ---- */
+/* ---- delivery timeouts ---- */
 
 struct delivery_timeouts lapse_now(struct world *w)
 {
@@ -306,7 +306,7 @@ const struct lapse *lapse_of(const struct delivery_timeouts *l, const struct tas
     return NULL;
 }
 
-/* ---- what is carried ---- */
+/* ---- comparing tasks ---- */
 
 /* clang-format off */
 #define CARRIED_NUMBERS(X)                                                                                             \

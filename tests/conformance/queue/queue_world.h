@@ -1,8 +1,9 @@
 #pragma once
-/* tests/conformance/queue/queue_world.h - what each test of the queue's suite starts with: an empty queue, one that pushes, three that work.
+/* tests/conformance/queue/queue_world.h - the fixture of the queue's suite: an empty queue, one handle that pushes,
+ * three workers.
  *
- * Adapters differ in whose clock they go by, in what they notice and in what they can tell. Their rows say so; a test that needs more than
- * an adapter has is skipped. */
+ * Adapters differ in their clock, in what they notice and in what they can report. Their rows say so. A test that
+ * needs more than an adapter has is skipped. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -17,35 +18,35 @@ enum { WORKERS = 3, ENOUGH_MS = 5000, A_MOMENT_MS = 30, PREFIX_MAX = 64 };
 
 struct queue_adapter {
     const char *name;
-    /* One more handle of the queue of that name, which nobody used before this test. */
+    /* Opens one more handle of the queue with this name. No test used the name before. */
     struct queue *(*open)(const char *prefix, const struct queue_names *names);
     void (*close)(struct queue *);
     int64_t visibility_ms; /* short, but long enough for a few calls */
-    bool own_clock;        /* time passes while one waits, not by now_ms */
-    bool timeouts;         /* a delivery lapses by its timeout, not only with its worker */
-    bool recalls;          /* what waits can be recalled */
+    bool own_clock;        /* the queue has a clock: time passes by waiting, not by now_ms */
+    bool timeouts;         /* a delivery times out by itself, not only when its worker is gone */
+    bool recalls;          /* waiting tasks can be recalled */
     bool aborts;
-    bool knows;         /* tells what it has of each delivery; else of all alike */
+    bool knows;         /* queue_known answers for each delivery; otherwise the same for all */
     bool counts;        /* depth and look are exact */
     bool orders;        /* lanes keep their order, and a high class goes first */
-    bool no_time;       /* own_clock, but it does not always say what it shows */
-    bool whole_classes; /* a filter takes all priorities of a class or none */
+    bool no_time;       /* own_clock, but take does not always return the time */
+    bool whole_classes; /* a filter accepts all priorities of a class or none */
 };
 extern const struct queue_adapter *adapter_under_test;
 const struct queue_adapter *queue_adapter_of(int argc, char **argv);
 
 struct queue_worker {
-    struct queue *handle; /* NULL: gone */
+    struct queue *handle; /* NULL: the worker died */
     struct uuid id;
 };
 
 struct world {
     char prefix[PREFIX_MAX];
-    struct queue *queue; /* of who pushes, recalls and asks */
+    struct queue *queue; /* the handle that pushes, recalls and queries */
     struct queue_worker workers[WORKERS];
     struct arena arena;
     struct uuid_gen ids;
-    int64_t now_ms; /* what callers say that it is */
+    int64_t now_ms; /* the time that callers pass */
 };
 
 int world_open(void **state);
@@ -59,35 +60,35 @@ struct test_list {
 extern const struct test_list delivery_tests, lapse_tests, filter_tests, random_tests;
 
 struct task some_task(struct world *w);
-struct task some_big_task(struct world *w); /* of 20 KB and a bit */
+struct task some_big_task(struct world *w); /* a little more than 20 KB */
 struct fenced_id id_of(const struct task *t);
 void push(struct world *w, const struct task *v, size_t n);
 bool recall(struct world *w, const struct task *t);
 void ask_abort(struct world *w, const struct task *t);
 bool is_known(struct world *w, const struct task *t);
 
-/* Time passes, by whoever's clock. */
+/* Lets time pass, on the queue's clock or on now_ms. */
 void pass(struct world *w, int64_t ms);
 
-/* What a worker asks with: everything, no limit. */
+/* The arguments of a worker's take: no filter, no limit. */
 struct take take_of(struct world *w, int worker, size_t max);
 struct taken take_with(struct world *w, int worker, const struct take *t); /* one call */
 
-/* Takes until it has n, and no more than that come. */
+/* Takes until n tasks have come, and checks that no more come. */
 struct tasks take_exactly(struct world *w, int worker, size_t n);
 struct tasks take_exactly_with(struct world *w, int worker, struct take t, size_t n);
 void take_none(struct world *w, int worker);
 void take_none_with(struct world *w, int worker, struct take t);
 
-void ack(struct world *w, int worker, const struct task *t);       /* by a worker's handle */
-void ack_timed_out(struct world *w, const struct task *t);         /* by who settles */
-void renew(struct world *w, int worker, const struct task *t);     /* for as long as at first */
-void worker_dies(struct world *w, int worker);                     /* and its deliveries are over */
+void ack(struct world *w, int worker, const struct task *t);       /* by the worker's handle */
+void ack_timed_out(struct world *w, const struct task *t);         /* by the control node's handle */
+void renew(struct world *w, int worker, const struct task *t);     /* for visibility_ms */
+void worker_dies(struct world *w, int worker);                     /* closes its handle: its deliveries time out */
 struct delivery_timeouts lapse_now(struct world *w);               /* one call */
-struct delivery_timeouts lapse_exactly(struct world *w, size_t n); /* n come, in any order, and no more */
-const struct lapse *lapse_of(const struct delivery_timeouts *l, const struct task *t); /* NULL: not among them */
+struct delivery_timeouts lapse_exactly(struct world *w, size_t n); /* n come in any order, and no more */
+const struct lapse *lapse_of(const struct delivery_timeouts *l, const struct task *t); /* NULL: not in the list */
 
-/* NULL, or the first field that differs, of those that a queue carries. */
+/* Compares the fields that a queue carries: NULL, or the name of the first that differs. */
 const char *delivery_difference(const struct task *a, const struct task *b);
 #define assert_same_delivery(a, b)                                                                                     \
     do {                                                                                                               \

@@ -1,4 +1,4 @@
-/* Many workers on one Redis: who is woken, what it costs to wait, and that nobody starves. */
+/* Many workers on one Redis: which one is woken, what waiting costs, and that no worker starves. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -13,12 +13,12 @@ struct crew_member {
     struct queue_filter filter;
     int64_t wait_ms;
     size_t max;
-    bool once;           /* one take, whatever it brings */
-    _Atomic bool *stop;  /* NULL: nobody says */
+    bool once;           /* makes one take only */
+    _Atomic bool *stop;  /* NULL: never */
     _Atomic size_t done; /* delivered and acknowledged */
-    _Atomic size_t own;  /* of them, those that no other may have */
+    _Atomic size_t own;  /* those that only this worker may take */
     _Atomic bool over;
-    bool wrong; /* it was given what it must not have, or a call failed */
+    bool wrong; /* it got a task that it must not have, or a call failed */
 };
 
 static void treat(struct crew_member *m, const struct tasks *got)
@@ -101,7 +101,7 @@ static void one_push_wakes_one_worker(void **state)
         assert_int_equal(done, i + 1);
         assert_int_equal(server_info(&w->server, "clients", "blocked_clients"), CREW - 1 - i);
         int64_t calls = server_info(&w->server, "commandstats", "cmdstat_evalsha:calls") - before;
-        assert_int_equal(calls, 3); /* the push, one take, its ack: nobody else stirred */
+        assert_int_equal(calls, 3); /* the push, one take, its ack: no other worker was woken */
     }
     for (int i = 0; i < CREW; i++) {
         pthread_join(crew[i].thread, NULL);
@@ -109,7 +109,7 @@ static void one_push_wakes_one_worker(void **state)
     }
 }
 
-/* Each can hold one: whoever leaves something wakes the next. */
+/* Each worker takes one task: a worker that leaves tasks wakes the next. */
 static void a_push_of_many_wakes_as_many_as_it_takes(void **state)
 {
     struct world *w = *state;
@@ -167,14 +167,14 @@ static void who_waits_hears_at_once_what_to_abort(void **state)
     assert_true(full.done == 0 && !full.wrong);
 }
 
-/* One that died while it waited is woken in vain; another finds out when it looks the next time. */
+/* A worker that died while waiting is woken in vain; another finds the task with its next take. */
 static void a_dead_waiter_keeps_nothing_from_others(void **state)
 {
     struct world *w = *state;
     struct task t = some_task(w);
     char id[UUID_TEXT + 1], command[256];
     uuid_format(w->ids[7], id);
-    assert_int_equal(take_some(w, 0, 1, 10).tasks.n, 0); /* the group is there */
+    assert_int_equal(take_some(w, 0, 1, 10).tasks.n, 0); /* registers the group */
     redisReply *r = server_ask(&w->server, "HKEYS {one}:q:groups");
     assert_int_equal(r->elements, 1);
     snprintf(command, sizeof command, "ZADD {one}:q:g:%s:wait 1 %s", r->element[0]->str, id);
@@ -210,15 +210,15 @@ static void who_waits_asks_for_nothing(void **state)
         pthread_join(crew[i].thread, NULL);
         assert_false(crew[i].wrong);
     }
-    assert_true(calls <= CREW * (SECONDS + 1));    /* one a second and worker */
-    assert_true(all <= CREW * (SECONDS + 1) * 14); /* and what the one script before it does */
+    assert_true(calls <= CREW * (SECONDS + 1));    /* one for each worker and second */
+    assert_true(all <= CREW * (SECONDS + 1) * 14); /* including the commands of the script before it */
 }
 
-/* ---- nobody starves ---- */
+/* ---- no worker starves ---- */
 
 enum { OWN = 60, FLOOD = 1500, BATCH = 50 };
 
-/* A flood that all may have, and for each worker some that only it may have. */
+/* Many tasks that every worker may take, and for each worker some that only it may take. */
 static void many_filters_and_nobody_starves(void **state)
 {
     struct world *w = *state;
@@ -275,7 +275,7 @@ static void many_filters_and_nobody_starves(void **state)
     assert_true(s.waiting == 0 && s.delivered == 0);
 }
 
-/* Channels that are used no more leave nothing behind but their names, and those for an hour. */
+/* An unused channel leaves only its name behind, for an hour. */
 static void what_is_done_leaves_nothing_behind(void **state)
 {
     struct world *w = *state;

@@ -240,6 +240,34 @@ static void texts_are_packed_one_behind_the_other(void **state)
     assert_memory_equal(place, "abc\0de\0x", 8);
 }
 
+static void percent_escapes_are_decoded(void **state)
+{
+    (void)state;
+    char out[8], place[] = "a%2Fb%2fc";
+    assert_true(str_percent_decode(S("a%40b%25"), out, sizeof out));
+    assert_string_equal(out, "a@b%");
+    assert_true(str_percent_decode(S(""), out, 1));
+    assert_string_equal(out, "");
+    assert_true(str_percent_decode(S("%ff"), out, sizeof out));
+    assert_string_equal(out, "\xff");
+    assert_true(str_percent_decode(str_from(place), place, sizeof place)); /* in place */
+    assert_string_equal(place, "a/b/c");
+}
+
+static void broken_percent_escapes_and_nul_are_refused(void **state)
+{
+    (void)state;
+    const struct str broken[] = { S("%"), S("a%4"), S("%4x"), S("%x4"), S("%%41"), S("%00"), S("a\0b") };
+    char out[8];
+    for (size_t i = 0; i < array_count(broken); i++)
+        assert_false(str_percent_decode(broken[i], out, sizeof out));
+    assert_true(str_percent_decode(S("1234567"), out, sizeof out));
+    assert_false(str_percent_decode(S("12345678"), out, sizeof out));
+    assert_true(str_percent_decode(S("123456%41"), out, sizeof out));
+    assert_string_equal(out, "123456A");
+    assert_false(str_percent_decode(S(""), out, 0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -257,6 +285,8 @@ int main(void)
         cmocka_unit_test(every_code_point_but_surrogates_is_utf8),
         cmocka_unit_test(odd_characters_are_shown_as_their_number),
         cmocka_unit_test(texts_are_packed_one_behind_the_other),
+        cmocka_unit_test(percent_escapes_are_decoded),
+        cmocka_unit_test(broken_percent_escapes_and_nul_are_refused),
     };
     return cmocka_run_group_tests_name("str", tests, NULL, NULL);
 }
