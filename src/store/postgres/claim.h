@@ -22,13 +22,13 @@ enum due_column {
     DUE_GATES
 };
 
-static inline int claim_pool(const struct op_claim *op, bool suspects)
+static inline int pg_claim_pool(const struct op_claim *op, bool suspects)
 {
     return pool_of_suspects(op->lease ? POOL_LEASED : POOL_DISPATCHED, suspects);
 }
 
 /* Brings what is to be known of the slots that a walk's candidates need, and their locks, as far as nobody else has them. */
-enum err pg_gate_bring(struct store_postgres *s, const struct pg_result *r, struct error *e) must_use;
+enum err pg_gate_prefetch(struct store_postgres *s, const struct pg_result *r, struct error *e) must_use;
 /* The candidate at that row of a walk, row and task; its texts are in s->arena. Nothing is in flight. */
 enum err pg_candidate_read(struct store_postgres *s, const struct pg_result *r, int row, struct candidate *ret,
                            struct error *e) must_use;
@@ -36,7 +36,7 @@ enum err pg_candidate_read(struct store_postgres *s, const struct pg_result *r, 
 bool pg_gate_is_busy(struct store_postgres *s, const struct candidate *k);
 
 /* Where a walk through a lane stands: behind this one. */
-struct place {
+struct pg_claim_position {
     int64_t due_ms;
     struct uuid id;
 };
@@ -47,26 +47,26 @@ struct place {
             255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255                             \
         }                                                                                                              \
     }
-#define THE_START ((struct place){ INT64_MIN, LAST_ID })
+#define POSITION_START ((struct pg_claim_position){ INT64_MIN, LAST_ID })
 
 /* A lane; or all lanes of suspects, which are walked as one. */
-struct lane_walk {
+struct pg_lane_walk {
     struct lane_quota *quota; /* NULL: of suspects */
     int64_t number;
-    struct pg_look look;
+    struct pg_scan scan;
     size_t asked, passed;
-    struct place place;
+    struct pg_claim_position position;
     int64_t passed_ms; /* the earliest that was passed over; INT64_MAX: none */
     bool is_seen;      /* all that may be taken was */
 };
 
-struct claiming {
+struct pg_claim {
     struct op_claim *op;
     struct arena *arena;
     struct gate gate;
-    struct lane_walk *lanes; /* as in op->lanes, and then those of suspects */
+    struct pg_lane_walk *lanes; /* as in op->lanes, and then those of suspects */
     size_t lane_count, suspect_count;
-    struct lane_walk suspects;
+    struct pg_lane_walk suspects;
     struct uuid *picked; /* in the order of the answer */
     size_t n, picked_cap;
     size_t bytes;
@@ -76,10 +76,10 @@ struct claiming {
 };
 
 /* Picks what there is in the lanes and among the suspects; all of it is locked, and RUNNING only when all is chosen. */
-enum { LOOK_AGAIN_MS = 10 }; /* what others have locked they have taken, unless they fail */
-void claim_init(struct claiming *c, struct store_postgres *s, struct op_claim *op);
-void claim_release(struct claiming *c);
-enum err claim_walk(struct store_postgres *s, struct claiming *c, struct error *e) must_use;
+enum { CONFLICT_RETRY_MS = 10 }; /* what others have locked they have taken, unless they fail */
+void pg_claim_init(struct pg_claim *c, struct store_postgres *s, struct op_claim *op);
+void pg_claim_release(struct pg_claim *c);
+enum err pg_claim_walk(struct store_postgres *s, struct pg_claim *c, struct error *e) must_use;
 
 /* Of the lane q.lane: what may be taken. $1 until, $2 now, $3 own partitions (NULL: all), $4 up to when others' are left to them. */
 #define IN_LANE  "lane = q.lane AND state = 0 AND kind <> 1"
@@ -87,6 +87,6 @@ enum err claim_walk(struct store_postgres *s, struct claiming *c, struct error *
 #define MAY_TAKE "due_ms <= $1 AND (delivery <> 1 OR due_ms <= $2) AND (" IS_OURS " OR due_ms <= $4)"
 
 /* Those four; and arrays of lanes, of due times and ids. */
-void claim_add_rules(struct pg_params *p, const struct op_claim *op);
-void claim_add_lanes(struct pg_params *p, const struct lane_walk *v, size_t n);
-void claim_add_places(struct pg_params *p, const struct place *v, size_t n);
+void pg_claim_add_rules(struct pg_params *p, const struct op_claim *op);
+void pg_claim_add_lanes(struct pg_params *p, const struct pg_lane_walk *v, size_t n);
+void pg_claim_add_positions(struct pg_params *p, const struct pg_claim_position *v, size_t n);

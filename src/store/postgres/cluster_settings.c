@@ -32,7 +32,7 @@ enum err pg_cluster_value(struct pg_conn *c, struct str name, void *value, size_
     return ERR_OK;
 }
 
-static enum err refuse_half_a_copy(struct pg_conn *c, struct error *e)
+static enum err pg_cluster_check_copy(struct pg_conn *c, struct error *e)
 {
     static const struct pg_statement copying = { "cluster_copying", "SELECT 1 FROM cluster WHERE name = 'copying'" };
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
@@ -52,7 +52,7 @@ enum err store_postgres_join(const char *url, struct clock *clock, void *pepper,
     if (!rc)
         rc = pg_conn_ready(&c, e);
     if (!rc)
-        rc = refuse_half_a_copy(&c, e);
+        rc = pg_cluster_check_copy(&c, e);
     if (!rc)
         rc = pg_cluster_value(&c, S("pepper"), pepper, n, e);
     pg_conn_release(&c);

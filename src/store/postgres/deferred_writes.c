@@ -45,14 +45,14 @@ void pg_tally_new(struct store_postgres *s, int32_t tenant, bool deleted, enum t
 
 void pg_note_ended(struct store_postgres *s, struct uuid id, enum task_state state, int64_t completed_ms)
 {
-    struct ended *n = &s->ended;
+    struct pg_ended *n = &s->ended;
     if (!task_is_final(state) || state == TASK_FAILED || completed_ms <= 0)
         return;
     if (n->n == n->cap) {
         n->cap = n->cap * 2 + NOTE_MAX;
         n->v = xrealloc(n->v, n->cap * sizeof *n->v);
     }
-    n->v[n->n++] = (struct ended_task){ completed_ms, id };
+    n->v[n->n++] = (struct pg_ended_task){ completed_ms, id };
 }
 
 void pg_note_due(struct store_postgres *s, int64_t due_ms)
@@ -61,16 +61,16 @@ void pg_note_due(struct store_postgres *s, int64_t due_ms)
     s->news.due = true;
 }
 
-static int by_tenant(const void *a, const void *b)
+static int pg_tally_by_tenant(const void *a, const void *b)
 {
     int32_t x = ((const struct tally *)a)->tenant, y = ((const struct tally *)b)->tenant;
     return (x > y) - (x < y);
 }
 
 /* One of the three arrays of add_counts. */
-enum part { OF_TENANT, OF_STATE, OF_COUNT };
+enum pg_tally_column { OF_TENANT, OF_STATE, OF_COUNT };
 
-static void add_tallies(struct pg_params *p, const struct tallies *t, enum part which)
+static void pg_tally_add_column(struct pg_params *p, const struct tallies *t, enum pg_tally_column which)
 {
     static const enum pg_type types[] = { PG_I32, PG_I16, PG_I64 };
     pg_array(p, types[which]);
@@ -91,18 +91,18 @@ enum err pg_send_tallies(struct store_postgres *s, struct error *e)
             any = any || t->v[i].n[state];
     if (!any)
         return ERR_OK;
-    qsort(t->v, t->n, sizeof *t->v, by_tenant);
+    qsort(t->v, t->n, sizeof *t->v, pg_tally_by_tenant);
     pg_params_reset(p);
     pg_add_i32(p, s->shard);
-    add_tallies(p, t, OF_TENANT);
-    add_tallies(p, t, OF_STATE);
-    add_tallies(p, t, OF_COUNT);
+    pg_tally_add_column(p, t, OF_TENANT);
+    pg_tally_add_column(p, t, OF_STATE);
+    pg_tally_add_column(p, t, OF_COUNT);
     return pg_queue(&s->conn, &add_counts, p, e);
 }
 
 enum err pg_send_ended(struct store_postgres *s, struct error *e)
 {
-    struct ended *all = &s->ended;
+    struct pg_ended *all = &s->ended;
     struct pg_params *p = &s->params;
     size_t n = all->kept;
     all->n = all->kept = 0;
@@ -115,9 +115,9 @@ enum err pg_send_ended(struct store_postgres *s, struct error *e)
     return pg_queue(&s->conn, &add_ended, p, e);
 }
 
-static void note_claim(struct store_postgres *s, struct claim_note note)
+static void pg_note_claim(struct store_postgres *s, struct pg_claim_note note)
 {
-    struct claim_notes *c = &s->claims;
+    struct pg_claim_notes *c = &s->claims;
     if (c->n == c->cap) {
         c->cap = c->cap * 2 + NOTE_MAX;
         c->v = xrealloc(c->v, c->cap * sizeof *c->v);
@@ -127,24 +127,24 @@ static void note_claim(struct store_postgres *s, struct claim_note note)
 
 void pg_note_left(struct store_postgres *s, struct uuid claim)
 {
-    note_claim(s, (struct claim_note){ .id = claim, .left = 1 });
+    pg_note_claim(s, (struct pg_claim_note){ .id = claim, .left = 1 });
 }
 
 void pg_note_handed(struct store_postgres *s, struct uuid claim, uint64_t epoch)
 {
-    note_claim(s, (struct claim_note){ .id = claim, .handed = 1, .epoch = (int64_t)epoch });
+    pg_note_claim(s, (struct pg_claim_note){ .id = claim, .handed = 1, .epoch = (int64_t)epoch });
 }
 
-static int by_claim(const void *a, const void *b)
+static int pg_claim_note_by_id(const void *a, const void *b)
 {
-    return uuid_cmp(((const struct claim_note *)a)->id, ((const struct claim_note *)b)->id);
+    return uuid_cmp(((const struct pg_claim_note *)a)->id, ((const struct pg_claim_note *)b)->id);
 }
 
 /* Each claim once; how many there are. */
-static size_t sum_up(struct claim_note *v, size_t n)
+static size_t pg_claim_notes_merge(struct pg_claim_note *v, size_t n)
 {
     size_t kept = 0;
-    qsort(v, n, sizeof *v, by_claim);
+    qsort(v, n, sizeof *v, pg_claim_note_by_id);
     for (size_t i = 0; i < n; i++) {
         if (kept && uuid_eq(v[kept - 1].id, v[i].id)) {
             v[kept - 1].epoch = v[kept - 1].handed ? v[kept - 1].epoch : v[i].epoch;
@@ -159,13 +159,13 @@ static size_t sum_up(struct claim_note *v, size_t n)
 
 enum err pg_send_claims(struct store_postgres *s, struct error *e)
 {
-    struct claim_notes *c = &s->claims;
+    struct pg_claim_notes *c = &s->claims;
     struct pg_params *p = &s->params;
     size_t n = c->kept;
     c->n = c->kept = 0;
     if (n == 0)
         return ERR_OK;
-    n = sum_up(c->v, n);
+    n = pg_claim_notes_merge(c->v, n);
     pg_params_reset(p);
     pg_add_members(p, c->v, n, id);
     pg_add_members(p, c->v, n, left);

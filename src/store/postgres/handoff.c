@@ -7,7 +7,7 @@
 #include "store/common/reading.h"
 #include "store/postgres/internal.h"
 
-static const struct pg_statement hold_node = { "hand_node", "SELECT dead FROM nodes WHERE id = $1 FOR KEY SHARE" };
+static const struct pg_statement lock_node = { "hand_node", "SELECT dead FROM nodes WHERE id = $1 FOR KEY SHARE" };
 static const struct pg_statement own_claims = { "hand_own",
                                                 "SELECT x.place FROM unnest($2) WITH ORDINALITY AS x(id, place) "
                                                 "JOIN claims AS c ON c.id = x.id AND c.node = $1" };
@@ -56,7 +56,7 @@ enum err postgres_handoff(struct store_postgres *s, struct op *base)
     cleanup_with(pg_result_release) struct pg_result node = { 0 }, own = { 0 };
     pg_params_reset(p);
     pg_add_uuid(p, op->node);
-    if (pg_send(&s->conn, &hold_node, p, e))
+    if (pg_send(&s->conn, &lock_node, p, e))
         return e->code;
     pg_add_ids(p, op->claims, op->n);
     if (pg_send(&s->conn, &own_claims, p, e) || pg_get(&s->conn, &node, e) || pg_get(&s->conn, &own, e))
@@ -118,18 +118,18 @@ enum err postgres_running(struct store_postgres *s, struct op *base)
 
 /* ---- OP_RETAKE ---- */
 
-static int by_id(const void *a, const void *b)
+static int pg_retake_by_id(const void *a, const void *b)
 {
     return uuid_cmp(((const struct fenced_id *)a)->id, ((const struct fenced_id *)b)->id);
 }
 
-static enum err send_retake(struct store_postgres *s, const struct op_retake *op, struct error *e)
+static enum err pg_retake_send(struct store_postgres *s, const struct op_retake *op, struct error *e)
 {
     struct pg_params *p = &s->params;
     struct fenced_id *v = xcalloc(op->n + 1, sizeof *v);
     if (op->n)
         memcpy(v, op->v, op->n * sizeof *v);
-    qsort(v, op->n, sizeof *v, by_id);
+    qsort(v, op->n, sizeof *v, pg_retake_by_id);
     pg_params_reset(p);
     pg_add_uuid(p, op->claim);
     pg_add_members(p, v, op->n, id);
@@ -139,11 +139,11 @@ static enum err send_retake(struct store_postgres *s, const struct op_retake *op
     return pg_send(&s->conn, &retake, p, e);
 }
 
-struct retaken {
+struct pg_retake_results {
     struct pg_result claim, node, tasks;
 };
 
-static void retaken_release(struct retaken *r)
+static void pg_retake_results_release(struct pg_retake_results *r)
 {
     pg_result_release(&r->claim);
     pg_result_release(&r->node);
@@ -151,7 +151,8 @@ static void retaken_release(struct retaken *r)
 }
 
 /* All of it in one round trip. */
-static enum err ask(struct store_postgres *s, const struct op_retake *op, struct retaken *ret, struct error *e)
+static enum err pg_retake_run_statements(struct store_postgres *s, const struct op_retake *op,
+                                         struct pg_retake_results *ret, struct error *e)
 {
     struct pg_conn *c = &s->conn;
     struct pg_params *p = &s->params;
@@ -161,13 +162,13 @@ static enum err ask(struct store_postgres *s, const struct op_retake *op, struct
         return e->code;
     pg_params_reset(p);
     pg_add_uuid(p, op->node);
-    if (pg_send(c, &hold_node, p, e) || send_retake(s, op, e))
+    if (pg_send(c, &lock_node, p, e) || pg_retake_send(s, op, e))
         return e->code;
     return pg_get(c, &ret->claim, e) || pg_get(c, &ret->node, e) || pg_get(c, &ret->tasks, e) ? e->code : ERR_OK;
 }
 
-static enum err queue_claim(struct store_postgres *s, const struct op_retake *op, const struct tasks *taken,
-                            struct error *e)
+static enum err pg_retake_insert_claim(struct store_postgres *s, const struct op_retake *op, const struct tasks *taken,
+                                       struct error *e)
 {
     struct uuid *ids = xcalloc(taken->n + 1, sizeof *ids);
     for (size_t i = 0; i < taken->n; i++)
@@ -181,15 +182,16 @@ enum err postgres_retake(struct store_postgres *s, struct op *base)
 {
     struct op_retake *op = (struct op_retake *)base;
     struct error *e = &base->error;
-    cleanup_with(retaken_release) struct retaken r = { 0 };
+    cleanup_with(pg_retake_results_release) struct pg_retake_results r = { 0 };
     struct tasks taken;
-    if (ask(s, op, &r, e))
+    if (pg_retake_run_statements(s, op, &r, e))
         return e->code;
     if (r.claim.rows)
         return error_set(e, ERR_CONFLICT, "this claim was made before");
     if (r.node.rows && pg_bool(&r.node, 0, 0))
         return node_is_dead(e);
-    if (pg_read_tasks(s, &r.tasks, (size_t)r.tasks.rows, &base->arena, &taken, e) || queue_claim(s, op, &taken, e))
+    if (pg_read_tasks(s, &r.tasks, (size_t)r.tasks.rows, &base->arena, &taken, e) ||
+        pg_retake_insert_claim(s, op, &taken, e))
         return e->code;
     for (int i = 0; i < r.tasks.rows; i++)
         pg_note_left(s, pg_uuid(&r.tasks, i, RETAKEN_FROM));

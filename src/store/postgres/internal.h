@@ -101,15 +101,15 @@ struct pg_conn {
     struct buf sql;       /* a text with its $* spelled out */
     struct pg_sent *sent; /* what was sent and not got, a ring */
     size_t sent_first, sent_count, sent_cap;
-    size_t asked;                    /* of them, those that somebody waits for */
+    size_t awaited;                  /* of them, those that somebody waits for */
     size_t group;                    /* how many of them stand before the next sync, which is on its way */
     int64_t retry_at_ns, backoff_ms; /* steady: when the next connect may be tried */
     int64_t backoff_max_ms;
     uint64_t generation; /* rises with each connect: what was known of the session is gone */
     enum err failed;     /* the transaction is lost: nothing but a rollback is worth sending */
     struct error failure;
-    bool heard; /* something was answered since pg_conn_ready: the connection was no dead one */
-    bool retry; /* failed by a serialization failure or a deadlock: the same again may succeed */
+    bool answered; /* something was answered since pg_conn_ready: the connection was no dead one */
+    bool retry;    /* failed by a serialization failure or a deadlock: the same again may succeed */
 };
 
 enum err pg_conn_init(struct pg_conn *c, const char *url, bool is_reader, struct clock *clock,
@@ -182,27 +182,27 @@ enum err pg_row_read(struct pg_conn *c, struct store_lanes *lanes, const struct 
 /* ---- the writer (store_postgres.c; its operations in store_postgres_{insert,claim,settle,…}.c) ---- */
 
 /* Tasks that became final in an operation: see the table `ended`. */
-struct ended_task {
+struct pg_ended_task {
     int64_t completed_ms;
     struct uuid id;
 };
 
-struct ended {
-    struct ended_task *v;
+struct pg_ended {
+    struct pg_ended_task *v;
     size_t n, cap;
     size_t kept; /* of operations that were done: what is behind goes with the one that noted it, if that fails */
 };
 
 /* Claims that tasks have left in an operation, or that their node has handed. */
-struct claim_note {
+struct pg_claim_note {
     struct uuid id;
     int64_t left;   /* tasks */
     int64_t handed; /* > 0: it is */
     int64_t epoch;  /* of the queue, then */
 };
 
-struct claim_notes {
-    struct claim_note *v;
+struct pg_claim_notes {
+    struct pg_claim_note *v;
     size_t n, cap, kept; /* as above */
 };
 
@@ -211,12 +211,12 @@ struct claim_notes {
 struct pg_watermark {
     int64_t due_ms;   /* nothing in the lane is due before; INT64_MIN: nobody knows */
     int64_t again_ns; /* steady: when all of it is to be looked at */
-    uint64_t heard;   /* as in pg_watermarks, when all of it was */
+    uint64_t notices; /* as in pg_watermarks, when all of it was */
 };
 
 struct pg_noted_watermark {
     int64_t lane;
-    struct pg_watermark floor;
+    struct pg_watermark watermark;
 };
 
 struct pg_watermarks {
@@ -224,30 +224,30 @@ struct pg_watermarks {
     size_t cap;
     struct pg_noted_watermark *noted; /* by this transaction: kept if it commits */
     size_t noted_count, noted_cap;
-    atomic_uint_least64_t heard;  /* how often another node told of something before a floor */
-    atomic_int_least64_t highest; /* no floor is above */
+    atomic_uint_least64_t notices; /* how often another node told of something before a floor */
+    atomic_int_least64_t highest;  /* no floor is above */
 };
 
 /* How a claim looked at a lane. */
-struct pg_look {
-    int64_t from_ms; /* INT64_MIN: at all of it */
-    uint64_t heard;  /* by pg_watermarks before it began */
+struct pg_scan {
+    int64_t from_ms;  /* INT64_MIN: at all of it */
+    uint64_t notices; /* by pg_watermarks before it began */
     int64_t begun_ns, ended_ns;
 };
 
 void pg_watermarks_release(struct pg_watermarks *f); /* a zeroed one is fine */
-void pg_watermarks_forget(struct pg_watermarks *f);
+void pg_watermarks_reset(struct pg_watermarks *f);
 void pg_watermarks_begin(struct pg_watermarks *f, int64_t now_ms);                 /* a claim begins */
 int64_t pg_watermark_of(struct pg_watermarks *f, int64_t lane, int64_t steady_ns); /* INT64_MIN: look at all */
 /* What is left in the lane is due at left_ms and later. */
-void pg_watermark_note(struct pg_watermarks *f, int64_t lane, const struct pg_look *look, int64_t left_ms,
+void pg_watermark_note(struct pg_watermarks *f, int64_t lane, const struct pg_scan *look, int64_t left_ms,
                        int64_t now_ms);
-void pg_watermarks_keep(struct pg_watermarks *f,
-                        const struct store_notice *own); /* the transaction has committed, and did that */
-void pg_watermarks_hear(struct pg_watermarks *f, const struct store_notice *news); /* of others; any thread */
+void pg_watermarks_commit(struct pg_watermarks *f,
+                          const struct store_notice *own); /* the transaction has committed, and did that */
+void pg_watermarks_on_notice(struct pg_watermarks *f, const struct store_notice *news); /* of others; any thread */
 
-struct notifier; /* notify.c */
-struct keeper;   /* monthly_partitions.c */
+struct pg_notifier;         /* notify.c */
+struct pg_partition_thread; /* monthly_partitions.c */
 
 enum { PG_SIBLINGS_MAX = 4 };
 
@@ -264,19 +264,19 @@ struct store_postgres {
     bool committing;     /* COMMIT was sent: whether it happened is not known until it is answered */
     int shard;           /* which rows of counts are this process's */
     struct tallies of_op, of_transaction;
-    struct ended ended;
-    struct claim_notes claims;
+    struct pg_ended ended;
+    struct pg_claim_notes claims;
     struct task *scratch; /* results being gathered */
     size_t scratch_cap;
     struct arena arena;       /* for what is looked at and not given away; emptied with each operation */
     struct store_notice news; /* of this transaction: told when it has committed */
-    struct pg_watermarks floors;
-    struct store_watch ears;     /* hears for the floors first, then for */
-    struct store_watch *watcher; /* who watches this store; NULL: nobody */
-    struct notifier *notifier;   /* of the one that it stands beside, if any */
-    struct store_postgres *beside;
+    struct pg_watermarks watermarks;
+    struct store_watch own_watch; /* hears for the floors first, then for */
+    struct store_watch *watcher;  /* who watches this store; NULL: nobody */
+    struct pg_notifier *notifier; /* of the one that it stands beside, if any */
+    struct store_postgres *sibling_of;
     _Atomic(struct store_postgres *) siblings[PG_SIBLINGS_MAX]; /* that stand beside this one */
-    struct keeper *keeper;                                      /* of months; NULL until something is to be forgotten */
+    struct pg_partition_thread *partition_thread;               /* of months; NULL until something is to be forgotten */
     struct prng random;                                         /* for pauses */
     struct arena_mark *marks;                                   /* where the operations' arenas stood */
     size_t mark_cap;
@@ -323,7 +323,7 @@ enum err pg_in_savepoint(struct store_postgres *s, struct op *op,
                          enum err (*fn)(struct store_postgres *, struct op *)) must_use;
 
 /* What decides whether an operation may touch a row. Locks it until the transaction ends (FOR UPDATE). */
-struct guards {
+struct pg_guards {
     bool found;
     int64_t version, fence;
     int32_t tenant;
@@ -338,13 +338,13 @@ struct guards {
     struct uuid claim, parent;
 };
 /* Of n tasks, in the order of ids; locked in the order of their ids. */
-enum err pg_read_guards(struct store_postgres *s, const struct uuid *ids, size_t n, struct guards *ret,
+enum err pg_read_guards(struct store_postgres *s, const struct uuid *ids, size_t n, struct pg_guards *ret,
                         struct error *e) must_use;
 
 /* Inserts whole rows, and replaces one; counts, lanes, `ended` and news are seen to. ret_new[i] is false of an id that is there already. */
 enum err pg_insert_rows(struct store_postgres *s, const struct task *const *tasks, size_t n, bool *ret_new,
                         struct error *e) must_use;
-enum err pg_replace_row(struct store_postgres *s, const struct guards *old, const struct task *t,
+enum err pg_replace_row(struct store_postgres *s, const struct pg_guards *old, const struct task *t,
                         struct error *e) must_use;
 enum err pg_delete_rows(struct store_postgres *s, const struct uuid *ids, size_t n,
                         struct error *e) must_use; /* counts are the caller's */
@@ -354,20 +354,21 @@ enum err pg_claim_join(struct store_postgres *s, struct uuid claim, struct uuid 
 
 /* The record of an idempotency key, if there is to be one: ERR_CONFLICT, field "idempotency-key", if it is there. */
 enum err pg_idempotency_put(struct store_postgres *s, const struct idempotency *i, struct error *e) must_use;
+enum err pg_idempotency_used_error(struct error *e);
 
 /* ---- slots (slots.c, over store/common/slots.h) ---- */
 
 void pg_slots_init(struct store_postgres *s);
-void pg_slots_forget(struct store_postgres *s); /* with each transaction, and with a savepoint that is rolled back */
+void pg_slots_reset(struct store_postgres *s); /* with each transaction, and with a savepoint that is rolled back */
 
 /* To begin a transaction with. */
 enum err pg_slots_lock_settled(struct store_postgres *s, struct op *const *ops, size_t n, struct error *e) must_use;
 
 /* Many at once, before each is seen to: locks the keys that these tasks hold, in order, and reads what is to be known of them. */
-enum err pg_slots_bring(struct store_postgres *s, const struct uuid *tasks, size_t n, struct error *e) must_use;
+enum err pg_slots_prefetch(struct store_postgres *s, const struct uuid *tasks, size_t n, struct error *e) must_use;
 
 /* pg_replace_row, and what it means for slots; lines to look at go to keys. */
-enum err pg_change_task(struct store_postgres *s, const struct guards *old, const struct task *t,
+enum err pg_change_task(struct store_postgres *s, const struct pg_guards *old, const struct task *t,
                         struct slot_keys *keys, struct error *e) must_use;
 /* Lets go of what these tasks keep no more, being gone. */
 enum err pg_slots_let_go(struct store_postgres *s, const struct uuid *task, const struct task *next,
@@ -425,9 +426,9 @@ enum err postgres_worker_report(struct store_postgres *s, struct op *base);
 #define TASK_OF_T                           "t.part" TASK_COLUMNS(SQL_OF_T)
 
 /* The terms of what a claim is about to take, and those of what has left its claim; sent only. */
-enum err pg_send_terms(struct store_postgres *s, const struct uuid *tasks, size_t n, const struct lease_terms *terms,
-                       struct error *e) must_use;
-enum err pg_drop_terms(struct store_postgres *s, const struct uuid *tasks, size_t n, struct error *e) must_use;
+enum err pg_lease_put_terms(struct store_postgres *s, const struct uuid *tasks, size_t n,
+                            const struct lease_terms *terms, struct error *e) must_use;
+enum err pg_lease_drop_terms(struct store_postgres *s, const struct uuid *tasks, size_t n, struct error *e) must_use;
 /* All rows of a result, of "part" TASK_COLUMNS. */
 enum err pg_read_tasks(struct store_postgres *s, const struct pg_result *r, size_t n, struct arena *a,
                        struct tasks *ret, struct error *e) must_use;
@@ -443,15 +444,14 @@ void pg_add_ids(struct pg_params *p, const struct uuid *ids, size_t n);
 enum err pg_cluster_value(struct pg_conn *c, struct str name, void *value, size_t n, struct error *e) must_use;
 
 /* OP_PURGE's part of nodes, shares and wishes (nodes.c): *count rises by what went, up to op->max. */
-enum err pg_forget_cluster(struct store_postgres *s, const struct op_purge *op, size_t *count,
-                           struct error *e) must_use;
+enum err pg_purge_cluster(struct store_postgres *s, const struct op_purge *op, size_t *count, struct error *e) must_use;
 
 /* ---- migrations (migrate.c) ---- */
 
 struct pg_migration {
     const struct schema *schema;
-    int to;          /* STORE_POSTGRES_NEWEST, or a version */
-    bool in_company; /* other nodes are at work: only over steps that they can work with */
+    int to;             /* STORE_POSTGRES_NEWEST, or a version */
+    bool nodes_running; /* other nodes are at work: only over steps that they can work with */
 };
 enum err pg_migrate(const char *url, struct clock *clock, const struct pg_migration *m, struct error *e) must_use;
 /* The schema is one that this binary can work on, or has been made so. */
@@ -460,18 +460,19 @@ enum err pg_schema_check(struct pg_conn *c, const struct store_postgres_setup *s
 /* ---- months (monthly_partitions.c) ---- */
 
 /* A thread that makes the months of executions ahead of time and puts away those that are over. */
-struct keeper *keeper_new(const struct store_postgres_setup *setup);
-void keeper_free(struct keeper *k); /* NULL is fine */
+struct pg_partition_thread *pg_partition_thread_new(const struct store_postgres_setup *setup);
+void pg_partition_thread_free(struct pg_partition_thread *k); /* NULL is fine */
 /* Something is being forgotten: looks at the months, if that was not done within the hour. What went wrong the last time is told, once. */
-enum err keeper_nudge(struct keeper *k, int64_t executions_before_ms, struct error *e) must_use;
+enum err pg_partition_thread_nudge(struct pg_partition_thread *k, int64_t executions_before_ms,
+                                   struct error *e) must_use;
 /* What it does, on the thread of whoever calls: the month of now_ms and those ahead of it are there; those that are over before before_ms
  * go, into the archive if there is one. */
-struct keep {
+struct pg_partition_job {
     int64_t now_ms, before_ms;
     const char *archive_dir; /* NULL: none */
     const atomic_bool *stop; /* NULL, or true: break off between two pages */
 };
-enum err pg_maintain_partitions(struct pg_conn *c, const struct keep *k, struct error *e) must_use;
+enum err pg_maintain_partitions(struct pg_conn *c, const struct pg_partition_job *k, struct error *e) must_use;
 
 /* ---- readers (reader.c; what stands besides tasks in reader_records.c) ---- */
 
@@ -479,12 +480,14 @@ enum err reader_postgres_open(struct store_postgres *s, struct reader **ret, str
 
 /* ---- news (notify.c): LISTEN on a connection of its own, NOTIFY after the commit on another, once in 5 ms ---- */
 
-enum err notifier_new(const struct store_postgres_setup *setup, struct notifier **ret, struct error *e) must_use;
-void notifier_free(struct notifier *n); /* NULL is fine */
-void notifier_watch(struct notifier *n, struct store_watch *w);
-void notifier_settled(struct notifier *n, const struct fenced_id *v, size_t count); /* any thread */
-void notifier_tell(struct notifier *n, const struct store_notice *news); /* what a transaction has done; any thread */
-void notifier_know(struct notifier *n, struct uuid self, const struct node_rows *nodes); /* as a beat sees them */
-void notifier_await(struct notifier *n, struct store_barrier *barrier);
-bool notifier_forget(struct notifier *n, struct store_barrier *barrier);
-void notifier_catalog_applied(struct notifier *n, uint64_t heard);
+enum err pg_notifier_new(const struct store_postgres_setup *setup, struct pg_notifier **ret, struct error *e) must_use;
+void pg_notifier_free(struct pg_notifier *n); /* NULL is fine */
+void pg_notifier_watch(struct pg_notifier *n, struct store_watch *w);
+void pg_notifier_settled(struct pg_notifier *n, const struct fenced_id *v, size_t count); /* any thread */
+void pg_notifier_publish(struct pg_notifier *n,
+                         const struct store_notice *news); /* what a transaction has done; any thread */
+void pg_notifier_set_nodes(struct pg_notifier *n, struct uuid self,
+                           const struct node_rows *nodes); /* as a beat sees them */
+void pg_notifier_barrier_wait(struct pg_notifier *n, struct store_barrier *barrier);
+bool pg_notifier_barrier_cancel(struct pg_notifier *n, struct store_barrier *barrier);
+void pg_notifier_catalog_applied(struct pg_notifier *n, uint64_t heard);

@@ -19,7 +19,7 @@
 #define NOBODY "'00000000-0000-0000-0000-000000000000'"
 
 /* $1 id, $2 name, $3 version, $4 doc, $5 now_ms. Of a dead one no row comes back. */
-static const struct pg_statement beat = {
+static const struct pg_statement heartbeat = {
     "node_beat",
     "INSERT INTO nodes (id, name, version, beats, joined_ms, dead, dead_ms, doc) "
     "VALUES ($1, nullif($2, ''), nullif($3, ''), 1, $5, false, 0, nullif($4, '')) ON CONFLICT (id) DO UPDATE "
@@ -27,13 +27,13 @@ static const struct pg_statement beat = {
     "WHERE NOT nodes.dead RETURNING beats"
 };
 static const struct pg_statement leave = { "node_leave", "DELETE FROM nodes WHERE id = $1 AND NOT dead" };
-static const struct pg_statement bury_others = {
+static const struct pg_statement mark_others_dead = {
     "node_bury_others",
     "WITH gone AS (SELECT id FROM nodes WHERE id <> $1 AND NOT dead "
     "AND NOT EXISTS (SELECT 1 FROM nodes AS me WHERE me.id = $1 AND me.dead) ORDER BY id FOR UPDATE) "
     "UPDATE nodes SET dead = true, dead_ms = $2 WHERE id IN (SELECT id FROM gone)"
 };
-static const struct pg_statement bury = {
+static const struct pg_statement mark_dead = {
     "node_bury", "WITH gone AS (SELECT id FROM nodes WHERE id = $1 AND beats = $2 AND NOT dead FOR UPDATE SKIP LOCKED) "
                  "UPDATE nodes SET dead = true, dead_ms = $3 WHERE id IN (SELECT id FROM gone)"
 };
@@ -43,13 +43,13 @@ static const struct pg_statement drop_places = {
     "node_places", "DELETE FROM places AS p WHERE NOT " LIVES("p.node") " AND NOT EXISTS (SELECT 1 FROM claims AS c "
                                                                         "WHERE c.hold = 1 AND c.node = p.node)"
 };
-static const struct pg_statement list = {
+static const struct pg_statement list_nodes = {
     "node_list",
     "SELECT 0" NODE_COLUMNS(SQL_NAME) " FROM nodes WHERE NOT dead "
                                       "OR id IN (SELECT id FROM nodes WHERE dead ORDER BY joined_ms DESC, id LIMIT $1) "
                                       "ORDER BY dead, CASE WHEN dead THEN -joined_ms END, id"
 };
-static const struct pg_statement look_around = {
+static const struct pg_statement read_status = {
     "node_look_around",
     "SELECT EXISTS (SELECT 1 FROM nodes WHERE id = $1 AND dead), "
     "EXISTS (SELECT 1 FROM wishes AS w WHERE w.node = $1 AND " RUNS(
@@ -103,7 +103,7 @@ static const struct pg_statement purge_leases = {
 };
 
 /* A parameter list with one id in it. */
-static struct pg_params *params_of(struct store_postgres *s, struct uuid id)
+static struct pg_params *pg_node_params(struct store_postgres *s, struct uuid id)
 {
     pg_params_reset(&s->params);
     pg_add_uuid(&s->params, id);
@@ -112,41 +112,42 @@ static struct pg_params *params_of(struct store_postgres *s, struct uuid id)
 
 /* ---- OP_HEARTBEAT ---- */
 
-static enum err send_beat(struct store_postgres *s, const struct op_heartbeat *op, struct error *e)
+static enum err pg_heartbeat_send_own(struct store_postgres *s, const struct op_heartbeat *op, struct error *e)
 {
-    struct pg_params *p = params_of(s, op->node.id);
+    struct pg_params *p = pg_node_params(s, op->node.id);
     if (op->leave)
         return pg_send(&s->conn, &leave, p, e);
     pg_add_text(p, op->node.name);
     pg_add_text(p, op->node.version);
     pg_add_text(p, op->node.doc);
     pg_add_i64(p, op->now_ms);
-    return pg_send(&s->conn, &beat, p, e);
+    return pg_send(&s->conn, &heartbeat, p, e);
 }
 
-static enum err send_bury_others(struct store_postgres *s, const struct op_heartbeat *op, struct error *e)
+static enum err pg_heartbeat_send_others_dead(struct store_postgres *s, const struct op_heartbeat *op, struct error *e)
 {
-    struct pg_params *p = params_of(s, op->node.id);
+    struct pg_params *p = pg_node_params(s, op->node.id);
     pg_add_i64(p, op->now_ms);
-    return pg_send(&s->conn, &bury_others, p, e);
+    return pg_send(&s->conn, &mark_others_dead, p, e);
 }
 
 /* One behind the other: each sees what the one before it did, and all of it is one way there and back. */
-static enum err send_all(struct store_postgres *s, const struct op_heartbeat *op, struct error *e)
+static enum err pg_heartbeat_send(struct store_postgres *s, const struct op_heartbeat *op, struct error *e)
 {
-    if ((op->alone && send_bury_others(s, op, e)) || send_beat(s, op, e) ||
+    if ((op->alone && pg_heartbeat_send_others_dead(s, op, e)) || pg_heartbeat_send_own(s, op, e) ||
         ((op->alone || op->leave) && pg_queue(&s->conn, &drop_places, NULL, e)))
         return e->code;
     pg_params_reset(&s->params);
     pg_add_i64(&s->params, NODES_DEAD_SHOWN);
-    if (pg_send(&s->conn, &list, &s->params, e))
+    if (pg_send(&s->conn, &list_nodes, &s->params, e))
         return e->code;
-    pg_add_i64(params_of(s, op->node.id), op->now_ms - WORKER_SILENT_MS);
-    return pg_send(&s->conn, &look_around, &s->params, e);
+    pg_add_i64(pg_node_params(s, op->node.id), op->now_ms - WORKER_SILENT_MS);
+    return pg_send(&s->conn, &read_status, &s->params, e);
 }
 
 /* Whether anybody came, left or died by it. */
-static enum err get_changes(struct store_postgres *s, const struct op_heartbeat *op, bool *ret, struct error *e)
+static enum err pg_heartbeat_get_changes(struct store_postgres *s, const struct op_heartbeat *op, bool *ret,
+                                         struct error *e)
 {
     *ret = op->leave;
     for (int i = op->alone ? 0 : 1; i < 2; i++) {
@@ -158,8 +159,8 @@ static enum err get_changes(struct store_postgres *s, const struct op_heartbeat 
     return ERR_OK;
 }
 
-static enum err read_nodes(struct store_postgres *s, const struct pg_result *r, struct arena *a, struct node_rows *ret,
-                           struct error *e)
+static enum err pg_heartbeat_read_nodes(struct store_postgres *s, const struct pg_result *r, struct arena *a,
+                                        struct node_rows *ret, struct error *e)
 {
     struct node_rows all = { arena_array(a, struct node_row, (size_t)r->rows), (size_t)r->rows };
     if (!all.v)
@@ -171,7 +172,7 @@ static enum err read_nodes(struct store_postgres *s, const struct pg_result *r, 
     return ERR_OK;
 }
 
-static enum err get_surroundings(struct store_postgres *s, struct op_heartbeat *op, struct error *e)
+static enum err pg_heartbeat_get_status(struct store_postgres *s, struct op_heartbeat *op, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     if (pg_get(&s->conn, &r, e))
@@ -191,12 +192,12 @@ enum err postgres_heartbeat(struct store_postgres *s, struct op *base)
     struct error *e = &base->error;
     cleanup_with(pg_result_release) struct pg_result nodes = { 0 };
     bool changed;
-    if (send_all(s, op, e) || get_changes(s, op, &changed, e) || pg_get(&s->conn, &nodes, e) ||
-        get_surroundings(s, op, e) || read_nodes(s, &nodes, &base->arena, &op->ret, e))
+    if (pg_heartbeat_send(s, op, e) || pg_heartbeat_get_changes(s, op, &changed, e) || pg_get(&s->conn, &nodes, e) ||
+        pg_heartbeat_get_status(s, op, e) || pg_heartbeat_read_nodes(s, &nodes, &base->arena, &op->ret, e))
         return e->code;
     s->news.nodes = s->news.nodes || changed;
     if (!op->leave)
-        notifier_know(s->notifier, op->node.id, &op->ret);
+        pg_notifier_set_nodes(s->notifier, op->node.id, &op->ret);
     return ERR_OK;
 }
 
@@ -205,11 +206,11 @@ enum err postgres_heartbeat(struct store_postgres *s, struct op *base)
 enum err postgres_node_dead(struct store_postgres *s, struct op *base)
 {
     struct op_node_dead *op = (struct op_node_dead *)base;
-    struct pg_params *p = params_of(s, op->node);
+    struct pg_params *p = pg_node_params(s, op->node);
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     pg_add_i64(p, op->beats);
     pg_add_i64(p, op->now_ms);
-    if (pg_run(&s->conn, &bury, p, &r, &base->error))
+    if (pg_run(&s->conn, &mark_dead, p, &r, &base->error))
         return base->error.code;
     op->ret_buried = r.affected > 0;
     s->news.nodes = s->news.nodes || op->ret_buried;
@@ -219,7 +220,7 @@ enum err postgres_node_dead(struct store_postgres *s, struct op *base)
 /* ---- OP_RECALL and OP_RECALL_LIST ---- */
 
 /* Owners hear of it after the commit; of several, all nodes look. */
-static void note_recall_request(struct store_postgres *s, struct uuid owner)
+static void pg_recall_note(struct store_postgres *s, struct uuid owner)
 {
     struct store_notice *n = &s->news;
     n->recall_node = !n->recall_requested || uuid_eq(n->recall_node, owner) ? owner : (struct uuid){ 0 };
@@ -229,7 +230,7 @@ static void note_recall_request(struct store_postgres *s, struct uuid owner)
 enum err postgres_recall(struct store_postgres *s, struct op *base)
 {
     struct op_recall *op = (struct op_recall *)base;
-    struct pg_params *p = params_of(s, op->id);
+    struct pg_params *p = pg_node_params(s, op->id);
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     pg_add_i64(p, op->fence);
     pg_add_bool(p, op->abort);
@@ -240,7 +241,7 @@ enum err postgres_recall(struct store_postgres *s, struct op *base)
     if (r.rows == 0)
         return recall_too_late(&base->error);
     op->ret_owner = pg_uuid(&r, 0, 0);
-    note_recall_request(s, op->ret_owner);
+    pg_recall_note(s, op->ret_owner);
     return ERR_OK;
 }
 
@@ -250,7 +251,7 @@ enum err postgres_recall_list(struct store_postgres *s, struct op *base)
     struct op_recall_list *op = (struct op_recall_list *)base;
     struct error *e = &base->error;
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
-    if (pg_send(&s->conn, &drop_recall_requests, params_of(s, op->node), e))
+    if (pg_send(&s->conn, &drop_recall_requests, pg_node_params(s, op->node), e))
         return e->code;
     pg_add_i64(&s->params, (int64_t)op->max);
     if (pg_send(&s->conn, &list_recall_requests, &s->params, e) || pg_get(&s->conn, NULL, e) || pg_get(&s->conn, &r, e))
@@ -267,8 +268,8 @@ enum err postgres_recall_list(struct store_postgres *s, struct op *base)
 
 /* ---- OP_PURGE's part ---- */
 
-static enum err forget(struct store_postgres *s, const struct pg_statement *which, const struct op_purge *op,
-                       size_t *count, struct error *e)
+static enum err pg_purge_cluster_table(struct store_postgres *s, const struct pg_statement *which,
+                                       const struct op_purge *op, size_t *count, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     pg_params_reset(&s->params);
@@ -283,12 +284,13 @@ static enum err forget(struct store_postgres *s, const struct pg_statement *whic
     return ERR_OK;
 }
 
-enum err pg_forget_cluster(struct store_postgres *s, const struct op_purge *op, size_t *count, struct error *e)
+enum err pg_purge_cluster(struct store_postgres *s, const struct op_purge *op, size_t *count, struct error *e)
 {
-    if (pg_queue(&s->conn, &drop_places, NULL, e) || forget(s, &purge_recall_requests, op, count, e) ||
-        forget(s, &purge_shares, op, count, e) || forget(s, &purge_nodes, op, count, e) ||
-        forget(s, &purge_workers, op, count, e))
+    if (pg_queue(&s->conn, &drop_places, NULL, e) || pg_purge_cluster_table(s, &purge_recall_requests, op, count, e) ||
+        pg_purge_cluster_table(s, &purge_shares, op, count, e) ||
+        pg_purge_cluster_table(s, &purge_nodes, op, count, e) ||
+        pg_purge_cluster_table(s, &purge_workers, op, count, e))
         return e->code;
     size_t uncounted = *count; /* one that has expired is as good as none: nobody can tell that it goes */
-    return forget(s, &purge_leases, op, &uncounted, e);
+    return pg_purge_cluster_table(s, &purge_leases, op, &uncounted, e);
 }

@@ -24,7 +24,7 @@ struct str pg_text(const struct pg_result *r, int row, int column)
     return (struct str){ PQgetvalue(r->r, row, column), (size_t)PQgetlength(r->r, row, column) };
 }
 
-static int64_t integer(const void *p, size_t width)
+static int64_t pg_read_integer(const void *p, size_t width)
 {
     uint16_t two;
     uint32_t four;
@@ -41,7 +41,7 @@ static int64_t integer(const void *p, size_t width)
 int64_t pg_i64(const struct pg_result *r, int row, int column)
 {
     struct str v = pg_text(r, row, column);
-    return integer(v.p, v.n);
+    return pg_read_integer(v.p, v.n);
 }
 
 bool pg_bool(const struct pg_result *r, int row, int column)
@@ -76,15 +76,15 @@ struct pg_walk pg_array_of(const struct pg_result *r, int row, int column)
     if (v.n < ARRAY_HEAD) /* an empty one has no dimension */
         return (struct pg_walk){ 0 };
     return (struct pg_walk){ .at = v.p + ARRAY_HEAD,
-                             .left = (int)integer(v.p + AT_LENGTH, 4),
-                             .type = (Oid)integer(v.p + AT_TYPE, 4) };
+                             .left = (int)pg_read_integer(v.p + AT_LENGTH, 4),
+                             .type = (Oid)pg_read_integer(v.p + AT_TYPE, 4) };
 }
 
-static bool next(struct pg_walk *w, struct str *ret)
+static bool pg_walk_next(struct pg_walk *w, struct str *ret)
 {
     if (w->left == 0)
         return false;
-    int64_t n = integer(w->at, 4);
+    int64_t n = pg_read_integer(w->at, 4);
     *ret = (struct str){ w->at + 4, n < 0 ? 0 : (size_t)n };
     w->at = ret->p + ret->n;
     w->left--;
@@ -94,7 +94,7 @@ static bool next(struct pg_walk *w, struct str *ret)
 bool pg_next_uuid(struct pg_walk *w, struct uuid *ret)
 {
     struct str v;
-    if (!next(w, &v))
+    if (!pg_walk_next(w, &v))
         return false;
     *ret = (struct uuid){ 0 };
     if (v.n == sizeof ret->b)
@@ -105,9 +105,9 @@ bool pg_next_uuid(struct pg_walk *w, struct uuid *ret)
 bool pg_next_i64(struct pg_walk *w, int64_t *ret)
 {
     struct str v;
-    if (!next(w, &v))
+    if (!pg_walk_next(w, &v))
         return false;
-    *ret = integer(v.p, v.n);
+    *ret = pg_read_integer(v.p, v.n);
     return true;
 }
 
@@ -144,8 +144,8 @@ enum err pg_lanes_at(struct pg_conn *c, struct store_lanes *l, int64_t number, c
 
 /* ---- rows ---- */
 
-static enum err read_lane(struct pg_conn *c, struct store_lanes *l, int64_t number, const struct table *t,
-                          const struct column *column, struct arena *a, void *row, struct error *e)
+static enum err pg_row_read_lane(struct pg_conn *c, struct store_lanes *l, int64_t number, const struct table *t,
+                                 const struct column *column, struct arena *a, void *row, struct error *e)
 {
     const struct lane_row *lane;
     if (pg_lanes_at(c, l, number, &lane, e))
@@ -153,8 +153,8 @@ static enum err read_lane(struct pg_conn *c, struct store_lanes *l, int64_t numb
     return column_read_text(t, column, lane->lane.queue, a, row, e);
 }
 
-static enum err read_bytes32(const struct table *t, const struct column *column, struct str v, void *ret,
-                             struct error *e)
+static enum err pg_row_read_bytes32(const struct table *t, const struct column *column, struct str v, void *ret,
+                                    struct error *e)
 {
     if (v.n != 32)
         return column_wrong(t, column, (int64_t)v.n, e);
@@ -172,8 +172,8 @@ enum err pg_row_read(struct pg_conn *c, struct store_lanes *lanes, const struct 
         enum err rc = ERR_OK;
         switch (column->kind) {
         case COL_UUID: *(struct uuid *)member = pg_uuid(r, row, at); break;
-        case COL_BYTES32: rc = read_bytes32(t, column, pg_text(r, row, at), member, e); break;
-        case COL_LANE: rc = read_lane(c, lanes, pg_i64(r, row, at), t, column, a, ret, e); break;
+        case COL_BYTES32: rc = pg_row_read_bytes32(t, column, pg_text(r, row, at), member, e); break;
+        case COL_LANE: rc = pg_row_read_lane(c, lanes, pg_i64(r, row, at), t, column, a, ret, e); break;
         case COL_I64: *(int64_t *)member = pg_i64(r, row, at); break;
         case COL_INT:
         case COL_BOOL:

@@ -17,7 +17,7 @@ struct store_postgres_setup {
     int64_t retry_ms;       /* the longest pause before it tries to connect again; 0: 2 s */
     bool migrate;           /* bring an older schema up to date; else ERR_UNAVAILABLE says how */
     struct store *
-        beside; /* NULL, or another of this process on the same database, which outlives it: a second way to write there. That one
+        sibling_of; /* NULL, or another of this process on the same database, which outlives it: a second way to write there. That one
                            * tells and hears news for both, and is the one to watch */
     const char *archive_dir; /* NULL: months that are over are not kept; else each becomes a file there first */
 };
@@ -30,7 +30,10 @@ enum err store_postgres_open(const struct store_postgres_setup *setup, struct st
  * that come at once, one's. ERR_UNAVAILABLE, too, if a copy to the database is not done. */
 enum err store_postgres_join(const char *url, struct clock *clock, void *pepper, size_t n, struct error *e) must_use;
 
-bool is_postgres_url(struct str url); /* postgres:// or postgresql:// */
+static inline bool is_postgres_url(struct str url)
+{
+    return str_starts(url, S("postgres://")) || str_starts(url, S("postgresql://"));
+}
 
 /* ---- migrations, for `belfry migrate` ---- */
 

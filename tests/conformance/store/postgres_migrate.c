@@ -56,7 +56,7 @@ static const struct schema first_four = { later_files, 8 };
 
 static enum err go(const struct schema *s, int to, bool in_company, struct error *e)
 {
-    struct pg_migration m = { .schema = s, .to = to, .in_company = in_company };
+    struct pg_migration m = { .schema = s, .to = to, .nodes_running = in_company };
     return pg_migrate(url, clock_system(), &m, e);
 }
 

@@ -30,7 +30,7 @@ static const struct store_adapter here = { "postgres", open_here };
 static enum err keep(int64_t now_ms, int64_t before_ms, const char *archive_dir, struct error *e)
 {
     struct pg_conn c = { 0 };
-    struct keep k = { .now_ms = now_ms, .before_ms = before_ms, .archive_dir = archive_dir };
+    struct pg_partition_job k = { .now_ms = now_ms, .before_ms = before_ms, .archive_dir = archive_dir };
     enum err rc = pg_conn_init(&c, url, false, clock_system(), e);
     rc = rc ? rc : pg_conn_ready(&c, e);
     rc = rc ? rc : pg_maintain_partitions(&c, &k, e);
