@@ -12,12 +12,12 @@ enum { LATEST_COUNT = 16, STEP_ROWS = 256 };
 static const struct pg_statement waiting_parents = {
     "missed_parents",
     "SELECT DISTINCT parent_id FROM tasks WHERE parent_id > coalesce($1, "
-    "'00000000-0000-0000-0000-000000000000') AND state < 3 ORDER BY parent_id LIMIT $2",
+    "'00000000-0000-0000-0000-000000000000') AND state < " SQL_RUNNING " ORDER BY parent_id LIMIT $2",
 };
 
 #define POLICY_OF_TASK                                                                                                 \
     "id, tenant_id, (schedule::json->>'catch_up')::int, (schedule::json->>'spread_ms')::bigint, "                      \
-    "(schedule::json->>'catch_up_window_ms')::bigint FROM tasks WHERE kind = 1 AND state = 0 AND "
+    "(schedule::json->>'catch_up_window_ms')::bigint FROM tasks WHERE kind = 1 AND state = " SQL_SCHEDULED " AND "
 
 static const struct pg_statement catch_up = {
     "missed_catch_up",

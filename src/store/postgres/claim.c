@@ -20,7 +20,8 @@ static const struct pg_statement lock_node = { "claim_node", "SELECT dead FROM n
 
 static const struct pg_statement take_tasks = {
     "claim_take",
-    "UPDATE tasks SET state = 3, fence = fence + 1, claim_id = $1 FROM unnest($2) WITH ORDINALITY AS p(task, place) "
+    "UPDATE tasks SET state = " SQL_RUNNING
+    ", fence = fence + 1, claim_id = $1 FROM unnest($2) WITH ORDINALITY AS p(task, place) "
     "WHERE id = p.task RETURNING part" TASK_COLUMNS(SQL_NAME) ", p.place",
 };
 enum { TAKEN_PLACE = AT_calendar + 1 }; /* behind the columns, "part" in the place of a rid */
@@ -49,21 +50,21 @@ enum { LEFT_OURS, LEFT_THEIRS, LEFT_CONFLICTS };
 
 static const struct pg_statement read_gated = {
     "claim_gated",
-    "SELECT part" TASK_COLUMNS(SQL_NAME) " FROM tasks WHERE id = ANY ($1) AND state <> 0",
+    "SELECT part" TASK_COLUMNS(SQL_NAME) " FROM tasks WHERE id = ANY ($1) AND state <> " SQL_SCHEDULED,
 };
 
 /* The list may name tasks that have left, and one twice; what a task's own row says is true. */
 static const struct pg_statement read_claimed = {
     "claimed",
     "SELECT part" TASK_COLUMNS(SQL_NAME) " FROM (SELECT DISTINCT unnest(tasks) AS task FROM claims WHERE id = $1) AS c "
-                                         "JOIN tasks ON id = c.task WHERE state = 3 AND claim_id = $1",
+                                         "JOIN tasks ON id = c.task WHERE state = " SQL_RUNNING " AND claim_id = $1",
 };
 static const struct pg_statement read_orphans = {
     "held",
     "SELECT part" TASK_COLUMNS(
         SQL_NAME) " FROM (SELECT DISTINCT id AS claim, unnest(tasks) AS task FROM claims WHERE "
                   "hold = 0 AND node IS DISTINCT FROM $1 AND NOT EXISTS (SELECT FROM nodes WHERE nodes.id = claims.node AND NOT nodes.dead)) AS c "
-                  "JOIN tasks ON id = c.task WHERE state = 3 AND claim_id = c.claim LIMIT $2",
+                  "JOIN tasks ON id = c.task WHERE state = " SQL_RUNNING " AND claim_id = c.claim LIMIT $2",
 };
 
 /* ---- what is left ---- */

@@ -82,7 +82,7 @@ void pg_claim_release(struct pg_claim *c);
 enum err pg_claim_walk(struct store_postgres *s, struct pg_claim *c, struct error *e) must_use;
 
 /* Of the lane q.lane: what may be taken. $1 until, $2 now, $3 own partitions (NULL: all), $4 up to when others' are left to them. */
-#define IN_LANE  "lane = q.lane AND state = 0 AND kind <> 1"
+#define IN_LANE  "lane = q.lane AND state = " SQL_SCHEDULED " AND kind <> 1"
 #define IS_OURS  "($3 IS NULL OR get_bit($3, part) = 1)"
 #define MAY_TAKE "due_ms <= $1 AND (delivery <> 1 OR due_ms <= $2) AND (" IS_OURS " OR due_ms <= $4)"
 

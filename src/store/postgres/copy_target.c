@@ -45,14 +45,15 @@ static void copy_target_add_names(struct buf *sql, const struct copy_kind *k, co
 
 static const char put_more[] =
     ", ended_ AS (INSERT INTO ended (completed_ms, tasks) SELECT completed_ms, array_agg(id) FROM (SELECT completed_ms, "
-    "id, " NOTE_NUMBER " AS part FROM added WHERE state > 3 AND state <> 5 AND completed_ms > 0) AS a "
+    "id, " NOTE_NUMBER " AS part FROM added WHERE state > " SQL_RUNNING " AND state <> " SQL_FAILED
+    " AND completed_ms > 0) AS a "
     "GROUP BY completed_ms, part), "
     "counts_ AS (INSERT INTO counts AS c (tenant_id, state, shard, n) SELECT tenant_id, state, 0, count(*) FROM added "
     "WHERE NOT deleted GROUP BY tenant_id, state "
     "ON CONFLICT (tenant_id, state, shard) DO UPDATE SET n = c.n + excluded.n), "
     "claims_ AS (UPDATE claims AS c SET held = c.held + a.n, tasks = c.tasks || a.ids FROM (SELECT claim_id, "
-    "count(*) AS n, array_agg(id) AS ids FROM added WHERE state = 3 GROUP BY claim_id) AS a WHERE c.id = a.claim_id) ";
-static_assert(TASK_RUNNING == 3 && TASK_FAILED == 5, "put_more names them by number");
+    "count(*) AS n, array_agg(id) AS ids FROM added WHERE state = " SQL_RUNNING
+    " GROUP BY claim_id) AS a WHERE c.id = a.claim_id) ";
 
 /* How many were new is what the statement gives. */
 static char *copy_target_make_put(enum copy_table t)

@@ -23,14 +23,15 @@ static const struct pg_statement list_handed = {
                             "FROM (SELECT id, tasks, epoch FROM claims WHERE hold = 1 AND id < $1 AND ($2 IS NULL OR id >= $2) ORDER BY id) AS c "
                             "CROSS JOIN LATERAL (SELECT DISTINCT u.task FROM unnest(c.tasks) AS u(task) WHERE $2 IS NULL OR c.id > $2 OR u.task > $3 "
                             "ORDER BY u.task) AS x "
-                            "CROSS JOIN LATERAL (SELECT * FROM tasks WHERE id = x.task AND state = 3 AND claim_id = c.id OFFSET 0) AS t "
+                            "CROSS JOIN LATERAL (SELECT * FROM tasks WHERE id = x.task AND state = " SQL_RUNNING
+                            " AND claim_id = c.id OFFSET 0) AS t "
                             "LIMIT $4) AS h) AS t",
 };
 enum { HANDED_FITS = AT_calendar + 1, HANDED_EPOCH };
 static const struct pg_statement which_run = {
     "running",
     "SELECT x.place FROM unnest($1, $2) WITH ORDINALITY AS x(task, fence, place) "
-    "JOIN tasks AS t ON t.id = x.task AND t.state = 3 AND t.fence = x.fence",
+    "JOIN tasks AS t ON t.id = x.task AND t.state = " SQL_RUNNING " AND t.fence = x.fence",
 };
 
 static const struct pg_statement find_claim = { "retake_check", "SELECT FROM claims WHERE id = $1" };
@@ -40,7 +41,7 @@ static const struct pg_statement retake = {
     "retake",
     "UPDATE tasks SET fence = fence + 1, claim_id = $1 FROM unnest($2, $3) AS x(task, was) "
     "CROSS JOIN LATERAL (SELECT claim_id AS left_claim FROM tasks AS w WHERE w.id = x.task AND w.fence = x.was) AS w "
-    "WHERE id = x.task AND fence = x.was AND state = 3 AND " RETAKE_MAY(
+    "WHERE id = x.task AND fence = x.was AND state = " SQL_RUNNING " AND " RETAKE_MAY(
         "") " AND "
             "coalesce(octet_length(payload), 0) + coalesce(octet_length(target_config), 0) <= $4 AND (NOT EXISTS (SELECT FROM wishes) "
             "OR NOT EXISTS (SELECT FROM wishes AS v WHERE v.task_id = x.task AND v.fence = x.was)) "

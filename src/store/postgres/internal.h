@@ -12,6 +12,7 @@
 #include "store/common/columns.h"
 #include "store/common/lane_table.h"
 #include "store/common/slots.h"
+#include "store/common/sql_states.h"
 #include "store/common/tally.h"
 #include "store/postgres/store_postgres.h"
 

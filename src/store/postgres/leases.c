@@ -5,7 +5,7 @@
  * away) says nothing: its task is not RUNNING under its fence, and never will be again. */
 #include "store/postgres/reader.h"
 
-#define RUNS "t.id = l.task_id AND t.state = 3 AND t.fence = l.fence"
+#define RUNS "t.id = l.task_id AND t.state = " SQL_RUNNING " AND t.fence = l.fence"
 
 static const struct pg_statement put_terms = {
     "terms_put",

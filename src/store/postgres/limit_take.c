@@ -23,13 +23,14 @@ static const struct pg_statement read_places = {
 };
 /* What runs of a limit's tasks without its node: by claims that nodes which do not live have handed, up to the places that they held, and
  * by leases. Arrays: keys, tenants, queues (NULL: all of the tenant) and how many are worth counting. */
-#define LEASED(which)                                                                                                  \
-    "(SELECT count(*) FROM (SELECT FROM task_leases AS l JOIN tasks AS t ON t.id = l.task_id AND t.state = 3 "         \
-    "AND t.fence = l.fence WHERE l.tenant_id = k.tenant AND " which " LIMIT k.most) AS x)"
+#define LEASED(which)                                                                                                    \
+    "(SELECT count(*) FROM (SELECT FROM task_leases AS l JOIN tasks AS t ON t.id = l.task_id AND t.state = " SQL_RUNNING \
+    " AND t.fence = l.fence WHERE l.tenant_id = k.tenant AND " which " LIMIT k.most) AS x)"
 static const struct pg_statement read_nodeless = {
     "share_nodeless",
     "SELECT k.key, coalesce((SELECT sum(least(p.n, (SELECT count(DISTINCT t.id) FROM claims AS c "
-    "CROSS JOIN unnest(c.tasks) AS x(task) JOIN tasks AS t ON t.id = x.task AND t.state = 3 AND t.claim_id = c.id "
+    "CROSS JOIN unnest(c.tasks) AS x(task) JOIN tasks AS t ON t.id = x.task AND t.state = " SQL_RUNNING
+    " AND t.claim_id = c.id "
     "JOIN lanes AS l ON l.lane = t.lane AND l.tenant_id = k.tenant AND (k.queue IS NULL OR l.queue = k.queue) "
     "WHERE c.hold = 1 AND c.node = p.node))) FROM places AS p WHERE p.key = k.key "
     "AND NOT EXISTS (SELECT 1 FROM nodes AS n WHERE n.id = p.node AND NOT n.dead)), 0)::bigint + " LEASED(

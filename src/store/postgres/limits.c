@@ -10,10 +10,10 @@
 
 static const struct pg_statement count_pending = {
     "limits_pending",
-    "SELECT coalesce(sum(n), 0)::bigint FROM counts WHERE tenant_id = $1 AND state <= 3",
+    "SELECT coalesce(sum(n), 0)::bigint FROM counts WHERE tenant_id = $1 AND state <= " SQL_RUNNING,
 };
 
-#define ACTIVE_RECURRING "kind = 1 AND state < 3 AND NOT deleted AND tenant_id = $1"
+#define ACTIVE_RECURRING "kind = 1 AND state < " SQL_RUNNING " AND NOT deleted AND tenant_id = $1"
 static const struct pg_statement count_recurring = {
     "limits_recurring",
     "SELECT count(*) FROM (SELECT 1 FROM tasks WHERE " ACTIVE_RECURRING " LIMIT $2) AS x",

@@ -12,8 +12,8 @@
 #define LIVES(id) "EXISTS (SELECT 1 FROM nodes AS n WHERE n.id = " id " AND NOT n.dead)"
 /* OFFSET 0 keeps the planner from going through the tasks, of which it may believe that there are few. */
 #define RUNS(recall_request)                                                                                           \
-    "EXISTS (SELECT 1 FROM tasks AS t WHERE t.id = " recall_request                                                    \
-    ".task_id AND t.state = 3 AND t.fence = " recall_request ".fence OFFSET 0)"
+    "EXISTS (SELECT 1 FROM tasks AS t WHERE t.id = " recall_request ".task_id AND t.state = " SQL_RUNNING              \
+    " AND t.fence = " recall_request ".fence OFFSET 0)"
 
 /* Who has to give back what is leased: its worker is told (OP_LEASE_RENEW). */
 #define NOBODY "'00000000-0000-0000-0000-000000000000'"
@@ -62,7 +62,7 @@ static const struct pg_statement make_recall_request = {
     "wish", "INSERT INTO wishes (task_id, node, fence, abort, by_scheduled_ms, created_ms) "
             "SELECT t.id, CASE WHEN c.hold = 2 THEN " NOBODY " ELSE c.node END, t.fence, $3, $5, $4 "
             "FROM tasks AS t JOIN claims AS c ON c.id = t.claim_id "
-            "WHERE t.id = $1 AND t.state = 3 AND t.fence = $2 ON CONFLICT (task_id) DO UPDATE "
+            "WHERE t.id = $1 AND t.state = " SQL_RUNNING " AND t.fence = $2 ON CONFLICT (task_id) DO UPDATE "
             "SET node = excluded.node, fence = excluded.fence, created_ms = excluded.created_ms, "
             "by_scheduled_ms = CASE WHEN excluded.by_scheduled_ms = 0 AND wishes.fence = excluded.fence "
             "THEN wishes.by_scheduled_ms ELSE excluded.by_scheduled_ms END, "

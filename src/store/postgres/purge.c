@@ -25,10 +25,10 @@ static const struct pg_statement purge_failed = {
 };
 static const struct pg_statement purge_ended = {
     "forget_ended",
-    "DELETE FROM tasks WHERE id = ANY ($2) AND state IN (4, 6, 7, 8) AND completed_ms > 0 AND completed_ms < $1 "
+    "DELETE FROM tasks WHERE id = ANY ($2) AND state IN (" SQL_COMPLETED ", " SQL_CANCELLED ", " SQL_SKIPPED
+    ", " SQL_EXPIRED ") AND completed_ms > 0 AND completed_ms < $1 "
     "RETURNING tenant_id, state, deleted",
 };
-static_assert(TASK_COMPLETED == 4 && TASK_FAILED == 5 && TASK_EXPIRED == 8, "as in forget_ended");
 static const struct pg_statement oldest_notes = {
     "oldest_notes",
     "SELECT id, tasks FROM ended WHERE completed_ms < $1 ORDER BY completed_ms, id LIMIT $2 FOR UPDATE SKIP LOCKED",

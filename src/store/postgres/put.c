@@ -11,7 +11,7 @@
 static const struct pg_statement withdraw_rows = {
     "put_withdraw",
     "SELECT id, tenant_id, state, deleted, scheduled_ms, runs_count, gates IS NOT NULL, waits_for FROM tasks "
-    "WHERE parent_id = $1 AND state < 3 AND kind = 2 AND attempts = 0 AND losses = 0 AND started_ms = 0 "
+    "WHERE parent_id = $1 AND state < " SQL_RUNNING " AND kind = 2 AND attempts = 0 AND losses = 0 AND started_ms = 0 "
     "ORDER BY id FOR UPDATE",
 };
 enum { W_ID, W_TENANT, W_STATE, W_DELETED, W_SCHEDULED_MS, W_RUNS, W_GATED, W_WAITS_FOR };

@@ -103,10 +103,11 @@ static_assert(LIST_VISIT_MAX == 100000, "VISIT_MAX says the same");
     "AND CASE WHEN $7 IS NULL THEN kind <> 2 OR $8 ELSE kind = 2 AND parent_id = $7 END "                              \
     "AND ($9 = 0 OR due_ms >= $9) AND ($10 = 0 OR due_ms < $10) "                                                      \
     "AND ($11 = '' OR name = $11) AND ($12 = '' OR starts_with(name, $12)) "                                           \
-    "AND ($13 = '' OR task_type = $13) AND ($14 = '' OR calendar = $14) AND ($15 = '' OR state = 5 AND cause = $15) "  \
-    "AND ($16 < 0 OR state = 5 AND (resolved_ms <> 0)::int = $16) AND ($17 = '' OR waits_for = $17) "                  \
+    "AND ($13 = '' OR task_type = $13) AND ($14 = '' OR calendar = $14) AND ($15 = '' OR state = " SQL_FAILED          \
+    " AND cause = $15) AND ($16 < 0 OR state = " SQL_FAILED                                                            \
+    " AND (resolved_ms <> 0)::int = $16) AND ($17 = '' OR waits_for = $17) "                                           \
     "AND ($18 = '' OR lane = ANY (ARRAY(SELECT l.lane FROM lanes AS l WHERE l.tenant_id = $2 AND l.queue = $18)))"
-static_assert(TASK_OCCURRENCE == 2 && TASK_FAILED == 5 && TASK_RECURRING == 1, "statements name them by number");
+static_assert(TASK_OCCURRENCE == 2 && TASK_RECURRING == 1, "statements name them by number");
 
 /* The rows of a walk, each with whether it is wanted. */
 #define VISITED(where)                                                                                                 \

@@ -255,8 +255,8 @@ enum err reader_postgres_lanes(struct reader *base, struct arena *a, struct lane
 
 /* Lane by lane, because the index goes by them; $1 is the time. */
 #define DUE_IN(lanes_where)                                                                                            \
-    "SELECT count(*) FROM (SELECT 1 FROM lanes AS l, LATERAL (SELECT 1 FROM tasks AS t WHERE t.state = 0 "             \
-    "AND t.kind <> 1 AND t.lane = l.lane AND t.due_ms <= $1 AND NOT t.deleted LIMIT 10000) AS t" lanes_where           \
+    "SELECT count(*) FROM (SELECT 1 FROM lanes AS l, LATERAL (SELECT 1 FROM tasks AS t WHERE t.state = " SQL_SCHEDULED \
+    " AND t.kind <> 1 AND t.lane = l.lane AND t.due_ms <= $1 AND NOT t.deleted LIMIT 10000) AS t" lanes_where          \
     " LIMIT 10000) AS t"
 
 enum err reader_postgres_counts(struct reader *base, int64_t now_ms, struct store_counts *ret, struct error *e)
@@ -303,9 +303,9 @@ enum err reader_postgres_queue_due(struct reader *base, int32_t tenant, struct s
 enum err reader_postgres_usage(struct reader *base, int32_t tenant, struct tenant_usage *ret, struct error *e)
 {
     static const struct pg_statement used = {
-        "read_usage",
-        "SELECT (SELECT sum(n)::bigint FROM counts WHERE tenant_id = $1 AND state <= 3), (SELECT count(*) "
-        "FROM tasks WHERE kind = 1 AND state < 3 AND NOT deleted AND tenant_id = $1)"
+        "read_usage", "SELECT (SELECT sum(n)::bigint FROM counts WHERE tenant_id = $1 AND state <= " SQL_RUNNING
+                      "), (SELECT count(*) "
+                      "FROM tasks WHERE kind = 1 AND state < " SQL_RUNNING " AND NOT deleted AND tenant_id = $1)"
     };
     struct pg_reader *r = pg_reader_self(base);
     e = pg_reader_error(base, e);

@@ -8,7 +8,7 @@
 
 static const struct pg_statement slot_block = {
     "slot_block",
-    "UPDATE tasks SET state = 1, waits_for = $2, updated_ms = $3 WHERE id = $1",
+    "UPDATE tasks SET state = " SQL_BLOCKED ", waits_for = $2, updated_ms = $3 WHERE id = $1",
 };
 static const struct pg_statement slot_give_up = {
     "slot_give_up",
@@ -17,8 +17,8 @@ static const struct pg_statement slot_give_up = {
 /* Those that do not run are about to change. Who runs is not waited for: it may be about to let go, and waits for us then. */
 static const struct pg_statement slot_lock_idle = {
     "slot_lock_idle",
-    "SELECT 1 FROM slots AS s JOIN tasks AS t ON t.id = s.task_id WHERE s.key = $1 AND t.state <> 3 "
-    "ORDER BY t.id FOR UPDATE OF t",
+    "SELECT 1 FROM slots AS s JOIN tasks AS t ON t.id = s.task_id WHERE s.key = $1 AND t.state <> " SQL_RUNNING
+    " ORDER BY t.id FOR UPDATE OF t",
 };
 static const struct pg_statement slot_holders = {
     "slot_holders",

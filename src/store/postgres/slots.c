@@ -26,7 +26,7 @@ static const struct pg_statement slot_take = {
 static const struct pg_statement slot_drop = { "slot_drop", "DELETE FROM slots WHERE key = $1 AND task_id = $2" };
 static const struct pg_statement slot_hand = {
     "slot_hand",
-    "WITH first AS (UPDATE tasks SET state = 0, waits_for = NULL WHERE id = $1 AND waits_for = $2 "
+    "WITH first AS (UPDATE tasks SET state = " SQL_SCHEDULED ", waits_for = NULL WHERE id = $1 AND waits_for = $2 "
     "RETURNING tenant_id, id) INSERT INTO slots (tenant_id, key, task_id) SELECT tenant_id, $2, id FROM first",
 };
 static const struct pg_statement slot_waited_for = { "slot_waited_for", "SELECT waits_for FROM tasks WHERE id = $1" };

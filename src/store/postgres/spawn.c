@@ -5,7 +5,7 @@
 
 /* $1, $2 behind which (NULL: the id of all zeros); $3 own partitions (NULL: all). */
 #define NIL     "'00000000-0000-0000-0000-000000000000'"
-#define BEHIND  "state = 0 AND kind = 1 AND (cursor_ms, id) > ($1, coalesce($2, " NIL "))"
+#define BEHIND  "state = " SQL_SCHEDULED " AND kind = 1 AND (cursor_ms, id) > ($1, coalesce($2, " NIL "))"
 #define IS_OURS "($3 IS NULL OR get_bit($3, part) = 1)"
 #define FIRST   " ORDER BY cursor_ms, id LIMIT "
 
@@ -31,12 +31,13 @@ static const struct pg_statement lock_recurring = {
 static const struct pg_statement spawn_move = {
     "spawn_move",
     "UPDATE tasks SET cursor_ms = x.next_ms, runs_count = runs_count + x.runs, "
-    "skipped_count = skipped_count + x.skipped, state = CASE WHEN x.ended THEN 4 ELSE state END, "
+    "skipped_count = skipped_count + x.skipped, state = CASE WHEN x.ended THEN " SQL_COMPLETED " ELSE state END, "
     "updated_ms = CASE WHEN x.ended THEN x.now_ms ELSE updated_ms END, "
     "completed_ms = CASE WHEN x.ended THEN x.now_ms ELSE completed_ms END "
     "FROM unnest($1, $2, $3, $4, $5, $6, $7, $8) WITH ORDINALITY "
     "AS x(task, version, cursor_ms, next_ms, runs, skipped, ended, now_ms, place) WHERE id = x.task AND kind = 1 AND "
-    "state = 0 AND tasks.version = x.version AND tasks.cursor_ms = x.cursor_ms RETURNING x.place, tenant_id, deleted",
+    "state = " SQL_SCHEDULED
+    " AND tasks.version = x.version AND tasks.cursor_ms = x.cursor_ms RETURNING x.place, tenant_id, deleted",
 };
 
 /* ---- recurring ---- */
