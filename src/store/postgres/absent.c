@@ -1,4 +1,4 @@
-/* Stands in for the PostgreSQL store in a binary that was built without libpq. */
+/* Replaces the PostgreSQL store in a binary that was built without libpq: every call fails. */
 #include "store/common/copy.h"
 #include "store/postgres/store_postgres.h"
 

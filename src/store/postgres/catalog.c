@@ -1,11 +1,13 @@
-/* OP_CATALOG, OP_KEY_PUT and OP_LEASE: plain records. An entry is locked before its version is looked at. One that is not there has
- * nothing to lock: whoever inserts it first has it, and the other looks again and finds it. Catalog and keys stand in a savepoint. */
+/* OP_CATALOG, OP_KEY_PUT and OP_LEASE.
+ * A catalog entry is locked before its version is checked. An entry that does not exist can not be locked: if two
+ * transactions insert it at once, the first succeeds; the second inserts nothing, then finds and locks the existing
+ * entry. Catalog and key operations run in a savepoint. */
 #include "store/postgres/internal.h"
 
 /* ---- the catalog ---- */
 
 struct pg_catalog_current {
-    int64_t version, created_ms; /* version 0: it is not there */
+    int64_t version, created_ms; /* version 0: the entry does not exist */
 };
 
 static void pg_catalog_add_name(struct pg_params *p, const struct catalog_entry *x)
@@ -66,7 +68,7 @@ static void pg_catalog_add_entry(struct pg_params *p, const struct catalog_entry
         pg_add_null(p, PG_TEXT);
 }
 
-/* *ret_done is false if another has put it in since it was looked for. */
+/* *ret_done is false if another transaction has inserted the entry since it was looked for. */
 static enum err pg_catalog_write_entry(struct store_postgres *s, const struct catalog_entry *x, bool is_new,
                                        bool *ret_done, struct error *e)
 {
@@ -107,7 +109,7 @@ static enum err pg_catalog_try_change(struct store_postgres *s, struct catalog_c
 
 static enum err pg_catalog_change(struct store_postgres *s, struct catalog_change *c, int64_t now_ms, struct error *e)
 {
-    for (bool done = false; !done;) /* each further round, another node has made or removed it in between */
+    for (bool done = false; !done;) /* another round if another node has made or removed the entry */
         if (pg_catalog_try_change(s, c, now_ms, &done, e))
             return e->code;
     return ERR_OK;
@@ -122,12 +124,12 @@ enum err postgres_catalog(struct store_postgres *s, struct op *base)
     for (size_t i = 0; i < op->n; i++)
         if (pg_catalog_change(s, &op->v[i], op->now_ms, e))
             return e->code;
-    for (size_t i = 0; i < op->n; i++) /* how far a job is concerns nobody else, and is written all the time */
-        s->news.catalog = s->news.catalog || op->v[i].entry.kind != CATALOG_JOB;
+    for (size_t i = 0; i < op->n; i++) /* the progress of jobs is written often, and no other node needs it */
+        s->notice.catalog = s->notice.catalog || op->v[i].entry.kind != CATALOG_JOB;
     return ERR_OK;
 }
 
-/* ---- keys and leases ---- */
+/* ---- API keys and leases ---- */
 
 static const struct pg_statement key_put = {
     "key_put", "INSERT INTO api_keys (id, tenant_id, hash, name, scopes, created_ms, expires_ms) SELECT * FROM unnest("
@@ -154,7 +156,7 @@ enum err postgres_key_put(struct store_postgres *s, struct op *base)
     }
     if (pg_run(&s->conn, op->remove ? &key_remove : &key_put, &s->params, &r, e))
         return e->code;
-    s->news.catalog = true; /* whoever remembers keys asks for them anew */
+    s->notice.catalog = true; /* nodes that cache API keys must read them again */
     return r.affected ? ERR_OK : error_set(e, ERR_NOT_FOUND, "there is no such key");
 }
 

@@ -1,6 +1,8 @@
-/* OP_CATCH_UP: from one recurring task that has something waiting to the next, and from its latest occurrence back. What most tasks have
- * waiting was not missed: that is seen at one look at all of them, without a lock. Only what is to be taken back is locked, the task
- * before its occurrences, and looked at again: it may have been claimed meanwhile. */
+/* OP_CATCH_UP: withdraws occurrences that were spawned ahead and missed.
+ * Goes from one recurring task with unclaimed occurrences to the next, and through each task's occurrences from the
+ * latest back. Most tasks have missed nothing: one statement without locks shows that for all of them. Only where
+ * occurrences are to be withdrawn are rows locked, the recurring task before its occurrences, and checked again: they
+ * may have been claimed in between. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -28,19 +30,19 @@ static const struct pg_statement lock_policy = {
     "SELECT " POLICY_OF_TASK "id = $1 FOR UPDATE",
 };
 
-/* Whether it holds a slot is asked only where that makes a difference: of what was never claimed. */
+/* Whether an occurrence holds a slot matters only if it was never claimed: only then is it read. */
 #define OCCURRENCE_OF                                                                                                  \
     "id, state, due_ms, scheduled_ms, version, attempts, losses, started_ms, runs_count, fence, "                      \
     "(gates::json->>'overlap')::int AS overlap, gates IS NOT NULL AND fence = 0 AND "                                  \
     "EXISTS (SELECT 1 FROM slots WHERE task_id = tasks.id) AS holds FROM tasks WHERE kind = 2 AND parent_id = "
 
-/* The latest of each. */
+/* The latest occurrences of each task. */
 static const struct pg_statement read_latest = {
     "missed_look",
     "SELECT p.id AS parent, o.* FROM unnest($1) AS p(id) CROSS JOIN LATERAL (SELECT " OCCURRENCE_OF
     "p.id ORDER BY tasks.id DESC LIMIT $2) AS o ORDER BY p.id, o.id DESC",
 };
-/* The same of one, behind an id. */
+/* The latest occurrences of one task that have a lower id, locked. */
 static const struct pg_statement lock_latest = {
     "missed_lock_ahead",
     "SELECT parent_id, " OCCURRENCE_OF "$1 AND id < $2 ORDER BY id DESC LIMIT $3 FOR UPDATE",
@@ -96,22 +98,22 @@ static struct missed pg_catch_up_read_task(const struct pg_result *r, int row, i
                             .before_ms = before_ms };
 }
 
-/* ---- what is to be taken back of one task ---- */
+/* ---- one recurring task ---- */
 
-/* Those that may be, the latest first. */
-struct ahead {
+/* Occurrences that may be withdrawn, the latest first. */
+struct pg_spawned_ahead {
     struct uuid *ids;
-    bool *gated; /* it may hold slots */
+    bool *gated; /* whether it may hold slots */
     size_t n, cap;
 };
 
-static void pg_spawned_ahead_release(struct ahead *a)
+static void pg_spawned_ahead_release(struct pg_spawned_ahead *a)
 {
     free(a->ids);
     free(a->gated);
 }
 
-static void pg_spawned_ahead_add(struct ahead *a, const struct task *t)
+static void pg_spawned_ahead_add(struct pg_spawned_ahead *a, const struct task *t)
 {
     if (a->n == a->cap) {
         a->cap = a->cap * 2 + STEP_ROWS;
@@ -119,12 +121,12 @@ static void pg_spawned_ahead_add(struct ahead *a, const struct task *t)
         a->gated = xrealloc(a->gated, a->cap * sizeof *a->gated);
     }
     a->ids[a->n] = t->id;
-    a->gated[a->n++] = t->fence > 0; /* one that was never claimed holds none, or is not taken back */
+    a->gated[a->n++] = t->fence > 0; /* an occurrence that was never claimed and holds a slot is not withdrawn */
 }
 
-/* *after: behind which, then the last that was looked at. */
-static enum err pg_catch_up_lock_step(struct store_postgres *s, struct missed *m, struct uuid *after, struct ahead *a,
-                                      bool *ret_more, struct error *e)
+/* Locks and checks the next STEP_ROWS occurrences below *after; sets *after to the last one checked. */
+static enum err pg_catch_up_lock_step(struct store_postgres *s, struct missed *m, struct uuid *after,
+                                      struct pg_spawned_ahead *a, bool *ret_more, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     enum catch_up_fate fate = CATCH_UP_PASSED;
@@ -145,7 +147,7 @@ static enum err pg_catch_up_lock_step(struct store_postgres *s, struct missed *m
     return ERR_OK;
 }
 
-static enum err pg_catch_up_free_slots(struct store_postgres *s, const struct ahead *a, size_t n,
+static enum err pg_catch_up_free_slots(struct store_postgres *s, const struct pg_spawned_ahead *a, size_t n,
                                        struct slot_keys *keys, struct error *e)
 {
     for (size_t i = 0; i < n; i++)
@@ -154,7 +156,7 @@ static enum err pg_catch_up_free_slots(struct store_postgres *s, const struct ah
     return ERR_OK;
 }
 
-static enum err pg_catch_up_write(struct store_postgres *s, const struct missed *m, const struct ahead *a,
+static enum err pg_catch_up_write(struct store_postgres *s, const struct missed *m, const struct pg_spawned_ahead *a,
                                   struct slot_keys *keys, struct error *e)
 {
     if (pg_delete_rows(s, a->ids, m->n, e) || pg_catch_up_free_slots(s, a, m->n, keys, e))
@@ -168,12 +170,12 @@ static enum err pg_catch_up_write(struct store_postgres *s, const struct missed 
     return pg_queue(&s->conn, &move_cursor_back, &s->params, e);
 }
 
-/* Under locks now. */
+/* Checks the task again under locks and withdraws what it has missed. */
 static enum err pg_catch_up_withdraw(struct store_postgres *s, struct uuid id, struct op_catch_up *op,
                                      struct slot_keys *keys, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
-    cleanup_with(pg_spawned_ahead_release) struct ahead a = { 0 };
+    cleanup_with(pg_spawned_ahead_release) struct pg_spawned_ahead a = { 0 };
     pg_params_reset(&s->params);
     pg_add_uuid(&s->params, id);
     if (pg_run(&s->conn, &lock_policy, &s->params, &r, e))
@@ -193,7 +195,7 @@ static enum err pg_catch_up_withdraw(struct store_postgres *s, struct uuid id, s
     return pg_catch_up_write(s, &m, &a, keys, e);
 }
 
-/* ---- many tasks ---- */
+/* ---- many recurring tasks ---- */
 
 static void pg_catch_up_add_parents(struct pg_params *p, const struct pg_result *parents, int n)
 {
@@ -204,7 +206,7 @@ static void pg_catch_up_add_parents(struct pg_params *p, const struct pg_result 
     pg_array_end(p);
 }
 
-/* Whether something of the task was missed, or may have been: its latest occurrences are those from *row on. */
+/* Whether the task has missed occurrences, or may have more than were read. Its latest occurrences begin at *row. */
 static bool pg_catch_up_may_apply(struct missed *m, const struct pg_result *r, int *row)
 {
     enum catch_up_fate fate = CATCH_UP_PASSED;
@@ -243,7 +245,7 @@ enum err postgres_catch_up(struct store_postgres *s, struct op *base)
     struct op_catch_up *op = (struct op_catch_up *)base;
     struct error *e = &base->error;
     cleanup_with(pg_result_release) struct pg_result parents = { 0 };
-    uint64_t unblocked = 0; /* whoever asked looks at all lanes anew */
+    uint64_t unblocked = 0; /* not used: after this operation the caller claims from all lanes */
     cleanup_with(slot_keys_release) struct slot_keys keys;
     slot_keys_init(&keys);
     op->ret_withdrawn = 0;

@@ -1,13 +1,14 @@
-/* OP_CLAIM, OP_CLAIMED, OP_ORPHANS. Most claims see no task with gates and are two round trips: a walk, and what marks all that it brought
- * and tells what is left.
- *
- * Whoever claims holds its node's row (KEY SHARE) until it commits, and OP_NODE_DEAD takes that row alone: a node that is marked dead has
- * claimed nothing that OP_ORPHANS does not find. A claim that finds nothing locks nothing and writes nothing. */
+/* OP_CLAIM, OP_CLAIMED and OP_ORPHANS.
+ * Most claims meet no task that needs a slot. They take two round trips: one reads and locks candidates; one marks them
+ * all RUNNING and reads when the next tasks are due.
+ * A claim locks its node's row FOR KEY SHARE until the commit. OP_NODE_DEAD locks that row FOR UPDATE. So once a node
+ * is marked dead, OP_ORPHANS finds all that the node has claimed. A claim that finds no task locks no row and writes
+ * nothing. */
 #include <stdlib.h>
 
 #include "store/postgres/claim.h"
 
-enum { CONFLICTS_MAX = 1000 }; /* counted a lane */
+enum { CONFLICTS_MAX = 1000 }; /* counted for each lane */
 
 static const struct pg_statement check = {
     "claim_check",
@@ -24,15 +25,17 @@ static const struct pg_statement take_tasks = {
     ", fence = fence + 1, claim_id = $1 FROM unnest($2) WITH ORDINALITY AS p(task, place) "
     "WHERE id = p.task RETURNING part" TASK_COLUMNS(SQL_NAME) ", p.place",
 };
-enum { TAKEN_PLACE = AT_calendar + 1 }; /* behind the columns, "part" in the place of a rid */
+enum { TAKEN_PLACE = AT_calendar + 1 }; /* behind the task's columns; "part" is the first column */
 
 const struct pg_statement pg_insert_claim = {
     "claim_insert",
     "INSERT INTO claims (id, node, held, tasks, hold) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (id) DO NOTHING",
 };
 
-/* Of each lane: the first of ours behind what was walked, or before it and AT_MOST_ONCE; the first of others' that was left to them; and
- * how many we would have taken that are still there: others are about to take them. */
+/* For each lane, three columns:
+ *   - the due time of our first task behind the walked part, or before it if it is AT_MOST_ONCE and not due yet;
+ *   - the due time of the first task of other partitions that is left to other nodes;
+ *   - how many takeable tasks are still there: other transactions have locked them. */
 static const struct pg_statement read_left = {
     "claim_left",
     "SELECT CASE WHEN $5 THEN (SELECT due_ms FROM tasks WHERE " IN_LANE
@@ -53,7 +56,8 @@ static const struct pg_statement read_gated = {
     "SELECT part" TASK_COLUMNS(SQL_NAME) " FROM tasks WHERE id = ANY ($1) AND state <> " SQL_SCHEDULED,
 };
 
-/* The list may name tasks that have left, and one twice; what a task's own row says is true. */
+/* The list in a claim's row may contain tasks that have left, and one task twice. The task's own row is
+ * authoritative. */
 static const struct pg_statement read_claimed = {
     "claimed",
     "SELECT part" TASK_COLUMNS(SQL_NAME) " FROM (SELECT DISTINCT unnest(tasks) AS task FROM claims WHERE id = $1) AS c "
@@ -67,9 +71,9 @@ static const struct pg_statement read_orphans = {
                   "JOIN tasks ON id = c.task WHERE state = " SQL_RUNNING " AND claim_id = c.claim LIMIT $2",
 };
 
-/* ---- what is left ---- */
+/* ---- when the next tasks are due ---- */
 
-/* Up to where a walk has looked; a task that was woken may stand anywhere. */
+/* Up to where the lane was walked. A task that this claim has unblocked may be anywhere in the lane: then the start. */
 static struct pg_claim_position pg_claim_seen_up_to(const struct pg_claim *c, const struct pg_lane_walk *w)
 {
     if (c->gate.unblocked)
@@ -115,7 +119,7 @@ static int64_t pg_claim_left_at(const struct pg_result *r, int row, int column)
     return pg_is_null(r, row, column) ? INT64_MAX : pg_i64(r, row, column);
 }
 
-/* What is left to others counts from when it may be helped with. */
+/* Tasks that are left to other nodes count from the time when this node may take them. */
 static int64_t pg_claim_next_due(const struct pg_claim *c, const struct pg_result *r, int row)
 {
     int64_t ours_ms = pg_claim_left_at(r, row, LEFT_OURS), theirs_ms = pg_claim_left_at(r, row, LEFT_THEIRS);
@@ -141,7 +145,8 @@ static void pg_claim_report_left(const struct pg_claim *c, const struct pg_resul
     }
 }
 
-/* What others have locked may come back, and what was woken may stand anywhere: then the floors stay. */
+/* The watermarks stay as they are if the lane may get tasks before them: tasks that other transactions have locked may
+ * come back, and tasks that this claim has unblocked may be anywhere. */
 static void pg_claim_note_watermarks(struct store_postgres *s, struct pg_claim *c, const struct pg_result *r)
 {
     if (c->gate.unblocked || c->busy)
@@ -157,7 +162,7 @@ static void pg_claim_note_watermarks(struct store_postgres *s, struct pg_claim *
     }
 }
 
-/* ---- the answer ---- */
+/* ---- statements and results ---- */
 
 static enum err pg_claim_send_check(struct store_postgres *s, const struct op_claim *op, struct error *e)
 {
@@ -218,7 +223,7 @@ static void pg_claim_results_release(struct pg_claim_results *a)
     pg_result_release(&a->left);
 }
 
-/* All of it in one round trip; nothing is in flight afterwards. */
+/* Runs all statements in one round trip. Nothing is in flight afterwards. */
 static enum err pg_claim_run_statements(struct store_postgres *s, const struct pg_claim *c,
                                         struct pg_claim_results *ret, struct error *e)
 {
@@ -241,7 +246,7 @@ static enum err pg_claim_exists_error(struct error *e)
     return error_set(e, ERR_CONFLICT, "this claim was made before");
 }
 
-/* The rows come back in no order. */
+/* UPDATE … RETURNING gives the rows in any order: TAKEN_PLACE restores it. */
 static enum err pg_claim_read_taken(struct store_postgres *s, const struct pg_claim *c, const struct pg_result *r,
                                     struct tasks *ret, struct error *e)
 {
@@ -267,7 +272,7 @@ static enum err pg_claim_read_tasks(struct store_postgres *s, const struct pg_re
     return pg_read_tasks(s, r, (size_t)r->rows, a, ret, e);
 }
 
-/* Other nodes make lanes too, and one of suspects may be among the new ones. */
+/* If another node has made lanes, loads them. One of them may hold suspects: the next claim is to look at once. */
 static enum err pg_claim_load_new_lanes(struct store_postgres *s, struct op_claim *op, int64_t highest, struct error *e)
 {
     if (highest <= (int64_t)s->lanes.top)
@@ -305,7 +310,7 @@ static enum err pg_claim_finish(struct store_postgres *s, struct pg_claim *c, st
     return pg_claim_load_new_lanes(s, op, pg_i64(&a.check, 0, CHECK_LANES), e);
 }
 
-/* A lane that is not known here may have been made by another node. */
+/* A lane that is unknown here may have been made by another node. */
 static enum err pg_claim_load_missing_lanes(struct store_postgres *s, const struct op_claim *op, struct error *e)
 {
     for (size_t i = 0; i < op->lane_count; i++)
@@ -328,7 +333,7 @@ enum err postgres_claim(struct store_postgres *s, struct op *base)
     return rc;
 }
 
-/* ---- what is held ---- */
+/* ---- OP_CLAIMED and OP_ORPHANS ---- */
 
 enum err postgres_claimed(struct store_postgres *s, struct op *base)
 {

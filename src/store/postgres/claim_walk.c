@@ -1,13 +1,13 @@
-/* The half of OP_CLAIM that walks.
- *
- * A walk brings the candidates of many lanes at once and locks them; rows that another node has locked are passed by (SKIP LOCKED): they
- * are as good as taken. Tasks without gates are only picked here, and marked together when all is chosen. Slots are taken as the walk
- * goes. A task that finds none is dealt with at once, and the lanes are then walked anew from behind it, in smaller steps. */
+/* The part of OP_CLAIM that walks the lanes and picks tasks.
+ * One statement reads the candidates of many lanes and locks them. It skips rows that another transaction has locked
+ * (SKIP LOCKED): most likely that transaction takes them. Tasks without gates are only picked here and marked RUNNING
+ * later, all together. Slots are taken during the walk. A due task that finds no slot is dealt with at once; after that
+ * the lanes are walked again from behind it, in smaller steps. */
 #include <stdlib.h>
 
 #include "store/postgres/claim.h"
 
-enum { STEP = 64 }; /* candidates a walk brings once tasks with gates were met */
+enum { STEP = 64 }; /* candidates for each statement once a task with gates was met */
 
 #define WALK                                                                                                           \
     "SELECT q.place, t.* FROM unnest($6, $7, $8, $9) WITH ORDINALITY AS q(lane, quota, after_ms, after_id, place) "    \
@@ -16,13 +16,13 @@ enum { STEP = 64 }; /* candidates a walk brings once tasks with gates were met *
     "gates FROM tasks WHERE " IN_LANE " AND (due_ms, id) > (q.after_ms, q.after_id) AND " MAY_TAKE                     \
     " ORDER BY due_ms, id LIMIT q.quota FOR UPDATE SKIP LOCKED) AS t "
 
-/* One lane after the other, and none that the limit leaves no room for. */
+/* Serves one lane after the other, until the limit is reached. */
 static const struct pg_statement walk_lanes = { "claim_walk", WALK "LIMIT $5" };
 static const struct pg_statement walk_suspects = { "claim_suspects", WALK "ORDER BY t.due_ms, t.id LIMIT $5" };
 
-/* ---- lanes ---- */
+/* ---- lanes of the claim ---- */
 
-/* From its floor on. */
+/* Begins at the lane's due watermark. */
 static struct pg_lane_walk pg_lane_walk_start(struct store_postgres *s, struct lane_quota *q, int64_t number,
                                               int64_t begun_ns)
 {
@@ -35,7 +35,7 @@ static struct pg_lane_walk pg_lane_walk_start(struct store_postgres *s, struct l
     };
 }
 
-/* Suspects are few: all of them are looked at. */
+/* Suspects are few: their lanes are walked from the start. */
 static struct pg_lane_walk pg_lane_walk_start_suspects(int64_t number)
 {
     return (struct pg_lane_walk){
@@ -64,7 +64,7 @@ static void pg_claim_find_lanes(struct store_postgres *s, struct pg_claim *c)
     }
 }
 
-/* ---- walking ---- */
+/* ---- reading candidates ---- */
 
 void pg_claim_add_lanes(struct pg_params *p, const struct pg_lane_walk *v, size_t n)
 {
@@ -80,7 +80,6 @@ void pg_claim_add_positions(struct pg_params *p, const struct pg_claim_position 
     pg_add_members(p, v, n, id);
 }
 
-/* $1 to $4. */
 void pg_claim_add_rules(struct pg_params *p, const struct op_claim *op)
 {
     pg_add_i64(p, op->until_ms);
@@ -89,7 +88,7 @@ void pg_claim_add_rules(struct pg_params *p, const struct op_claim *op)
     pg_add_i64(p, op->now_ms - op->help_after_ms);
 }
 
-/* Asks for up to v[i].asked of each of n lanes, and `limit` of all. */
+/* Reads up to v[i].asked candidates of each of n lanes, at most `limit` in all. */
 static enum err pg_claim_read_candidates(struct store_postgres *s, const struct pg_claim *c,
                                          const struct pg_statement *how, const struct pg_lane_walk *v, size_t n,
                                          size_t limit, struct pg_result *ret, struct error *e)
@@ -111,13 +110,13 @@ static enum err pg_claim_read_candidates(struct store_postgres *s, const struct 
     return pg_run(&s->conn, how, p, ret, e) ? e->code : pg_gate_prefetch(s, ret, e);
 }
 
-/* ---- one task ---- */
+/* ---- one candidate ---- */
 
 enum fate {
     TAKEN,
     PASSED_OVER,
     DEALT_WITH,
-    CHANGED_OTHERS, /* and rows that came with the same walk may be among them */
+    CHANGED_OTHERS, /* other rows have changed; later rows of the same result may be stale */
 };
 
 static void pg_claim_add_bytes(struct pg_claim *c, size_t bytes)
@@ -192,7 +191,7 @@ static enum err pg_claim_consider_gated(struct store_postgres *s, struct pg_clai
     return ERR_OK;
 }
 
-/* The row of a walk which stands next in w. */
+/* Decides about the candidate in that row, the next one of w. */
 static enum err pg_claim_consider(struct store_postgres *s, struct pg_claim *c, struct pg_lane_walk *w,
                                   const struct pg_result *r, int row, enum fate *ret, struct error *e)
 {
@@ -206,14 +205,15 @@ static enum err pg_claim_consider(struct store_postgres *s, struct pg_claim *c, 
     return ERR_OK;
 }
 
-/* ---- lanes ---- */
+/* ---- walking lanes ---- */
 
 static bool pg_lane_walk_wants_more(const struct pg_claim *c, const struct pg_lane_walk *w)
 {
     return !c->full && w->quota->ret_taken < w->quota->max && w->passed < CLAIM_GATED_MAX;
 }
 
-/* The rows of one lane, which begin at *row; *ret_again: the lane is to be walked on, from behind the last one that was looked at. */
+/* Uses the rows of one lane, from *row on. *ret_again: the lane is to be walked further, from behind the last row that
+ * was used. */
 static enum err pg_lane_walk_use_rows(struct store_postgres *s, struct pg_claim *c, struct pg_lane_walk *w,
                                       int64_t number, const struct pg_result *r, int *row, bool *ret_again,
                                       struct error *e)
@@ -235,7 +235,7 @@ static enum err pg_lane_walk_use_rows(struct store_postgres *s, struct pg_claim 
     return ERR_OK;
 }
 
-/* Walks lanes from v[0] on; *ret is how many of them are done with. */
+/* Walks the lanes from v[0] on. *ret is how many of them are finished. */
 static enum err pg_claim_walk_lanes_once(struct store_postgres *s, struct pg_claim *c, struct pg_lane_walk *v, size_t n,
                                          size_t *ret, struct error *e)
 {
@@ -251,7 +251,7 @@ static enum err pg_claim_walk_lanes_once(struct store_postgres *s, struct pg_cla
         struct pg_lane_walk *w = &v[*ret];
         if (pg_lane_walk_use_rows(s, c, w, (int64_t)*ret + 1, &r, &row, &again, e))
             return e->code;
-        if (is_cut && row == r.rows && w->is_seen) { /* there was no room for what may be behind the last row */
+        if (is_cut && row == r.rows && w->is_seen) { /* the limit has cut off what may follow the last row */
             w->is_seen = false;
             again = true;
         }
@@ -272,9 +272,10 @@ static enum err pg_claim_lanes(struct store_postgres *s, struct pg_claim *c, str
     return ERR_OK;
 }
 
-/* ---- suspects ---- */
+/* ---- walking suspects ---- */
 
-/* What a walk through all their lanes brings, until rows have changed; *taken rises. */
+/* Uses the candidates of one statement over all lanes of suspects, until rows have changed. Adds those taken to
+ * *taken. */
 static enum err pg_claim_walk_suspects_once(struct store_postgres *s, struct pg_claim *c, size_t *taken,
                                             bool *ret_again, struct error *e)
 {
@@ -314,7 +315,7 @@ static enum err pg_claim_suspects(struct store_postgres *s, struct pg_claim *c, 
     return ERR_OK;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole walk ---- */
 
 void pg_claim_init(struct pg_claim *c, struct store_postgres *s, struct op_claim *op)
 {

@@ -1,5 +1,5 @@
-/* What all nodes have in common, besides tasks: the table `cluster`. Whoever comes first decides, once: an insert that finds the name taken
- * does nothing, and then everybody reads the same. */
+/* Settings that all nodes share: table `cluster`. The first node that writes a name decides its value: a later insert
+ * of the same name does nothing, and every node reads the stored value. */
 #include <stdio.h>
 
 #include "store/postgres/internal.h"

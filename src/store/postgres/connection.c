@@ -1,8 +1,8 @@
-/* A connection: how it is made and made again, what its errors mean, and the pipeline.
- *
- * The socket never blocks: a request may be larger than the buffers between us and the server, which answers while we still write. Every
- * wait has an end, because a network may swallow an answer without a word. Results come in groups, each closed by a sync: after an
- * error the server skips what is left of the group, and says so of each. */
+/* A connection: connecting and reconnecting, the meaning of errors, and the pipeline.
+ * The socket is non-blocking: a request may exceed the buffers between client and server, and the server sends results
+ * while the client still writes. Every wait has a time limit, because a network may drop packets silently. Results come
+ * in groups, each closed by a sync. After an error the server skips the rest of the group and returns "skipped" for
+ * each statement in it. */
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
@@ -14,7 +14,7 @@
 
 enum {
     CONNECT_S = 3,     /* for each host */
-    ANSWER_MS = 10000, /* the longest that a statement may keep us waiting */
+    ANSWER_MS = 10000, /* the longest time that a statement may take */
     BACKOFF_MIN_MS = 100,
     BACKOFF_MAX_MS = 2000,
     SQL_MAX = 1 << 16,
@@ -28,7 +28,8 @@ static bool pg_sqlstate_starts(const char *state, const char *with)
     return strncmp(state, with, strlen(with)) == 0;
 }
 
-/* Classes of SQLSTATE after which the same may succeed: connections, resources, an operator's doing, a server that may not write. */
+/* Maps SQLSTATE classes. After these the same statement may succeed later: lost connections, missing resources, an
+ * operator's intervention, a read-only server. */
 static enum err pg_sqlstate_meaning(const char *state)
 {
     static const char *const pass[] = { "08", "53", "57", "58", "40", "55P03", "25006", "28", "3D000" };
@@ -38,7 +39,7 @@ static enum err pg_sqlstate_meaning(const char *state)
     return ERR_CORRUPT;
 }
 
-/* PostgreSQL's words on one line, without what it says of where in the statement. */
+/* The first line of PostgreSQL's message, without the position in the statement. */
 static struct str pg_first_line(const char *text)
 {
     struct str s = str_from(text);
@@ -89,7 +90,7 @@ static enum err pg_conn_lose(struct pg_conn *c, const char *why, struct error *e
 
 /* ---- connecting ---- */
 
-/* Takes "name=value" out of a URL's query, if it is there. */
+/* Removes "name=value" from a URL's query. False if it is not there. */
 static bool pg_url_take_setting(char *url, const char *setting)
 {
     char *query = strchr(url, '?'), *at = query ? strstr(query, setting) : NULL;
@@ -139,7 +140,7 @@ static void pg_conn_on_notice(void *context, const PGresult *r)
     (void)r;
 }
 
-/* What the URL says has the last word: libpq takes the later of two. */
+/* Settings in the URL win over these defaults: of two values, libpq uses the later one. */
 static PGconn *pg_conn_open(const struct pg_conn *c)
 {
     char seconds[16];
@@ -189,7 +190,7 @@ static enum err pg_conn_reconnect(struct pg_conn *c, struct error *e)
 enum err pg_conn_ready(struct pg_conn *c, struct error *e)
 {
     if (c->pg && (c->sent_count || c->group || PQstatus(c->pg) != CONNECTION_OK))
-        pg_conn_disconnect(c); /* left in the middle of something */
+        pg_conn_disconnect(c); /* an earlier caller left it in the middle of a statement */
     if (!c->pg && pg_conn_reconnect(c, e))
         return e->code;
     c->failed = ERR_OK;
@@ -199,7 +200,7 @@ enum err pg_conn_ready(struct pg_conn *c, struct error *e)
 
 /* ---- waiting ---- */
 
-/* For the socket, until the deadline; false: it has passed. */
+/* Waits until the socket is ready. False: the deadline has passed. */
 static bool pg_conn_wait_socket(struct pg_conn *c, bool to_write, int64_t deadline_ns)
 {
     struct pollfd p = { .fd = PQsocket(c->pg), .events = (short)(POLLIN | (to_write ? POLLOUT : 0)) };
@@ -211,7 +212,7 @@ static bool pg_conn_wait_socket(struct pg_conn *c, bool to_write, int64_t deadli
     }
 }
 
-/* Writes what is buffered, as far as it goes without waiting; *ret_more: some is left. */
+/* Writes as much of the buffer as possible without waiting. *ret_more: some is left. */
 static enum err pg_conn_flush(struct pg_conn *c, bool *ret_more, struct error *e)
 {
     int rc = PQflush(c->pg);
@@ -219,7 +220,7 @@ static enum err pg_conn_flush(struct pg_conn *c, bool *ret_more, struct error *e
     return rc < 0 ? pg_conn_lose(c, PQerrorMessage(c->pg), e) : ERR_OK;
 }
 
-/* Until libpq has a whole answer. */
+/* Waits until libpq has a complete result. */
 static enum err pg_conn_wait_result(struct pg_conn *c, struct error *e)
 {
     int64_t deadline_ns = pg_conn_now_ns(c) + (c->answer_ms ? c->answer_ms : ANSWER_MS) * NS_IN_MS;
@@ -287,7 +288,7 @@ static int pg_sql_highest_param(const char *sql)
     return highest;
 }
 
-/* The text with `$*` spelled out. */
+/* The statement's text with `$*` replaced by the numbered parameters. */
 static const char *pg_sql_expand(struct pg_conn *c, const char *sql, int params)
 {
     const char *star = strstr(sql, "$*");
@@ -371,9 +372,9 @@ enum err pg_send_text(struct pg_conn *c, const char *sql, struct error *e)
                               (struct pg_sent){ 0 }, e);
 }
 
-/* ---- getting ---- */
+/* ---- reading results ---- */
 
-/* The group that is to be read next gets its end. */
+/* Sends a sync behind the statements that were sent, if their group has none yet. */
 static enum err pg_conn_sync_group(struct pg_conn *c, struct error *e)
 {
     if (c->group)
@@ -385,7 +386,7 @@ static enum err pg_conn_sync_group(struct pg_conn *c, struct error *e)
     return ERR_OK;
 }
 
-/* Reads the sync behind a group's last answer. */
+/* After the last result of a group, reads the group's sync. */
 static enum err pg_conn_read_sync(struct pg_conn *c, struct error *e)
 {
     PGresult *r;
@@ -398,7 +399,7 @@ static enum err pg_conn_read_sync(struct pg_conn *c, struct error *e)
     return ok ? ERR_OK : pg_conn_lose(c, "an answer that was not expected", e);
 }
 
-/* The answer to the oldest that was sent, and the nothing behind it. */
+/* Reads the result of the oldest statement that was sent, and the NULL that libpq returns behind it. */
 static enum err pg_conn_read_result(struct pg_conn *c, PGresult **ret, struct error *e)
 {
     PGresult *nothing;
@@ -416,7 +417,8 @@ static enum err pg_conn_read_result(struct pg_conn *c, PGresult **ret, struct er
     return ERR_OK;
 }
 
-/* Once something has failed, so has all that comes behind it: COMMIT, too, which succeeds in its way and says ROLLBACK. */
+/* After a failure, all later statements of the transaction fail with the same error. COMMIT too: PostgreSQL reports
+ * success, but its command tag is ROLLBACK. */
 static enum err pg_conn_check_result(struct pg_conn *c, const PGresult *r, struct error *e)
 {
     if (c->failed) {
@@ -456,20 +458,20 @@ static enum err pg_conn_get_one(struct pg_conn *c, PGresult **ret, struct error 
 static int64_t pg_result_affected(PGresult *r)
 {
     int64_t n;
-    return str_to_i64(str_from(PQcmdTuples(r)), 0, INT64_MAX, &n) ? n : 0; /* "" of what touches none */
+    return str_to_i64(str_from(PQcmdTuples(r)), 0, INT64_MAX, &n) ? n : 0; /* "" if the statement changes no rows */
 }
 
 enum err pg_get(struct pg_conn *c, struct pg_result *ret, struct error *e)
 {
     for (;;) {
         PGresult *r = NULL;
-        if (!c->pg || c->sent_count == 0) { /* lost with the connection */
+        if (!c->pg || c->sent_count == 0) { /* it was lost with the connection */
             *e = c->failure;
             return e->code;
         }
         bool quiet = c->sent[c->sent_first].quiet;
         if (pg_conn_get_one(c, &r, e)) {
-            if (quiet && pg_in_flight(c)) /* whoever waits behind it hears of it: it was skipped */
+            if (quiet && pg_in_flight(c)) /* the statements behind it were skipped: their pg_get returns this error */
                 continue;
             return e->code;
         }

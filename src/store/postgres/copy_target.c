@@ -1,5 +1,6 @@
-/* The database that is copied to. What a task's row stands for elsewhere (its lane, the counts, `ended`, its claim) is written with it, in
- * the statement that puts it in, and only if that is new: so a batch that is sent again changes nothing. */
+/* The PostgreSQL database that `belfry copy` writes to.
+ * A task's row implies rows elsewhere: its lane, the counts, `ended`, its claim. The statement that inserts the task
+ * writes them too, and only if the task is new. So sending a batch twice changes nothing. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,23 +16,23 @@ enum {
     STATEMENT_NAME = 32,
     MONTHS_FROM = 1970 * 12,
     MONTHS = 400 * 12,
-    ANSWER_MS = 600000 /* nobody waits for us */
+    ANSWER_MS = 600000 /* 10 minutes: no request waits for a copy */
 };
 
 struct copy_target {
     struct pg_conn conn;
     struct pg_params params;
     struct store_lanes lanes;
-    bool has_month[MONTHS]; /* of executions, from MONTHS_FROM on */
+    bool has_month[MONTHS]; /* executions: has this month a partition? From MONTHS_FROM on */
     char *put_sql[COPY_TABLES];
     char put_name[COPY_TABLES][STATEMENT_NAME];
-    enum copy_table table; /* that is being read */
+    enum copy_table table; /* the table that is being read back */
     bool reading;
     struct pg_result fetched;
-    int at; /* in it */
+    int at; /* next row of `fetched` */
 };
 
-/* ---- beginning and end ---- */
+/* ---- opening and closing ---- */
 
 static void copy_target_add_names(struct buf *sql, const struct copy_kind *k, const char *first)
 {
@@ -40,7 +41,7 @@ static void copy_target_add_names(struct buf *sql, const struct copy_kind *k, co
         buf_printf(sql, "%s%s", i || first[0] ? ", " : "", k->table->columns[i].name);
 }
 
-/* A row of `ended` lists some tasks, and no more than this. */
+/* A row of `ended` lists at most 256 tasks. */
 #define NOTE_NUMBER "(row_number() OVER (PARTITION BY completed_ms) - 1) / 256"
 
 static const char put_more[] =
@@ -55,7 +56,7 @@ static const char put_more[] =
     "count(*) AS n, array_agg(id) AS ids FROM added WHERE state = " SQL_RUNNING
     " GROUP BY claim_id) AS a WHERE c.id = a.claim_id) ";
 
-/* How many were new is what the statement gives. */
+/* The INSERT statement of a table. It returns how many rows were new. */
 static char *copy_target_make_put(enum copy_table t)
 {
     const struct copy_kind *k = &copy_kinds[t];
@@ -106,9 +107,10 @@ void copy_target_free(struct copy_target *t)
     free(t);
 }
 
-/* ---- whether anybody runs there ---- */
+/* ---- whether a server uses the database ---- */
 
-/* A server has connections open all the time; so may a pooler, when no server runs. Then it is their beats that tell. */
+/* A running server always has connections open. A pooler may have some too while no server runs. Then only the
+ * heartbeats show whether a server runs. */
 static const struct pg_statement connected = {
     "copy_connected", "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
                       "AND application_name = 'belfry' AND pid <> pg_backend_pid()"
@@ -152,7 +154,7 @@ enum err copy_target_count(struct copy_target *t, enum copy_table table, int64_t
     return ERR_OK;
 }
 
-/* ---- what keeps servers away, and the pepper ---- */
+/* ---- the copy's mark, which keeps servers from starting, and the pepper ---- */
 
 enum err copy_target_mark(struct copy_target *t, const uint8_t *pepper, struct error *e)
 {
@@ -178,7 +180,7 @@ enum err copy_target_done(struct copy_target *t, struct error *e)
     return pg_exec(&t->conn, "DELETE FROM cluster WHERE name = 'copying'", e);
 }
 
-/* ---- writing ---- */
+/* ---- writing rows ---- */
 
 static enum err copy_target_make_lane(struct copy_target *t, struct lane lane, int pool, struct error *e)
 {
@@ -212,7 +214,7 @@ static enum err copy_target_find_lanes(struct copy_target *t, const void *const 
     return ERR_OK;
 }
 
-/* Each execution finds the table of its month, so that none has to be moved there later. */
+/* Makes the monthly partition of each execution first, so that no row has to be moved later. */
 static enum err copy_target_make_months(struct copy_target *t, const void *const *rows, size_t n, struct error *e)
 {
     for (size_t i = 0; i < n; i++) {
@@ -263,7 +265,7 @@ enum err copy_target_put(struct copy_target *t, enum copy_table table, const voi
     return rc;
 }
 
-/* ---- reading back ---- */
+/* ---- reading rows back ---- */
 
 static enum err copy_target_end_reading(struct copy_target *t, struct error *e)
 {

@@ -1,16 +1,15 @@
-/* What operations note, written once at the end of their transaction: counts, which tasks have become final, which claims they have left
- * or handed.
- *
- * The rows of claims come last because others wait for them: updaters on several nodes settle tasks of the same claim, and whoever has
- * changed its row keeps the others from it until the commit. They are locked all at once and in the order of their ids, so that no two
- * transactions wait for each other. */
+/* Changes that operations note and the transaction writes once, at its end: counts, tasks that became final, claims
+ * that tasks have left or that were handed off.
+ * Rows of claims are written last, because other transactions wait for them: updaters on several nodes settle tasks of
+ * the same claim, and its row stays locked until the commit. All of them are locked in one statement, in the order of
+ * their ids, so that transactions can not deadlock. */
 #include <stdlib.h>
 
 #include "store/postgres/internal.h"
 
-enum { NOTE_MAX = 256 /* tasks of one row of `ended` */ };
+enum { NOTE_MAX = 256 /* tasks in one row of `ended` */ };
 
-/* In the order of the key: two processes may share a shard. */
+/* The rows are in the order of the key, because two processes may share a shard. */
 static const struct pg_statement add_counts = {
     "add_counts",
     "INSERT INTO counts (tenant_id, state, shard, n) SELECT tenant, state, $1, n FROM unnest($2, $3, $4) "
@@ -21,7 +20,7 @@ static const struct pg_statement add_ended = {
     "INSERT INTO ended (completed_ms, tasks) SELECT at, array_agg(id) FROM unnest($1, $2) WITH ORDINALITY "
     "AS x(at, id, place) GROUP BY at, (place - 1) / $3",
 };
-/* Two statements: in one, a row that somebody else has just changed would be judged by what it was. */
+/* Two statements, because one would check `held` as it was before another transaction's change. */
 static const struct pg_statement change_claims = {
     "change_claims",
     "WITH mine AS (SELECT id FROM claims WHERE id = ANY ($1) ORDER BY id FOR UPDATE) UPDATE claims SET held = held - x.n, "
@@ -57,8 +56,8 @@ void pg_note_ended(struct store_postgres *s, struct uuid id, enum task_state sta
 
 void pg_note_due(struct store_postgres *s, int64_t due_ms)
 {
-    s->news.due_ms = s->news.due ? min_of(s->news.due_ms, due_ms) : due_ms;
-    s->news.due = true;
+    s->notice.due_ms = s->notice.due ? min_of(s->notice.due_ms, due_ms) : due_ms;
+    s->notice.due = true;
 }
 
 static int pg_tally_by_tenant(const void *a, const void *b)
@@ -67,7 +66,7 @@ static int pg_tally_by_tenant(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* One of the three arrays of add_counts. */
+/* The three array parameters of add_counts. */
 enum pg_tally_column { OF_TENANT, OF_STATE, OF_COUNT };
 
 static void pg_tally_add_column(struct pg_params *p, const struct tallies *t, enum pg_tally_column which)
@@ -140,7 +139,7 @@ static int pg_claim_note_by_id(const void *a, const void *b)
     return uuid_cmp(((const struct pg_claim_note *)a)->id, ((const struct pg_claim_note *)b)->id);
 }
 
-/* Each claim once; how many there are. */
+/* Merges the notes so that each claim occurs once. Returns how many there are. */
 static size_t pg_claim_notes_merge(struct pg_claim_note *v, size_t n)
 {
     size_t kept = 0;

@@ -1,12 +1,15 @@
-/* Where a claim begins to look. What was claimed leaves dead entries behind in the index of what is due, at its front; while a dump holds an
- * old snapshot nobody may clear them away, and each claim would step over all of them. So a store remembers for each lane that nothing in
- * it is due before some time, its watermark, and begins there.
- *
- * A watermark is a hint, and wrong for as long as nobody knows better. Nobody sets a due time in the past, so it stands a little behind the
- * present. Whatever this process schedules lowers it at once; what another node tells of that stands before a watermark makes the next claim
- * look at all; and so does every second, or a twentieth of the time where looking at all takes long, but every five seconds in any case: who was
- * stopped in the middle of a look took long over it too. Floors rise by what was committed, and are forgotten with the connection: another
- * server may have less. */
+/* Due watermarks: where a claim begins to scan a lane.
+ * Claimed tasks leave dead entries at the front of the index of due tasks. While a long transaction such as a dump
+ * holds an old snapshot, vacuum can not remove them, and each claim would step over all of them. So the store remembers
+ * a watermark for each lane, a time before which no task of the lane is due, and a claim begins there.
+ * A watermark is a hint and may be too high. These rules correct it:
+ *   - It stays 3 s behind the present: no node sets a due time in the past.
+ *   - A task that this store schedules before it lowers it at once.
+ *   - If another node reports a task that is due before a watermark, the next claim scans all of the lane.
+ *   - The whole lane is scanned again after 1 s. If such a scan takes long, the pause is 20 times its duration, at
+ *     most 5 s: a process that was stopped during the scan measures a long duration too.
+ *   - Watermarks rise only when the transaction commits. They are reset with the connection: after a failover, the
+ *     new server may lack the latest transactions. */
 #include <stdlib.h>
 
 #include "store/postgres/internal.h"
@@ -28,7 +31,8 @@ void pg_watermarks_reset(struct pg_watermarks *f)
     f->noted_count = 0;
 }
 
-/* News that come while a claim is under way must be heard by it, whose floors are kept only later. */
+/* Raises `highest` when a claim begins, not when its watermarks are stored: a notice that arrives in between must
+ * count. */
 void pg_watermarks_begin(struct pg_watermarks *f, int64_t now_ms)
 {
     if (now_ms - BEHIND_MS > atomic_load(&f->highest))
@@ -44,7 +48,7 @@ int64_t pg_watermark_of(struct pg_watermarks *f, int64_t lane, int64_t steady_ns
     return look_at_all ? INT64_MIN : at->due_ms;
 }
 
-void pg_watermark_note(struct pg_watermarks *f, int64_t lane, const struct pg_scan *look, int64_t left_ms,
+void pg_watermark_note(struct pg_watermarks *f, int64_t lane, const struct pg_scan *scan, int64_t left_ms,
                        int64_t now_ms)
 {
     if (f->noted_count == f->noted_cap) {
@@ -53,11 +57,11 @@ void pg_watermark_note(struct pg_watermarks *f, int64_t lane, const struct pg_sc
     }
     struct pg_watermark watermark = (size_t)lane < f->cap ? f->v[lane] : pg_watermark_unknown;
     watermark.due_ms = min_of(left_ms, now_ms - BEHIND_MS);
-    if (look->from_ms == INT64_MIN) {
-        int64_t rest_ns = SHARE * (look->ended_ns - look->begun_ns);
+    if (scan->from_ms == INT64_MIN) {
+        int64_t rest_ns = SHARE * (scan->ended_ns - scan->begun_ns);
         rest_ns = min_of(max_of(rest_ns, (int64_t)AGAIN_MS * NS_IN_MS), (int64_t)AGAIN_MAX_MS * NS_IN_MS);
-        watermark.notices = look->notices;
-        watermark.again_ns = look->ended_ns + rest_ns;
+        watermark.notices = scan->notices;
+        watermark.again_ns = scan->ended_ns + rest_ns;
     }
     f->noted[f->noted_count++] = (struct pg_noted_watermark){ lane, watermark };
 }
@@ -85,8 +89,8 @@ void pg_watermarks_commit(struct pg_watermarks *f, const struct store_notice *ow
         f->v[i].due_ms = min_of(f->v[i].due_ms, own->due_ms);
 }
 
-void pg_watermarks_on_notice(struct pg_watermarks *f, const struct store_notice *news)
+void pg_watermarks_on_notice(struct pg_watermarks *f, const struct store_notice *notice)
 {
-    if (news->all || (news->due && news->due_ms < atomic_load(&f->highest)))
+    if (notice->all || (notice->due && notice->due_ms < atomic_load(&f->highest)))
         atomic_fetch_add(&f->notices, 1);
 }

@@ -1,7 +1,6 @@
 /* OP_HANDOFF, OP_HANDED_OFF, OP_RUNNING and OP_RETAKE.
- *
- * Whoever hands or retakes holds its node's row as a claim does: a node that is being buried hands nothing any more, and what it has handed until then
- * is seen by who buries it. */
+ * Hand-off and retake lock their node's row FOR KEY SHARE, as a claim does. So a node that is being marked dead hands
+ * off nothing more, and the transaction that marks it dead sees all that it has handed off before. */
 #include <stdlib.h>
 
 #include "store/common/reading.h"
@@ -11,9 +10,9 @@ static const struct pg_statement lock_node = { "hand_node", "SELECT dead FROM no
 static const struct pg_statement own_claims = { "hand_own",
                                                 "SELECT x.place FROM unnest($2) WITH ORDINALITY AS x(id, place) "
                                                 "JOIN claims AS c ON c.id = x.id AND c.node = $1" };
-/* One claim after the other and in it one task after the other, until there are enough: no order is asked for at the end, for which all
- * would have to be looked at. A claim may name a task twice. `bytes` are those of the target_configs before it; where they are too many
- * its own is left where it is, to be told of by the next page. */
+/* Reads one claim after the other, and in it one task after the other, until there are enough. There is no ORDER BY at
+ * the end: it would read all claims first. A claim may list a task twice. `bytes` is the size of the target_configs of
+ * the rows before; if it reaches $5, the row comes without its target_config and belongs to the next page. */
 static const struct pg_statement list_handed = {
     "handed",
     "SELECT t.part" TASK_COLUMNS_SHORT(SQL_OF_T) ", CASE WHEN t.bytes < $5 THEN t.handed_config END, NULL, NULL, t.needs" TASK_COLUMNS_REST(
@@ -35,8 +34,9 @@ static const struct pg_statement which_run = {
 };
 
 static const struct pg_statement find_claim = { "retake_check", "SELECT FROM claims WHERE id = $1" };
-/* The names come in the order of their ids, like everybody's who changes several tasks, and no index is touched. Which claim a task leaves
- * its fence says: that of the row as it was when the statement began, if it is this one still. */
+/* The ids are sorted, as in every statement that changes several tasks. No indexed column changes. left_claim is the
+ * claim that the task leaves: it is read from the row version that the statement began with, and the fence shows that
+ * this version is still current. */
 static const struct pg_statement retake = {
     "retake",
     "UPDATE tasks SET fence = fence + 1, claim_id = $1 FROM unnest($2, $3) AS x(task, was) "
@@ -151,7 +151,7 @@ static void pg_retake_results_release(struct pg_retake_results *r)
     pg_result_release(&r->tasks);
 }
 
-/* All of it in one round trip. */
+/* Runs all statements in one round trip. */
 static enum err pg_retake_run_statements(struct store_postgres *s, const struct op_retake *op,
                                          struct pg_retake_results *ret, struct error *e)
 {

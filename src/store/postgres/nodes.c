@@ -195,7 +195,7 @@ enum err postgres_heartbeat(struct store_postgres *s, struct op *base)
     if (pg_heartbeat_send(s, op, e) || pg_heartbeat_get_changes(s, op, &changed, e) || pg_get(&s->conn, &nodes, e) ||
         pg_heartbeat_get_status(s, op, e) || pg_heartbeat_read_nodes(s, &nodes, &base->arena, &op->ret, e))
         return e->code;
-    s->news.nodes = s->news.nodes || changed;
+    s->notice.nodes = s->notice.nodes || changed;
     if (!op->leave)
         pg_notifier_set_nodes(s->notifier, op->node.id, &op->ret);
     return ERR_OK;
@@ -213,7 +213,7 @@ enum err postgres_node_dead(struct store_postgres *s, struct op *base)
     if (pg_run(&s->conn, &mark_dead, p, &r, &base->error))
         return base->error.code;
     op->ret_buried = r.affected > 0;
-    s->news.nodes = s->news.nodes || op->ret_buried;
+    s->notice.nodes = s->notice.nodes || op->ret_buried;
     return op->ret_buried ? pg_queue(&s->conn, &drop_places, NULL, &base->error) : ERR_OK;
 }
 
@@ -222,7 +222,7 @@ enum err postgres_node_dead(struct store_postgres *s, struct op *base)
 /* Owners hear of it after the commit; of several, all nodes look. */
 static void pg_recall_note(struct store_postgres *s, struct uuid owner)
 {
-    struct store_notice *n = &s->news;
+    struct store_notice *n = &s->notice;
     n->recall_node = !n->recall_requested || uuid_eq(n->recall_node, owner) ? owner : (struct uuid){ 0 };
     n->recall_requested = true;
 }

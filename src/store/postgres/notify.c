@@ -179,10 +179,10 @@ static enum err pg_notifier_send_line(struct pg_notifier *n, const char *line)
 }
 
 /* The number is that of this moment, and no lower than that of the news. */
-static enum err pg_notifier_send_notice(struct pg_notifier *n, struct store_notice news)
+static enum err pg_notifier_send_notice(struct pg_notifier *n, struct store_notice notice)
 {
     char line[LINE_MAX_SIZE];
-    pg_notifier_write_line(n->sender, news, catalog_barriers_on_sent(&n->catalog_barriers), line);
+    pg_notifier_write_line(n->sender, notice, catalog_barriers_on_sent(&n->catalog_barriers), line);
     return pg_notifier_send_line(n, line);
 }
 
@@ -217,7 +217,7 @@ static void pg_notifier_send_settled(struct pg_notifier *n, const struct fenced_
 static enum err pg_notifier_send_pending(struct pg_notifier *n)
 {
     struct barrier_word words[BARRIER_OWED_MAX];
-    struct store_notice news = n->has_pending ? n->pending : (struct store_notice){ 0 };
+    struct store_notice notice = n->has_pending ? n->pending : (struct store_notice){ 0 };
     struct fenced_id settled[SETTLED_LINES * SETTLED_LINE_COUNT];
     size_t word_count = n->applied_count, settled_count = settled_take(&n->settled, settled, array_count(settled));
     memcpy(words, n->applied, word_count * sizeof *words);
@@ -226,11 +226,11 @@ static enum err pg_notifier_send_pending(struct pg_notifier *n)
     pthread_mutex_unlock(&n->lock);
     pg_notifier_send_applied(n, words, word_count);
     pg_notifier_send_settled(n, settled, settled_count);
-    enum err rc = pg_notifier_has_flags(news) ? pg_notifier_send_notice(n, news) : ERR_OK;
+    enum err rc = pg_notifier_has_flags(notice) ? pg_notifier_send_notice(n, notice) : ERR_OK;
     pthread_mutex_lock(&n->lock);
     if (rc) {
-        pg_notifier_merge(&news, n->has_pending ? n->pending : (struct store_notice){ 0 });
-        n->pending = news;
+        pg_notifier_merge(&notice, n->has_pending ? n->pending : (struct store_notice){ 0 });
+        n->pending = notice;
         n->has_pending = true;
     }
     return rc;
@@ -260,9 +260,9 @@ static void pg_notifier_wake_sender(struct pg_notifier *n)
     pthread_cond_signal(&n->wake);
 }
 
-void pg_notifier_publish(struct pg_notifier *n, const struct store_notice *news)
+void pg_notifier_publish(struct pg_notifier *n, const struct store_notice *notice)
 {
-    struct store_notice one = *news;
+    struct store_notice one = *notice;
     one.due = one.due && one.due_ms <= clock_wall_ms(n->setup.clock) + NEAR_MS;
     if (!pg_notifier_has_flags(one))
         return;

@@ -265,7 +265,7 @@ static enum err pg_settle_note_given_back(struct store_postgres *s, const struct
     pg_array_end(&s->params);
     if (pg_run(&s->conn, &find_recall_request, &s->params, &r, e))
         return e->code;
-    s->news.given_back = s->news.given_back || r.rows > 0;
+    s->notice.given_back = s->notice.given_back || r.rows > 0;
     return ERR_OK;
 }
 

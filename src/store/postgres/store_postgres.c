@@ -233,7 +233,7 @@ static enum err pg_transact(struct store_postgres *s, struct op *const *ops, siz
     s->committing = false;
     s->of_transaction.n = s->ended.kept = s->claims.kept = 0;
     s->made_lanes = false;
-    s->news = (struct store_notice){ 0 };
+    s->notice = (struct store_notice){ 0 };
     s->watermarks.noted_count = 0;
     pg_slots_reset(s);
     if (pg_conn_ready(&s->conn, e))
@@ -274,15 +274,15 @@ static void pg_mark_arenas(struct store_postgres *s, struct op *const *ops, size
 /* Ways of this process to the database begin to look at different places: what one of them, or somebody else, has scheduled is told to all
  * but the one that did. */
 static void pg_notify_siblings(struct store_postgres *s, const struct store_postgres *but,
-                               const struct store_notice *news)
+                               const struct store_notice *notice)
 {
     struct store_postgres *first = s->sibling_of ? s->sibling_of : s;
     if (first != but)
-        pg_watermarks_on_notice(&first->watermarks, news);
+        pg_watermarks_on_notice(&first->watermarks, notice);
     for (size_t i = 0; i < array_count(first->siblings); i++) {
         struct store_postgres *sibling = atomic_load(&first->siblings[i]);
         if (sibling && sibling != but)
-            pg_watermarks_on_notice(&sibling->watermarks, news);
+            pg_watermarks_on_notice(&sibling->watermarks, notice);
     }
 }
 
@@ -306,9 +306,9 @@ static enum err store_postgres_apply(struct store *base, struct op *const *ops, 
     if (rc && e)
         *e = failure;
     if (!rc) {
-        pg_watermarks_commit(&s->watermarks, &s->news);
-        pg_notify_siblings(s, s, &s->news);
-        pg_notifier_publish(s->notifier, &s->news);
+        pg_watermarks_commit(&s->watermarks, &s->notice);
+        pg_notify_siblings(s, s, &s->notice);
+        pg_notifier_publish(s->notifier, &s->notice);
     }
     return rc;
 }
@@ -318,11 +318,11 @@ static enum err store_postgres_reader(struct store *base, struct reader **ret, s
     return reader_postgres_open(store_postgres_self(base), ret, e);
 }
 
-static void store_postgres_on_notice(struct store_watch *w, const struct store_notice *news)
+static void store_postgres_on_notice(struct store_watch *w, const struct store_notice *notice)
 {
     struct store_postgres *s = container_of(w, struct store_postgres, own_watch);
-    pg_notify_siblings(s, NULL, news);
-    s->watcher->heard(s->watcher, news);
+    pg_notify_siblings(s, NULL, notice);
+    s->watcher->heard(s->watcher, notice);
 }
 
 static void store_postgres_watch(struct store *base, struct store_watch *w)
