@@ -1,7 +1,9 @@
-/* OP_INSERT. Those that nothing but a key or an id can stop go together, however many operations they are: one statement for the records
- * of their idempotency keys, one for their rows. What another node puts in at the same moment is waited for by the unique index, and is a
- * conflict or the same insert repeated when it is there; keys and ids go in sorted, so that nobody waits in a circle. Of those that go
- * together, one that fails takes back its own. All others (limits, dedupe keys, calendars) go alone, in a savepoint. */
+/* OP_INSERT.
+ * Plain inserts run as a batch: one statement for the records of their idempotency keys, one for all task rows. An
+ * insert is plain if only an existing key or id can make it fail. If another transaction inserts the same key or id at
+ * the same time, the unique index makes this one wait; afterwards it is a conflict or a repeated insert. Keys and ids
+ * are sorted, so that transactions can not deadlock. If an operation of a batch fails, its rows and its key are deleted
+ * again. Inserts with limits, dedupe keys or calendars run alone, in a savepoint. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -37,7 +39,7 @@ static const struct pg_statement dedupe_holder = {
     "SELECT FROM tasks WHERE id = $1 AND NOT deleted",
 };
 
-/* ---- tasks that are there already ---- */
+/* ---- existing tasks ---- */
 
 static enum err pg_insert_conflict_error(const struct task *t, struct error *e)
 {
@@ -47,7 +49,7 @@ static enum err pg_insert_conflict_error(const struct task *t, struct error *e)
     return error_in(e, "id");
 }
 
-/* Rows sorted by id. */
+/* The rows are sorted by id. */
 static bool pg_insert_find_created(const struct pg_result *r, struct uuid id, int64_t *ret)
 {
     for (int low = 0, high = r->rows; low < high;) {
@@ -61,14 +63,15 @@ static bool pg_insert_find_created(const struct pg_result *r, struct uuid id, in
     return false;
 }
 
-/* The same task once more is fine, another of its id is not. One that has been forgotten meanwhile was put in, and is no more. */
+/* A repeated insert of the same task is fine, another task with its id is not. A task that was purged in between was
+ * inserted, and is gone. */
 static bool pg_insert_is_same(const struct pg_result *created, const struct task *t)
 {
     int64_t created_ms;
     return !pg_insert_find_created(created, t->id, &created_ms) || created_ms == t->created_ms;
 }
 
-/* When those were made that are not new; nobody is asked if all are. */
+/* Reads created_ms of the tasks that existed already. Sends nothing if all are new. */
 static enum err pg_insert_read_existing(struct store_postgres *s, const struct task *const *tasks, const bool *is_new,
                                         size_t n, struct pg_result *ret, struct error *e)
 {
@@ -108,8 +111,8 @@ static enum err pg_dedupe_write(struct store_postgres *s, const struct pg_statem
     return ERR_OK;
 }
 
-/* The holder's row is looked at in a statement of its own: in that which waited for the key, one that has just come in with it would not
- * be seen yet, and the key be taken from it. */
+/* Reads the holder's row in a statement of its own: the snapshot of the statement that waited for the key does not
+ * contain a holder that was inserted together with it, and the key would be taken from that holder. */
 static enum err pg_dedupe_may_take(struct store_postgres *s, const struct task *t, struct uuid takes_over,
                                    const struct pg_result *held, bool *ret, struct error *e)
 {
@@ -132,7 +135,7 @@ static enum err pg_dedupe_held_error(struct error *e)
     return error_in(e, "dedupe_key");
 }
 
-/* Takes the dedupe key of a task that has just come in, unless another one holds it. */
+/* Takes the dedupe key for a task that was just inserted, unless another task holds it. */
 static enum err pg_dedupe_take(struct store_postgres *s, const struct task *t, struct uuid takes_over, struct error *e)
 {
     if (t->dedupe_key.n == 0 || t->kind == TASK_OCCURRENCE)
@@ -148,7 +151,7 @@ static enum err pg_dedupe_take(struct store_postgres *s, const struct task *t, s
         if (pg_run(&s->conn, &dedupe_lock, &s->params, &held, e))
             return e->code;
         if (held.rows == 0)
-            continue; /* it was forgotten in between */
+            continue; /* the key was purged in between */
         if (pg_dedupe_may_take(s, t, takes_over, &held, &may, e))
             return e->code;
         return may ? pg_dedupe_write(s, &dedupe_update, t, &done, e) : pg_dedupe_held_error(e);
@@ -197,14 +200,11 @@ enum err postgres_insert(struct store_postgres *s, struct op *base)
     return rc;
 }
 
-/* ---- many together ---- */
+/* ---- batches: collecting operations ---- */
 
-enum {
-    BATCH_TASKS_MAX = 4096,
-    BATCH_BYTES_MAX = 16 << 20
-}; /* tasks and bytes of one statement, unless one operation has more */
+enum { BATCH_TASKS_MAX = 4096, BATCH_BYTES_MAX = 16 << 20 }; /* for one statement; a single operation may have more */
 
-/* Nothing but its key or its ids can stop it, and what it wrote is taken back by deleting it. */
+/* Only its key or its ids can make the insert fail, and deleting its rows undoes it. */
 static bool pg_insert_is_plain(const struct op_insert *op)
 {
     if (op->max_pending || op->max_recurring)
@@ -217,11 +217,11 @@ static bool pg_insert_is_plain(const struct op_insert *op)
     return true;
 }
 
-/* One operation among those that go together, and one task. */
+/* One operation of a batch, and one task. */
 struct pg_batch_op {
     struct op_insert *op;
     size_t place;
-    bool has_key; /* its record was written */
+    bool has_key; /* the record of its key was inserted */
 };
 
 struct pg_batch_task {
@@ -233,7 +233,7 @@ struct pg_batch_task {
 struct pg_insert_batch {
     struct pg_batch_op *ops;
     size_t n;
-    struct pg_batch_op **keyed; /* those with keys, sorted by them */
+    struct pg_batch_op **keyed; /* the operations with keys, sorted by key */
     size_t keyed_count;
     struct pg_batch_task *tasks; /* sorted by id */
     size_t task_count;
@@ -272,7 +272,7 @@ static size_t pg_insert_text_bytes(const struct op_insert *op)
     return n;
 }
 
-/* How many from the first on may go together, for all that is known without asking; 0: the first goes alone. */
+/* How many operations from the first on may run as one batch, judged by their content; 0: the first one runs alone. */
 static size_t pg_batch_limit(struct op *const *ops, size_t n, size_t *ret_tasks)
 {
     size_t bytes = 0, count = 0;
@@ -314,7 +314,8 @@ static void pg_batch_release(struct pg_insert_batch *j)
     free(j->tasks);
 }
 
-/* The first that names what one before it names too, or one thing twice: it must see what that one did. */
+/* The first operation that repeats a key or an id of an earlier one, or names an id twice: it must see the earlier
+ * insert. */
 static size_t pg_batch_first_repeated(const struct pg_insert_batch *j)
 {
     size_t first = j->n;
@@ -327,7 +328,7 @@ static size_t pg_batch_first_repeated(const struct pg_insert_batch *j)
     return first;
 }
 
-/* ---- together: keys, rows, and what is taken back ---- */
+/* ---- batches: inserting keys and rows, undoing failed operations ---- */
 
 static bool pg_batch_is_key_at(const struct pg_result *r, int row, const struct idempotency *i)
 {
@@ -348,7 +349,7 @@ static enum err pg_batch_insert_keys(struct store_postgres *s, struct pg_insert_
     free(rows);
     if (pg_run(&s->conn, &insert_keys, &s->params, &r, e))
         return e->code;
-    int at = 0; /* what was new comes back in the order it was given */
+    int at = 0; /* RETURNING gives the new keys in the order of the parameters */
     for (size_t i = 0; i < j->keyed_count; i++) {
         struct op *op = &j->keyed[i]->op->op;
         j->keyed[i]->has_key = pg_batch_is_key_at(&r, at, j->keyed[i]->op->idempotency);
@@ -359,7 +360,7 @@ static enum err pg_batch_insert_keys(struct store_postgres *s, struct pg_insert_
     return at == r.rows ? ERR_OK : pg_corrupt(&s->conn, "keys in an order of its own", e);
 }
 
-/* Those whose operation has not failed. */
+/* Removes the tasks of operations that have failed. */
 static void pg_batch_drop_failed(struct pg_insert_batch *j)
 {
     size_t n = 0;
@@ -389,7 +390,7 @@ static enum err pg_batch_insert_rows(struct store_postgres *s, struct pg_insert_
     return rc;
 }
 
-/* Deletes the rows that failed operations have put in. */
+/* Deletes the rows that failed operations have inserted. */
 static enum err pg_batch_undo_rows(struct store_postgres *s, const struct pg_insert_batch *j, struct error *e)
 {
     struct uuid *ids = xcalloc(j->task_count + 1, sizeof *ids);
@@ -421,7 +422,8 @@ static enum err pg_batch_undo_keys(struct store_postgres *s, const struct pg_ins
     return ERR_OK;
 }
 
-/* What is too large for the memory allowed has written nothing; what the connection could not do has failed as a whole. */
+/* If the batch does not fit into memory, nothing was written, and its operations fail with that error. If the
+ * connection fails, so does the whole transaction. */
 static enum err pg_batch_insert(struct store_postgres *s, struct pg_insert_batch *j, struct error *e)
 {
     enum err rc = pg_batch_insert_keys(s, j, e);

@@ -1,8 +1,8 @@
-/* Tasks that somebody outside has: their terms, OP_LEASE_RENEW, OP_LEASES_EXPIRED.
- *
- * A row of terms is made in the transaction that makes its task RUNNING, and goes with the one that settles it, which has the task's row:
- * so who keeps a lease locks its row alone, and finds it gone if somebody was faster. A row that was left (a user's change took the task
- * away) says nothing: its task is not RUNNING under its fence, and never will be again. */
+/* Leases: tasks that a worker outside of Belfry has claimed. Their terms, OP_LEASE_RENEW and OP_LEASES_EXPIRED.
+ * The transaction that makes a task RUNNING also inserts the row of its lease. The transaction that settles the task,
+ * and has locked its row, deletes it. So a renewal locks only the row of the lease, and finds none if the task was
+ * settled before. A row may be left behind if a user's change took the task away. It has no effect: its task is never
+ * RUNNING under that fence again. */
 #include "store/postgres/reader.h"
 
 #define RUNS "t.id = l.task_id AND t.state = " SQL_RUNNING " AND t.fence = l.fence"
@@ -24,15 +24,15 @@ static const struct pg_statement renew_terms = {
     "WHERE l.task_id = k.task AND l.fence = k.fence AND EXISTS (SELECT 1 FROM tasks AS t WHERE " RUNS ") "
     "RETURNING k.place, EXISTS (SELECT 1 FROM wishes AS w WHERE w.task_id = l.task_id AND w.fence = l.fence AND w.abort)",
 };
-/* By their fences, which rise: what is compared again is the latest. */
+/* Compares the fence again when it deletes: a new lease of the same task has a higher fence and stays. */
 static const struct pg_statement delete_stale_terms = {
     "terms_tidy",
     "DELETE FROM task_leases AS l USING (SELECT l.task_id, l.fence FROM task_leases AS l WHERE l.until_ms <= $1 "
     "AND NOT EXISTS (SELECT 1 FROM tasks AS t WHERE " RUNS ") LIMIT 1000) AS over "
     "WHERE l.task_id = over.task_id AND l.fence = over.fence",
 };
-/* From lease to task, whatever the planner takes the tasks for: it plans once, perhaps while there were none, and the other way round all of
- * them would be looked at each second. */
+/* OFFSET 0 makes the planner go from lease to task. It plans once, perhaps while `tasks` is empty; the other way round,
+ * each call would read all tasks. */
 #define OF_LEASES "FROM task_leases AS l CROSS JOIN LATERAL (SELECT * FROM tasks AS t WHERE " RUNS " OFFSET 0) AS t "
 static const struct pg_statement expired_terms = {
     "terms_over",
@@ -46,7 +46,7 @@ static const struct pg_statement next_expiry = {
     "ORDER BY l.until_ms LIMIT 1",
 };
 
-/* ---- made and dropped with others ---- */
+/* ---- terms, written by claims and settles ---- */
 
 enum err pg_lease_put_terms(struct store_postgres *s, const struct uuid *tasks, size_t n,
                             const struct lease_terms *terms, struct error *e)
@@ -124,7 +124,7 @@ enum err postgres_leases_expired(struct store_postgres *s, struct op *base)
     return ERR_OK;
 }
 
-/* ---- reading ---- */
+/* ---- reading a lease ---- */
 
 enum err reader_postgres_lease(struct reader *base, int32_t tenant, struct uuid task, struct arena *a,
                                struct lease_row *ret, struct error *e)

@@ -1,6 +1,7 @@
-/* OP_LIMIT_TAKE: the limits' rows are locked in the order of their keys, until the transaction ends; who takes places of a limit, or tokens,
- * holds its row. What is taken is looked at once the rows are held, so that it is the latest. The node's own row is held as by a claim:
- * it does not die meanwhile. */
+/* OP_LIMIT_TAKE: a node takes places and tokens of limits that hold for the whole cluster.
+ * The rows of the limits are locked in the order of their keys until the transaction ends. Every transaction that takes
+ * places or tokens of a limit locks its row first, and reads what is taken only then, so that it reads the latest
+ * state. The node's own row is locked FOR KEY SHARE, as by a claim: the node can not be marked dead in between. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -21,8 +22,9 @@ static const struct pg_statement read_places = {
                     "FROM places AS p JOIN nodes AS n ON n.id = p.node AND NOT n.dead "
                     "WHERE p.key = ANY ($1) GROUP BY p.key ORDER BY p.key"
 };
-/* What runs of a limit's tasks without its node: by claims that nodes which do not live have handed, up to the places that they held, and
- * by leases. Arrays: keys, tenants, queues (NULL: all of the tenant) and how many are worth counting. */
+/* RUNNING tasks of a limit that occupy no living node's places: tasks of claims that nodes handed off before they left
+ * or died, up to the places that these nodes held, and leased tasks. The array parameters are keys, tenants, queues
+ * (NULL: all queues of the tenant) and the number up to which counting is useful. */
 #define LEASED(which)                                                                                                    \
     "(SELECT count(*) FROM (SELECT FROM task_leases AS l JOIN tasks AS t ON t.id = l.task_id AND t.state = " SQL_RUNNING \
     " AND t.fence = l.fence WHERE l.tenant_id = k.tenant AND " which " LIMIT k.most) AS x)"
@@ -63,7 +65,7 @@ struct pg_limit_share {
 struct pg_limit_take {
     struct store_postgres *s;
     const struct op_limit_take *op;
-    struct pg_limit_share *v; /* op->n, by key */
+    struct pg_limit_share *v; /* op->n entries, by key */
 };
 
 static int pg_limit_by_key(const void *a, const void *b)
@@ -80,7 +82,7 @@ static void pg_limit_sort(struct pg_limit_take *k)
         assert(pg_limit_by_key(&k->v[i - 1], &k->v[i]) < 0);
 }
 
-/* Parameters that begin with all keys, then the node. */
+/* Starts the parameters with all keys, and then the node if and_node. */
 static struct pg_params *pg_limit_add_keys(const struct pg_limit_take *k, bool and_node)
 {
     struct pg_params *p = &k->s->params;
@@ -94,9 +96,9 @@ static struct pg_params *pg_limit_add_keys(const struct pg_limit_take *k, bool a
     return p;
 }
 
-/* ---- reading ---- */
+/* ---- locking and reading ---- */
 
-/* Rows come by key, like those asked for; NULL: not one that was. */
+/* The entry of the row's key; NULL: this key was not asked for. */
 static struct pg_limit_share *pg_limit_find(const struct pg_limit_take *k, const struct pg_result *r, int row)
 {
     struct share key = { .key = pg_text(r, row, 0) };
@@ -109,7 +111,7 @@ static enum err pg_limit_unexpected_error(const struct pg_limit_take *k, struct 
     return pg_corrupt(&k->s->conn, "a share that was not asked for", e);
 }
 
-/* *ret_all is false if a row is missing: it was never there, or somebody has just forgotten it. */
+/* *ret_all is false if a row is missing: it never existed, or was just purged. */
 static enum err pg_limit_get_shares(struct pg_limit_take *k, bool *ret_all, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
@@ -149,7 +151,7 @@ static enum err pg_limit_get_places(struct pg_limit_take *k, struct error *e)
     return ERR_OK;
 }
 
-/* Only of what is limited, and says which tasks it is about. */
+/* Only a share that limits concurrency and whose key names a tenant. */
 static bool pg_limit_counts_nodeless(const struct pg_limit_share *a)
 {
     return a->share->concurrency > 0 && share_subject(a->share->key).tenant;
@@ -266,7 +268,7 @@ static bool pg_limit_place_changed(const struct pg_limit_share *a, bool given_up
     return a->now.held != a->before.held && (a->now.held == 0) == given_up;
 }
 
-/* Those that are given up, or those that are other than they were. */
+/* Sends the places that are given up, or the other places that have changed. */
 static enum err pg_limit_send_places(const struct pg_limit_take *k, bool given_up, int *sent, struct error *e)
 {
     struct pg_params *p = &k->s->params;

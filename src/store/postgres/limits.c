@@ -1,8 +1,8 @@
-/* What inserts and puts are held to besides their own rows: a tenant's limits, and calendars that must be there.
- *
- * Tasks are counted after they were put in, with what this transaction has gathered and not yet written: the operation stands in a
- * savepoint. What others put in meanwhile they have not committed: so whoever counts a tenant's tasks has the tenant's lock until it
- * commits, and nobody without a limit asks for it. It is the same with a calendar: one who goes by it, and one who removes it. */
+/* Checks of inserts and puts that concern more than their own rows: the tenant's limits, and calendars that must exist.
+ * Tasks are counted after they were inserted, in the operation's savepoint, together with the counts that this
+ * transaction has not written yet. Rows that other transactions have not committed are invisible. So a transaction that
+ * counts a tenant's tasks holds the tenant's lock until it commits; a transaction without limits does not take it. A
+ * calendar has such a lock too: whoever uses it in a task and whoever removes it takes the lock. */
 #include <inttypes.h>
 #include <stdio.h>
 

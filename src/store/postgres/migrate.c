@@ -1,8 +1,8 @@
-/* Up and down the versions of the schema, in the presence of others.
- *
- * Whoever migrates holds a lock, on a connection of its own, which does nothing else: a step that builds an index next to those who write
- * cannot stand in a transaction, and a pooler may carry each of our transactions to another session. Each step that can runs in one
- * transaction with the row that says so. Nodes of the version before go on working meanwhile (docs/decisions/0014). */
+/* Migrates the schema up and down, while other processes may use the database.
+ * The migrating process holds an advisory lock, on a connection that does nothing else. A step that builds an index
+ * concurrently can not run in a transaction, and behind a pooler each transaction may run in another session. Every
+ * other step runs in one transaction together with its row in schema_migrations. Nodes of the version before keep
+ * working meanwhile (docs/decisions/0014-migrations.md). */
 #include <stdlib.h>
 #include <time.h>
 
@@ -13,8 +13,8 @@ extern const size_t migrations_postgres_count;
 
 enum {
     STATEMENT_MAX = 1 << 16,
-    STEP_MS = 3600 * 1000,     /* an index of a large table takes its time */
-    LOCK_WAIT_MS = 600 * 1000, /* for another who migrates */
+    STEP_MS = 3600 * 1000,     /* building an index of a large table may take an hour */
+    LOCK_WAIT_MS = 600 * 1000, /* for another process that migrates */
     LOCK_POLL_MS = 50,
     NS_PER_MS = 1000000,
 };
@@ -37,14 +37,14 @@ static struct schema pg_schema_embedded(void)
     return (struct schema){ migrations_postgres, migrations_postgres_count };
 }
 
-/* ---- what the database has ---- */
+/* ---- the applied version ---- */
 
 struct pg_schema_applied {
-    int version;      /* the highest; 0: none */
-    int readers_from; /* who may work on it has to know this version */
+    int version;      /* the highest applied; 0: none */
+    int readers_from; /* a node must know this version to work with the schema */
 };
 
-/* The rows of schema_migrations; none where there is no such table. */
+/* The rows of schema_migrations; none if the table does not exist. */
 static enum err pg_schema_read_steps(struct pg_conn *c, struct pg_result *ret, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
@@ -119,9 +119,9 @@ static enum err pg_migrate_step(struct pg_conn *c, const struct schema_step *v, 
     return error_wrap(e, "migration %d (" STR_FMT ") %s", v->version, STR_ARG(v->name), up ? "up" : "down");
 }
 
-/* ---- all of them ---- */
+/* ---- all steps ---- */
 
-/* Each node knows the steps up to the version that the schema has: may it go on working on the next one? */
+/* The running nodes know the schema up to its current version. Checks that they can work with each step to come. */
 static enum err pg_migrate_check_running_nodes(const struct schema *schema, int at, int to, struct error *e)
 {
     for (int i = at + 1; at > 0 && i <= to; i++) {
@@ -142,7 +142,7 @@ static enum err pg_schema_too_new_error(const struct schema *s, int version, str
                      schema_newest(s));
 }
 
-/* Under the lock: nobody else changes it. */
+/* Runs the steps. The caller holds the lock. */
 static enum err pg_migrate_to(struct pg_conn *c, const struct pg_migration *m, struct error *e)
 {
     struct pg_schema_applied at;
@@ -163,8 +163,8 @@ static enum err pg_migrate_to(struct pg_conn *c, const struct pg_migration *m, s
     return m->to == 0 ? pg_exec(c, "DROP TABLE schema_migrations", e) : ERR_OK;
 }
 
-/* Begins a transaction that holds the lock, if nobody else does. Nothing that it has read may stay open in it, with its snapshot: whoever
- * builds an index waits for the end of those. So it ends with a statement that reads nothing. */
+/* Begins a transaction that takes the lock, if it is free. The transaction must not keep a snapshot: building an index
+ * concurrently waits for all transactions with an older snapshot. So its last statement reads nothing. */
 static enum err pg_migrate_try_lock(struct pg_conn *c, bool *ret, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
@@ -207,7 +207,7 @@ enum err pg_migrate(const char *url, struct clock *clock, const struct pg_migrat
     return pg_migrate_to(&c, &to, e);
 }
 
-/* ---- for who opens a store ---- */
+/* ---- checking the schema when a store opens ---- */
 
 enum err pg_schema_check(struct pg_conn *c, const struct store_postgres_setup *setup, struct error *e)
 {

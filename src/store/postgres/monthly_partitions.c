@@ -1,11 +1,16 @@
-/* Executions lie in months, by their ids, which begin with a time: a month that is over goes as a whole and leaves nothing to vacuum.
+/* Table `executions` is partitioned by month. Its key, the execution's id, begins with a time. A month that is over is
+ * dropped as a whole and leaves nothing to vacuum.
+ * Partitions are made before their month begins. An execution without a partition goes to executions_other, and is
+ * moved when its month's partition is made later. A month is retired in three steps, and after a crash the next run
+ * continues with the next step:
+ *   - It is detached and renamed, in one transaction.
+ *   - It is written to a file in the archive folder. The file gets its final name when it is complete and synced to
+ *     disk.
+ *   - It is dropped.
  *
- * Months are made while they lie ahead. What comes when there is none for it stands in executions_other, and is moved when its month is made
- * after all. A month goes in steps, each of which can be the last before a crash: it is detached and renamed, in one transaction; written
- * to a file of the archive, which gets its name when it is complete and on disk; and dropped. Whoever comes next goes on from there.
- *
- * Both ways take locks that everybody who writes or reads executions needs, for a moment. A dump may hold such a lock for hours, and those
- * who wait for one let nobody pass: so we wait shortly, and come back later. */
+ * Making and detaching take locks for a moment that conflict with every read and write of executions. A dump may hold a
+ * conflicting lock for hours, and while we wait for it, all others queue up behind us. So the wait is limited to 200
+ * ms, and the next run tries again. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -20,9 +25,9 @@
 
 enum {
     MONTHS_AHEAD = 3,
-    AGAIN_MS = 3600 * 1000,       /* how often months are looked at, */
-    AFTER_FAILURE_MS = 60 * 1000, /* and when that failed */
-    ANSWER_MS = 600 * 1000,       /* moving rows into a month that comes late takes its time */
+    AGAIN_MS = 3600 * 1000,       /* pause between two runs */
+    AFTER_FAILURE_MS = 60 * 1000, /* pause after a failed run */
+    ANSWER_MS = 600 * 1000,       /* moving rows into a late partition may take minutes */
     SQL_TEXT = 1024,
     PATH_TEXT = 4096,
     NAME_TEXT = 32,
@@ -41,7 +46,7 @@ static const struct pg_statement try_lock = { "try_lock_months", "SELECT pg_try_
 
 /* ---- months ---- */
 
-/* Counted from year 0. */
+/* Months since year 0. */
 static int pg_month_of(int64_t ms)
 {
     struct date d = date_of_day(floor_div(ms, DAY_MS));
@@ -58,13 +63,13 @@ static void pg_month_name(int month, char out[NAME_TEXT])
     snprintf(out, NAME_TEXT, "executions_%04d_%02d", month / 12, month % 12 + 1);
 }
 
-/* The lowest id that was made then. */
+/* The lowest id of that time. */
 static void pg_month_bound(int64_t ms, char out[UUID_TEXT + 1])
 {
     uuid_format(uuid_floor(ms), out);
 }
 
-/* "executions_2026_02", "executions_2026_02_over" */
+/* From "executions_2026_02" or "executions_2026_02_over". */
 static int pg_month_of_name(struct str name)
 {
     int64_t year = 0, month = 1;
@@ -77,7 +82,7 @@ struct pg_months {
     int n;
     struct {
         int month;
-        bool attached; /* else it is over */
+        bool attached; /* false: detached, because it is over */
     } v[512];
 };
 
@@ -117,7 +122,7 @@ static enum err pg_partition_exec(struct pg_conn *c, struct error *e, const char
     return n < SQL_TEXT ? pg_exec(c, sql, e) : error_set(e, ERR_LIMIT, "a statement of more than %d bytes", SQL_TEXT);
 }
 
-/* Begins a transaction in which nobody else keeps months; *ret_alone false: somebody does. */
+/* Begins a transaction with the lock on partition maintenance. *ret_alone is false if another process has the lock. */
 static enum err pg_partition_begin(struct pg_conn *c, bool *ret_alone, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
@@ -131,7 +136,7 @@ static enum err pg_partition_begin(struct pg_conn *c, bool *ret_alone, struct er
     return ERR_OK;
 }
 
-/* Runs fn in such a transaction, unless somebody else does; what it needs is in `context`. */
+/* Runs fn with `context` in such a transaction. Does nothing if another process has the lock. */
 static enum err pg_partition_exclusive(struct pg_conn *c, enum err (*fn)(struct pg_conn *, void *, struct error *),
                                        void *context, struct error *e)
 {
@@ -146,7 +151,7 @@ static enum err pg_partition_exclusive(struct pg_conn *c, enum err (*fn)(struct 
     return rc;
 }
 
-/* ---- making them ---- */
+/* ---- making partitions ---- */
 
 static enum err pg_partition_make(struct pg_conn *c, void *context, struct error *e)
 {
@@ -181,9 +186,9 @@ static enum err pg_partition_make_ahead(struct pg_conn *c, const struct pg_month
     return ERR_OK;
 }
 
-/* ---- putting them away ---- */
+/* ---- retiring partitions ---- */
 
-/* Whether all that is in it is older than that. */
+/* Whether all executions in it were completed before that time. */
 static enum err pg_partition_is_over(struct pg_conn *c, const char *name, int64_t before_ms, bool *ret, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
@@ -207,7 +212,7 @@ static enum err pg_partition_detach(struct pg_conn *c, void *context, struct err
 }
 
 struct pg_archive {
-    const char *name; /* of the table, without _over */
+    const char *name; /* of the table, without "_over" */
     const char *directory;
     const atomic_bool *stop;
     struct arena arena;
@@ -231,7 +236,7 @@ static enum err pg_archive_write_bytes(int fd, const char *path, struct str byte
     return ERR_OK;
 }
 
-/* A page as lines; *last is its last row. */
+/* Reads a page of rows behind *last as lines of JSON. Sets *last to its last row. */
 static enum err pg_archive_read_page(struct pg_conn *c, struct pg_archive *a, struct execution *last, int *ret_count,
                                      struct error *e)
 {
@@ -277,7 +282,7 @@ static enum err pg_archive_write_rows(struct pg_conn *c, struct pg_archive *a, i
     return fsync(fd) ? pg_archive_io_error("write", path, e) : ERR_OK;
 }
 
-/* A name that stays after a crash. */
+/* Renames and syncs the folder, so that the new name survives a crash. */
 static enum err pg_archive_rename_durably(const char *from, const char *to, const char *directory, struct error *e)
 {
     if (rename(from, to))
@@ -323,7 +328,7 @@ static enum err pg_partition_archive(struct pg_conn *c, const struct pg_partitio
     arena_init(&a.arena, PAGE_BYTES);
     buf_init(&a.lines, PAGE_BYTES);
     pg_params_init(&a.params);
-    c->prepare = false; /* each month's statements have texts of their own */
+    c->prepare = false; /* the text of these statements differs for each month */
     enum err rc = pg_partition_exclusive(c, pg_partition_archive_and_drop, &a, e);
     c->prepare = prepare;
     pg_params_release(&a.params);
@@ -332,7 +337,7 @@ static enum err pg_partition_archive(struct pg_conn *c, const struct pg_partitio
     return rc;
 }
 
-/* One month: a step, or two. */
+/* Detaches a partition that is over, then archives and drops it. */
 static enum err pg_partition_retire(struct pg_conn *c, const struct pg_partition_job *k, int month, bool attached,
                                     struct error *e)
 {
@@ -368,11 +373,11 @@ struct pg_partition_thread {
     const struct store_postgres_setup *setup; /* the store's */
     pthread_t thread;
     atomic_bool stop;
-    pthread_mutex_t lock; /* over what follows */
+    pthread_mutex_t lock; /* guards the fields below */
     pthread_cond_t wake;
     bool asked, working;
     int64_t before_ms;
-    int64_t next_ns; /* steady; not before that */
+    int64_t next_ns; /* steady clock: no run before this */
     bool failed;
     struct error failure;
 };

@@ -1,24 +1,26 @@
 /* OP_HEARTBEAT, OP_NODE_DEAD, OP_RECALL and OP_RECALL_LIST.
- *
- * Locks on a node's row say who may go on together. Whoever claims or takes shares for a node holds FOR KEY SHARE on it until the commit,
- * and a beat, which changes no key, gets along with that. A burial takes FOR UPDATE, which does not: so what a node had claimed is
- * there to be found once it is dead, and what it claims next finds itself dead. A burial never waits: a row that is held is of a node that
- * was just heard of, or of one that stopped in the midst of a transaction, which the server ends before long.
- *
- * A wish says under which fence it was made; that it is over is seen when it is read, so that who settles need not look. What is deleted
- * is compared by its fence again: it may have been wished anew meanwhile. */
+ * Locks on a node's row order these transactions:
+ *   - A claim, or a node that takes shares of a limit, locks it FOR KEY SHARE until the commit.
+ *   - A heartbeat changes no key column and does not conflict with that.
+ *   - OP_NODE_DEAD locks it FOR UPDATE, which conflicts. So once a node is marked dead, all its claims are visible,
+ *     and its next claim sees that the node is dead.
+ * OP_NODE_DEAD never waits for the lock (SKIP LOCKED): a locked row belongs to a node that was active a moment ago, or
+ * to one that stopped in the middle of a transaction, which the server ends after 3 s.
+ * A recall request (table `wishes`) holds the fence that it is for. Readers see by the fence that it is over, so that a
+ * settle need not delete it. Deleting compares the fence again: the request may have been renewed in between. */
 #include "store/postgres/internal.h"
 
 #define LIVES(id) "EXISTS (SELECT 1 FROM nodes AS n WHERE n.id = " id " AND NOT n.dead)"
-/* OFFSET 0 keeps the planner from going through the tasks, of which it may believe that there are few. */
+/* OFFSET 0 keeps the planner from scanning `tasks`, which its statistics may show as nearly empty. */
 #define RUNS(recall_request)                                                                                           \
     "EXISTS (SELECT 1 FROM tasks AS t WHERE t.id = " recall_request ".task_id AND t.state = " SQL_RUNNING              \
     " AND t.fence = " recall_request ".fence OFFSET 0)"
 
-/* Who has to give back what is leased: its worker is told (OP_LEASE_RENEW). */
+/* The node of a recall request for a leased task: no node has the task. Its worker learns of the request by
+ * OP_LEASE_RENEW. */
 #define NOBODY "'00000000-0000-0000-0000-000000000000'"
 
-/* $1 id, $2 name, $3 version, $4 doc, $5 now_ms. Of a dead one no row comes back. */
+/* $1 id, $2 name, $3 version, $4 doc, $5 now_ms. Returns no row if the node is marked dead. */
 static const struct pg_statement heartbeat = {
     "node_beat",
     "INSERT INTO nodes (id, name, version, beats, joined_ms, dead, dead_ms, doc) "
@@ -37,8 +39,8 @@ static const struct pg_statement mark_dead = {
     "node_bury", "WITH gone AS (SELECT id FROM nodes WHERE id = $1 AND beats = $2 AND NOT dead FOR UPDATE SKIP LOCKED) "
                  "UPDATE nodes SET dead = true, dead_ms = $3 WHERE id IN (SELECT id FROM gone)"
 };
-/* Of those that do not live, but for what they have handed (limit_take.c). Behind the statement that buries, so that it sees
- * what was handed until then. */
+/* Deletes the places of nodes that do not live, except those of nodes with handed-off claims (limit_take.c). It runs
+ * behind the statement that marks nodes dead, so that it sees all that they have handed off. */
 static const struct pg_statement drop_places = {
     "node_places", "DELETE FROM places AS p WHERE NOT " LIVES("p.node") " AND NOT EXISTS (SELECT 1 FROM claims AS c "
                                                                         "WHERE c.hold = 1 AND c.node = p.node)"
@@ -77,7 +79,7 @@ static const struct pg_statement drop_recall_requests = {
 static const struct pg_statement list_recall_requests = { "wishes",
                                                           "SELECT task_id, fence, abort, by_scheduled_ms FROM wishes "
                                                           "WHERE node = $1 LIMIT $2" };
-/* $1 before when, $2 at most, $3 now_ms. */
+/* In the purge statements: $1 at most, $2 older than, $3 now_ms. */
 static const struct pg_statement purge_recall_requests = {
     "forget_wishes", "DELETE FROM wishes AS w USING (SELECT task_id, fence FROM wishes WHERE NOT " RUNS(
                          "wishes") " LIMIT $1) AS over WHERE w.task_id = over.task_id AND w.fence = over.fence"
@@ -102,7 +104,7 @@ static const struct pg_statement purge_leases = {
     "LIMIT $1 FOR UPDATE SKIP LOCKED)"
 };
 
-/* A parameter list with one id in it. */
+/* Parameters that begin with an id. */
 static struct pg_params *pg_node_params(struct store_postgres *s, struct uuid id)
 {
     pg_params_reset(&s->params);
@@ -131,7 +133,7 @@ static enum err pg_heartbeat_send_others_dead(struct store_postgres *s, const st
     return pg_send(&s->conn, &mark_others_dead, p, e);
 }
 
-/* One behind the other: each sees what the one before it did, and all of it is one way there and back. */
+/* One round trip: each statement sees the changes of those before it. */
 static enum err pg_heartbeat_send(struct store_postgres *s, const struct op_heartbeat *op, struct error *e)
 {
     if ((op->alone && pg_heartbeat_send_others_dead(s, op, e)) || pg_heartbeat_send_own(s, op, e) ||
@@ -145,7 +147,7 @@ static enum err pg_heartbeat_send(struct store_postgres *s, const struct op_hear
     return pg_send(&s->conn, &read_status, &s->params, e);
 }
 
-/* Whether anybody came, left or died by it. */
+/* Whether this heartbeat made a node join, leave or be marked dead. */
 static enum err pg_heartbeat_get_changes(struct store_postgres *s, const struct op_heartbeat *op, bool *ret,
                                          struct error *e)
 {
@@ -185,7 +187,7 @@ static enum err pg_heartbeat_get_status(struct store_postgres *s, struct op_hear
     return ERR_OK;
 }
 
-/* Stands in a savepoint: its answer may find no room. */
+/* Runs in a savepoint, because its result may not fit into the arena. */
 enum err postgres_heartbeat(struct store_postgres *s, struct op *base)
 {
     struct op_heartbeat *op = (struct op_heartbeat *)base;
@@ -219,7 +221,7 @@ enum err postgres_node_dead(struct store_postgres *s, struct op *base)
 
 /* ---- OP_RECALL and OP_RECALL_LIST ---- */
 
-/* Owners hear of it after the commit; of several, all nodes look. */
+/* The task's node gets a notice after the commit. If the transaction recalls tasks of several nodes, all nodes do. */
 static void pg_recall_note(struct store_postgres *s, struct uuid owner)
 {
     struct store_notice *n = &s->notice;
@@ -245,7 +247,7 @@ enum err postgres_recall(struct store_postgres *s, struct op *base)
     return ERR_OK;
 }
 
-/* What it deletes was over, whether or not the answer finds room. */
+/* It deletes only requests that are over: no savepoint is needed if the result does not fit into the arena. */
 enum err postgres_recall_list(struct store_postgres *s, struct op *base)
 {
     struct op_recall_list *op = (struct op_recall_list *)base;
@@ -266,7 +268,7 @@ enum err postgres_recall_list(struct store_postgres *s, struct op *base)
     return ERR_OK;
 }
 
-/* ---- OP_PURGE's part ---- */
+/* ---- OP_PURGE: nodes, shares, recall requests, workers, job leases ---- */
 
 static enum err pg_purge_cluster_table(struct store_postgres *s, const struct pg_statement *which,
                                        const struct op_purge *op, size_t *count, struct error *e)
@@ -291,6 +293,6 @@ enum err pg_purge_cluster(struct store_postgres *s, const struct op_purge *op, s
         pg_purge_cluster_table(s, &purge_nodes, op, count, e) ||
         pg_purge_cluster_table(s, &purge_workers, op, count, e))
         return e->code;
-    size_t uncounted = *count; /* one that has expired is as good as none: nobody can tell that it goes */
+    size_t uncounted = *count; /* an expired lease has no effect: its deletion does not count */
     return pg_purge_cluster_table(s, &purge_leases, op, &uncounted, e);
 }

@@ -1,11 +1,13 @@
-/* News between nodes. Two threads, a connection each: one tells (NOTIFY, after the commit of whoever has done something), one hears
- * (LISTEN). Neither is on the way of a transaction. What cannot be told now is told with the next; what was not heard while a connection
- * was gone is made up for by "look at everything".
- *
- * What is told is a line, "1 SENDER WHAT DUE NUMBER": a version, 16 hexadecimal digits that name the process, a letter for each piece of
- * news, a time in milliseconds, and how many changes of the catalog there were so far. A line of another version says that there is news of
- * some kind. Tasks that were settled for others are "1 SENDER s 0 DATA" (store/common/settled_notice.h). Whoever has taken in a change says so (store/common/catalog_barrier.h): "1 SENDER k NODE TO NUMBER". Both go out without delay: somebody
- * waits for them. */
+/* Notices between nodes, by LISTEN and NOTIFY. Two threads with a connection each: the sender runs NOTIFY after
+ * commits, the listener LISTENs. No transaction waits for them. If a notice can not be sent, it is merged into the next
+ * one. When the listener reconnects, it reports "look at everything", because notices may have been lost.
+ * A notice is a line of text:
+ *   "1 SENDER FLAGS DUE NUMBER"   a version; the sending process, 16 hexadecimal digits; a letter for each flag of
+ *     struct store_notice; a time in milliseconds; the number of catalog changes so far
+ *   "1 SENDER s 0 DATA"           tasks that were settled for other nodes (store/common/settled_notice.h)
+ *   "1 SENDER k NODE TO NUMBER"   NODE has applied the catalog changes of process TO (store/common/catalog_barrier.h)
+ * A line of another version counts as "look at everything". Catalog changes and "k" lines are sent without delay,
+ * because callers wait for them. */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -24,34 +26,35 @@
 #define CHANNEL "belfry"
 
 enum {
-    GATHER_MS = 5,    /* between two lines */
-    NEAR_MS = 2000,   /* what is due later is found by the others' poll, which comes every second; clocks may differ */
-    AGAIN_MS = 200,   /* between two tries of a server that is not there */
-    PROBE_MS = 10000, /* a connection that says nothing for so long is asked whether it lives */
+    GATHER_MS = 5, /* pause between two lines */
+    /* Later due times are not sent: the other nodes poll every second, and clocks may differ. */
+    NEAR_MS = 2000,
+    AGAIN_MS = 200,   /* pause between two tries to reach the server */
+    PROBE_MS = 10000, /* a connection without input for so long is probed */
     LINE_MAX_SIZE = 128,
-    SETTLED_LINES = 4,    /* at once */
-    SETTLED_MAX = 100000, /* that wait to be told; what does not fit is found by who asks (OP_RUNNING) */
+    SETTLED_LINES = 4,    /* sent in one go */
+    SETTLED_MAX = 100000, /* waiting to be sent; lost ones are found by OP_RUNNING */
     NS_IN_MS = 1000000,
     US_IN_MS = 1000,
 };
 
 struct pg_notifier {
-    struct store_postgres_setup setup; /* the store's texts */
+    struct store_postgres_setup setup; /* its strings are the store's */
     char sender[BARRIER_NAME + 1];
     struct catalog_barriers catalog_barriers;
-    pthread_mutex_t lock; /* over what follows, to `stopping` */
+    pthread_mutex_t lock; /* guards the fields below, up to `settled` */
     pthread_cond_t wake;
     struct store_notice pending;
     bool has_pending, has_sender, stopping;
-    struct barrier_word applied[BARRIER_OWED_MAX]; /* to be told */
+    struct barrier_word applied[BARRIER_OWED_MAX]; /* "k" lines to send */
     size_t applied_count;
-    struct settled_list settled; /* to be told */
+    struct settled_list settled; /* to send */
 
-    struct settled_list received; /* the listener's */
+    struct settled_list received; /* used by the listener only */
     pthread_t sender_thread, listener_thread;
     struct pg_conn send_conn, listen_conn;
-    struct store_watch *watch;    /* the listener's, while it runs */
-    atomic_bool listener_stopped; /* the listener is to end */
+    struct store_watch *watch;    /* used by the listener while it runs */
+    atomic_bool listener_stopped; /* the listener is to end, or there is none */
     int wake_fd;
 };
 
@@ -90,7 +93,7 @@ static void pg_notifier_write_applied(const char *sender, struct uuid node, cons
     snprintf(out, LINE_MAX_SIZE, "1 %s k %s %s %" PRIu64, sender, id, w->to, w->number);
 }
 
-/* Behind the k; what cannot be read is nothing. */
+/* The rest of a "k" line. An unreadable one is ignored. */
 static void pg_notifier_read_applied(struct pg_notifier *n, struct str rest)
 {
     struct str id, to, number;
@@ -101,7 +104,9 @@ static void pg_notifier_read_applied(struct pg_notifier *n, struct str rest)
         catalog_barriers_applied(&n->catalog_barriers, node, (uint64_t)value);
 }
 
-/* False: it is our own, a word to whoever waits, or of tasks that were settled, which are gathered. What cannot be read is from a newer version. */
+/* Returns false if the line carries no flags for this node: it is our own, a "k" line, or a list of settled tasks,
+ * which is collected in n->received. An unreadable line comes from a newer version and counts as "look at
+ * everything". */
 static bool pg_notifier_read_line(struct pg_notifier *n, const char *line, struct store_notice *ret)
 {
     struct str rest = str_from(line), version, sender, what, due, number;
@@ -147,19 +152,19 @@ static bool pg_notifier_has_flags(struct store_notice n)
     return any;
 }
 
-/* ---- telling ---- */
+/* ---- sending ---- */
 
-/* Somebody waits for it. */
+/* Whether a caller waits for a pending line. */
 static bool pg_notifier_is_urgent(const struct pg_notifier *n)
 {
     return n->applied_count || (n->has_pending && n->pending.catalog);
 }
 
-/* So long, unless it is over. */
-static void pg_notifier_pause(struct pg_notifier *n, int64_t ms, bool whatever_comes)
+/* Waits for that time. Ends early if the notifier stops, or if a line becomes urgent and is not to wait. */
+static void pg_notifier_pause(struct pg_notifier *n, int64_t ms, bool even_if_urgent)
 {
     struct timespec until = clock_condition_end(ms * US_IN_MS);
-    while (!n->stopping && (whatever_comes || !pg_notifier_is_urgent(n)) &&
+    while (!n->stopping && (even_if_urgent || !pg_notifier_is_urgent(n)) &&
            pthread_cond_timedwait(&n->wake, &n->lock, &until) != ETIMEDOUT)
         ;
 }
@@ -178,7 +183,7 @@ static enum err pg_notifier_send_line(struct pg_notifier *n, const char *line)
     return rc;
 }
 
-/* The number is that of this moment, and no lower than that of the news. */
+/* NUMBER is taken at this moment: it is not lower than that of any change in the notice. */
 static enum err pg_notifier_send_notice(struct pg_notifier *n, struct store_notice notice)
 {
     char line[LINE_MAX_SIZE];
@@ -186,7 +191,7 @@ static enum err pg_notifier_send_notice(struct pg_notifier *n, struct store_noti
     return pg_notifier_send_line(n, line);
 }
 
-/* What cannot be told now is lost: whoever waits for it has waited long enough by then. */
+/* If one can not be sent, it is lost: by the time of a retry its receiver has stopped waiting. */
 static void pg_notifier_send_applied(struct pg_notifier *n, const struct barrier_word *words, size_t count)
 {
     char line[LINE_MAX_SIZE];
@@ -198,7 +203,7 @@ static void pg_notifier_send_applied(struct pg_notifier *n, const struct barrier
     }
 }
 
-/* Some of what waits, and no more than a few lines: the rest follows. What cannot be told now is lost. */
+/* Sends a few lines at a time; the caller comes back for the rest. If a line can not be sent, it is lost. */
 static void pg_notifier_send_settled(struct pg_notifier *n, const struct fenced_id *v, size_t count)
 {
     struct buf line;
@@ -213,7 +218,7 @@ static void pg_notifier_send_settled(struct pg_notifier *n, const struct fenced_
     buf_release(&line);
 }
 
-/* Under the lock, which it takes off for as long as it talks. */
+/* Called with the lock held; releases it while it sends. */
 static enum err pg_notifier_send_pending(struct pg_notifier *n)
 {
     struct barrier_word words[BARRIER_OWED_MAX];
@@ -252,7 +257,7 @@ static void *pg_notifier_sender_main(void *context)
     return NULL;
 }
 
-/* Under the lock. */
+/* Called with the lock held. */
 static void pg_notifier_wake_sender(struct pg_notifier *n)
 {
     if (!n->has_sender)
@@ -285,7 +290,7 @@ void pg_notifier_settled(struct pg_notifier *n, const struct fenced_id *v, size_
     pthread_mutex_unlock(&n->lock);
 }
 
-/* ---- who heeds it ---- */
+/* ---- catalog barrier ---- */
 
 void pg_notifier_set_nodes(struct pg_notifier *n, struct uuid self, const struct node_rows *nodes)
 {
@@ -295,7 +300,7 @@ void pg_notifier_set_nodes(struct pg_notifier *n, struct uuid self, const struct
 void pg_notifier_barrier_wait(struct pg_notifier *n, struct store_barrier *barrier)
 {
     if (atomic_load(&n->listener_stopped))
-        barrier->done(barrier); /* no word would be heard */
+        barrier->done(barrier); /* without a listener, no "k" line arrives */
     else
         catalog_barriers_wait(&n->catalog_barriers, barrier);
 }
@@ -305,7 +310,7 @@ bool pg_notifier_barrier_cancel(struct pg_notifier *n, struct store_barrier *bar
     return catalog_barriers_cancel(&n->catalog_barriers, barrier);
 }
 
-/* Words that do not fit are dropped: there are as many before them, and whoever waits does not wait for ever. */
+/* Drops lines that do not fit: the barriers that wait for them have a time limit. */
 void pg_notifier_catalog_applied(struct pg_notifier *n, uint64_t heard)
 {
     struct barrier_word words[BARRIER_OWED_MAX];
@@ -319,9 +324,9 @@ void pg_notifier_catalog_applied(struct pg_notifier *n, uint64_t heard)
     pthread_mutex_unlock(&n->lock);
 }
 
-/* ---- hearing ---- */
+/* ---- receiving ---- */
 
-/* For something to read, at most so long; false: it is to end, or the connection has broken. */
+/* Waits for input, at most that long. False: the listener is to end, or poll failed. */
 static bool pg_notifier_wait_input(struct pg_notifier *n, int fd, int64_t ms)
 {
     struct pollfd p[] = { { .fd = n->wake_fd, .events = POLLIN }, { .fd = fd, .events = POLLIN } };
@@ -329,7 +334,7 @@ static bool pg_notifier_wait_input(struct pg_notifier *n, int fd, int64_t ms)
     return (rc >= 0 || errno == EINTR) && !atomic_load(&n->listener_stopped);
 }
 
-/* Several that came at once are heard as one. */
+/* Merges all notifications that have arrived into one notice. */
 static void pg_notifier_receive(struct pg_notifier *n)
 {
     struct store_notice all = { 0 }, one;
@@ -361,7 +366,7 @@ static void pg_notifier_receive_until_lost(struct pg_notifier *n)
     }
 }
 
-/* Connected anew, it is told to look at everything: what was said meanwhile nobody repeats. */
+/* After each connect it reports "look at everything": notices sent in between are lost. */
 static void *pg_notifier_listener_main(void *context)
 {
     static const struct store_notice everything = { .all = true };
@@ -400,12 +405,12 @@ void pg_notifier_watch(struct pg_notifier *n, struct store_watch *w)
     n->watch = w;
     atomic_store(&n->listener_stopped, false);
     if (pthread_create(&n->listener_thread, NULL, pg_notifier_listener_main, n) != 0) {
-        n->watch = NULL; /* then the polls must do */
+        n->watch = NULL; /* without a listener, polling finds the changes */
         atomic_store(&n->listener_stopped, true);
     }
 }
 
-/* ---- life ---- */
+/* ---- creating and freeing ---- */
 
 enum err pg_notifier_new(const struct store_postgres_setup *setup, struct pg_notifier **ret, struct error *e)
 {

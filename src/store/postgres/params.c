@@ -1,4 +1,5 @@
-/* Parameters in PostgreSQL's binary format: numbers big end first, an array with a head and a length before each element. */
+/* Parameters in PostgreSQL's binary format: integers are big-endian; an array has a header, and a length before each
+ * element. */
 #include <assert.h>
 #include <endian.h>
 #include <string.h>
@@ -9,7 +10,7 @@ enum { BYTES_MAX = 1 << 30, TEXT_MAX = 1 << 20, ARRAY_HEAD = 20 };
 
 static const struct {
     Oid element, array;
-    int width; /* 0: any */
+    int width; /* in bytes; 0: variable */
 } types[] = {
     [PG_BOOL] = { 16, 1000, 1 },  [PG_I16] = { 21, 1005, 2 },     [PG_I32] = { 23, 1007, 4 },
     [PG_I64] = { 20, 1016, 8 },   [PG_DOUBLE] = { 701, 1022, 8 }, [PG_UUID] = { 2950, 2951, 16 },
@@ -35,7 +36,7 @@ void pg_params_reset(struct pg_params *p)
     buf_reset(&p->bytes);
 }
 
-/* ---- bytes ---- */
+/* ---- raw bytes ---- */
 
 static void pg_params_put(struct pg_params *p, const void *bytes, size_t n)
 {
@@ -76,7 +77,7 @@ static void pg_params_put_text(struct pg_params *p, struct str v)
     text_add_clean(&p->bytes, v);
 }
 
-/* ---- plain ones ---- */
+/* ---- single values ---- */
 
 static void pg_params_begin(struct pg_params *p, Oid type)
 {

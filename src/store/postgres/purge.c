@@ -1,7 +1,10 @@
-/* OP_PURGE: a small batch, found without looking at what stays. Rows that somebody else is about to change are left to the next time.
- *
- * Final tasks are found by the notes that each transaction leaves (table `ended`): see purge.c, whose reasons hold here as
- * well. Executions lie in months, which go as a whole (monthly_partitions.c); only what lies in none of them goes row by row. */
+/* OP_PURGE deletes a small batch of old rows and finds it without reading the rows that stay. Rows that another
+ * transaction has locked are left to the next purge.
+ * Tasks are not stored in the order of completion. So each transaction notes the tasks that it made final in table
+ * `ended`, and purge reads these notes from the oldest on. A note only says where to look: the task's own row decides
+ * whether it is final and old enough. FAILED tasks are few and have an index instead. Executions are in monthly
+ * partitions, which are dropped as a whole (monthly_partitions.c); only those in executions_other are deleted row by
+ * row. */
 #include <assert.h>
 
 #include "store/postgres/internal.h"
@@ -47,8 +50,8 @@ static const struct pg_statement remove_job = {
 
 struct pg_purge {
     struct store_postgres *s;
-    size_t left;  /* may go still */
-    size_t count; /* gone */
+    size_t left;  /* how many rows may still be deleted */
+    size_t count; /* how many were deleted */
 };
 
 static void pg_purge_add_count(struct pg_purge *f, size_t n)
@@ -60,7 +63,7 @@ static void pg_purge_add_count(struct pg_purge *f, size_t n)
 
 /* ---- tasks ---- */
 
-/* Rows of tasks that are gone: tenant_id, state, deleted. */
+/* The rows of deleted tasks: tenant_id, state, deleted. */
 static void pg_purge_count_tasks(struct pg_purge *f, const struct pg_result *r)
 {
     for (int i = 0; i < r->rows; i++)
@@ -83,7 +86,7 @@ static enum err pg_purge_tasks(struct pg_purge *f, int64_t before_ms, const stru
     return ERR_OK;
 }
 
-/* What is left of a note when its first `used` tasks have been looked at. */
+/* Removes the first `used` tasks from a note. */
 static enum err pg_purge_cut_note(struct pg_purge *f, int64_t note, size_t used, struct error *e)
 {
     struct pg_params *p = &f->s->params;
@@ -106,7 +109,8 @@ static enum err pg_purge_remove_notes(struct pg_purge *f, const int64_t *notes, 
     return pg_queue(&f->s->conn, &remove_notes, p, e);
 }
 
-/* Looks at the tasks that the notes name, as many as may go; notes go with their tasks, or shrink to those that are left. */
+/* Deletes the tasks that the notes name, up to the limit. A note is deleted with its tasks, or shortened to the
+ * rest. */
 static enum err pg_purge_follow_notes(struct pg_purge *f, int64_t before_ms, const struct pg_result *notes,
                                       size_t *ret_looked, struct error *e)
 {
@@ -165,7 +169,7 @@ static enum err pg_purge_failed_tasks(struct pg_purge *f, bool resolved, int64_t
     return ERR_OK;
 }
 
-/* ---- the rest ---- */
+/* ---- idempotency and dedupe keys, jobs, executions ---- */
 
 static enum err pg_purge_oldest(struct pg_purge *f, const struct pg_statement *s, int64_t before, struct error *e)
 {
@@ -182,7 +186,7 @@ static enum err pg_purge_oldest(struct pg_purge *f, const struct pg_statement *s
     return ERR_OK;
 }
 
-/* One that has changed meanwhile stays. */
+/* A job that has changed in between stays. */
 static enum err pg_purge_job(struct pg_purge *f, const struct pg_result *r, int row, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result removed = { 0 };
@@ -197,7 +201,7 @@ static enum err pg_purge_job(struct pg_purge *f, const struct pg_result *r, int 
     return ERR_OK;
 }
 
-/* The page behind the last row of the one before; NULL: the first. */
+/* The page behind the last row of the page before; NULL: the first page. */
 static enum err pg_purge_next_jobs(struct pg_purge *f, int64_t before_ms, const struct pg_result *last,
                                    struct pg_result *ret, struct error *e)
 {
@@ -246,7 +250,8 @@ enum err postgres_purge(struct store_postgres *s, struct op *base)
     struct op_purge *op = (struct op_purge *)base;
     struct error *e = &base->error;
     struct pg_purge f = { .s = s, .left = op->max };
-    if (pg_purge_nudge_partitions(s, op, e) || pg_send_ended(s, e)) /* of operations in front of this one */
+    if (pg_purge_nudge_partitions(s, op, e) ||
+        pg_send_ended(s, e)) /* notes of earlier operations in this transaction */
         return e->code;
     if (pg_purge_oldest(&f, &purge_idempotency, op->idempotency_before_ms, e) ||
         pg_purge_oldest(&f, &purge_dedupe, op->now_ms, e) || pg_purge_jobs(&f, op->jobs_before_ms, e) ||

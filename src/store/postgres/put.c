@@ -1,13 +1,14 @@
-/* OP_PUT. Whoever changes a task has its row; whoever withdraws what was spawned ahead has the recurring task's row first, then those of
- * its occurrences in the order of their ids. Locks of slots are asked for before all that, as far as one can know which: a settle that
- * hands over has the slot and wants the row of who waits. */
+/* OP_PUT.
+ * A change locks the task's row. If it withdraws occurrences that were spawned ahead, it locks the recurring task's row
+ * first, then the occurrences' rows in the order of their ids. The locks of slots come before all rows, as far as they
+ * are known: a settle that hands a slot over has the slot's lock and then locks the row of the waiting task. */
 #include <assert.h>
 #include <stdlib.h>
 
 #include "store/common/edits.h"
 #include "store/postgres/slots.h"
 
-/* What fired, or was claimed while we waited for it, is no longer among them. */
+/* Occurrences that have run, or were claimed while this statement waited for their locks, are not among them. */
 static const struct pg_statement withdraw_rows = {
     "put_withdraw",
     "SELECT id, tenant_id, state, deleted, scheduled_ms, runs_count, gates IS NOT NULL, waits_for FROM tasks "
@@ -22,9 +23,10 @@ static const struct pg_statement slots_around = {
     "UNION SELECT waits_for FROM tasks WHERE id = $1 AND waits_for IS NOT NULL",
 };
 
-/* ---- locks ---- */
+/* ---- slot locks ---- */
 
-/* The slot of its occurrences: a claim that skips one has it, and wants their task's row. */
+/* The overlap slot of the task's occurrences: a claim that skips an occurrence has this slot's lock and then locks the
+ * recurring task's row. */
 static enum err pg_put_lock_occurrence_slot(struct store_postgres *s, const struct task *t, struct error *e)
 {
     struct slot_need needs[SLOTS_MAX];
@@ -34,7 +36,8 @@ static enum err pg_put_lock_occurrence_slot(struct store_postgres *s, const stru
     return pg_slots_lock(s, &needs[0].key, n, e);
 }
 
-/* What it holds and waits for may still change before we have its row: then the rest is locked later. */
+/* The slots that the task holds or waits for. They may still change before its row is locked: then the others are
+ * locked later. */
 static enum err pg_put_lock_task_slots(struct store_postgres *s, const struct task *t, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
@@ -59,9 +62,9 @@ static enum err pg_put_lock_slots(struct store_postgres *s, const struct op_put 
     return ERR_OK;
 }
 
-/* ---- withdrawing ---- */
+/* ---- withdrawing occurrences ---- */
 
-/* What they hold and wait for. */
+/* Releases the slots that the withdrawn tasks hold, and removes them from the lines that they wait in. */
 static enum err pg_put_free_withdrawn(struct store_postgres *s, const struct pg_result *r, const struct uuid *ids,
                                       struct slot_keys *keys, struct error *e)
 {

@@ -1,8 +1,7 @@
-/* Reading, on connections of one's own: tasks and their executions.
- *
- * Each answer is one statement, so that it is one moment's. A list walks one index downwards by id and asks each row whether it is
- * wanted; behind LIST_VISIT_MAX rows the page ends, however few were found, with `more` and where to go on. So no page is slow,
- * whatever is asked for. Rows stream: who finds enough stops walking. */
+/* Reading tasks and executions, on the reader's own connections.
+ * Each call is one statement, so that its result shows one moment. A list walks one index down by id and filters each
+ * row. After LIST_VISIT_MAX rows the page ends, however few rows matched, with `more` and the id to continue from: so
+ * no filter makes a page slow. Rows are streamed: once the page is full, the walk stops. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -16,9 +15,9 @@ struct pg_params *pg_reader_params(struct pg_reader *r)
     return &r->params;
 }
 
-/* The server gives up on a statement before we give up on the server. A walk goes by its index whatever the planner guesses of the names
- * asked for this time: gathering rows to sort them afterwards would visit them all. A pooler's sessions are everybody's, and stay as
- * they are. */
+/* Session settings. The server cancels a statement after 8 s, before the client closes the connection after 10 s. A
+ * list must walk its index, whatever the planner expects of the given values: a plan that collects and sorts rows would
+ * visit all of them. Behind a pooler, other clients use the same sessions: they stay as they are. */
 static enum err pg_reader_set_up_session(struct pg_reader_conn *c, struct error *e)
 {
     if (c->set_up == c->conn.generation)
@@ -39,7 +38,7 @@ static bool pg_reader_is_lost(const struct pg_conn *c)
     return !c->pg || PQstatus(c->pg) != CONNECTION_OK;
 }
 
-/* Reading again changes nothing: one that fails because its connection is gone, as all are after a failover, is tried once more. */
+/* If the connection is lost, as all are after a failover, runs the statement once more: reading has no effect. */
 static enum err pg_reader_run_on(struct pg_reader *r, struct pg_reader_conn *c, const struct pg_statement *s,
                                  struct pg_result *ret, struct error *e)
 {
@@ -92,12 +91,12 @@ static enum err reader_postgres_get(struct reader *base, int32_t tenant, struct 
     return ERR_OK;
 }
 
-/* ---- tasks ---- */
+/* ---- lists of tasks ---- */
 
 #define VISIT_MAX "100000"
 static_assert(LIST_VISIT_MAX == 100000, "VISIT_MAX says the same");
 
-/* The same parameters for every list and count; add_filter gives them. $3 is the offset, $4 how many. */
+/* All lists and counts have the same parameters (pg_list_add_filter). $3 is the offset, $4 the limit. */
 #define MATCHES                                                                                                        \
     "tenant_id = $2 AND NOT deleted AND ($5 = 0 OR ($5 >> state) & 1 = 1) AND ($6 < 0 OR kind = $6) "                  \
     "AND CASE WHEN $7 IS NULL THEN kind <> 2 OR $8 ELSE kind = 2 AND parent_id = $7 END "                              \
@@ -109,12 +108,12 @@ static_assert(LIST_VISIT_MAX == 100000, "VISIT_MAX says the same");
     "AND ($18 = '' OR lane = ANY (ARRAY(SELECT l.lane FROM lanes AS l WHERE l.tenant_id = $2 AND l.queue = $18)))"
 static_assert(TASK_OCCURRENCE == 2 && TASK_RECURRING == 1, "statements name them by number");
 
-/* The rows of a walk, each with whether it is wanted. */
+/* The rows of a walk; `ok` tells whether a row matches. */
 #define VISITED(where)                                                                                                 \
     "(SELECT *, (" MATCHES ") AS ok FROM (SELECT * FROM tasks WHERE " where ") AS t ORDER BY id DESC LIMIT " VISIT_MAX \
     ") AS t"
 
-/* Which of those wanted each is (nth) and of those visited (seen). Where the walk was cut off, its last row is given too. */
+/* `seen` numbers the visited rows, `nth` the matching ones. If the walk was cut off, its last row is returned too. */
 #define LIST(where)                                                                                                    \
     "SELECT seen, (ok AND nth > $3) IS TRUE" TASK_COLUMNS(                                                             \
         SQL_NAME) " FROM (SELECT *, row_number() OVER w AS seen, "                                                     \
@@ -124,7 +123,8 @@ static_assert(TASK_OCCURRENCE == 2 && TASK_RECURRING == 1, "statements name them
 
 #define COUNT(where) "SELECT count(*) FROM (SELECT 1 FROM " VISITED(where) " WHERE ok LIMIT $4) AS t"
 
-/* OFFSET 0 keeps an index that has another order from being passed over for the one by id: they are sorted instead, being few. */
+/* OFFSET 0 keeps the planner from walking the index by id instead of the one for the condition: the rows are few, and
+ * are sorted by id. */
 #define BY_CALENDAR "kind = 1 AND NOT deleted AND tenant_id = $2 AND calendar = $14 AND id < $1"
 #define BY_CAUSE                                                                                                       \
     "failed_ms IS NOT NULL AND resolved_ms = 0 AND NOT deleted AND tenant_id = $2 AND cause = $15 AND id < $1"
@@ -176,16 +176,16 @@ static void pg_list_add_filter(struct pg_params *p, const struct task_filter *f,
     pg_add_text(p, f->queue);
 }
 
-/* What is not clean is nowhere: it was written as something else. */
+/* A text that is not clean matches nothing: it was stored in another form. */
 static bool pg_list_filter_is_clean(const struct task_filter *f)
 {
     return text_is_clean(f->name) && text_is_clean(f->queue) && text_is_clean(f->task_type) &&
            text_is_clean(f->calendar) && text_is_clean(f->cause) && text_is_clean(f->waits_for);
 }
 
-enum { AT_SEEN, AT_WANTED, AT_ROW }; /* columns of a list; behind AT_ROW those of the table */
+enum { AT_SEEN, AT_WANTED, AT_ROW }; /* columns of a list; the table's columns begin at AT_ROW */
 
-/* What of the result belongs to the page: the wanted ones, as far as it has room. */
+/* How many rows of the result belong to the page: the leading matching ones, up to the limit. */
 static int pg_list_wanted_rows(const struct pg_result *got, size_t limit)
 {
     int n = 0;
@@ -194,7 +194,7 @@ static int pg_list_wanted_rows(const struct pg_result *got, size_t limit)
     return n;
 }
 
-/* Whether there is more, and behind which id. The last row may be there only because the walk was cut off behind it. */
+/* Whether the list continues, and below which id. The last row may be there only because the walk was cut off at it. */
 static bool pg_list_has_more(const struct pg_result *got, int listed, struct uuid *ret_before)
 {
     int last = got->rows - 1;
@@ -256,7 +256,8 @@ static enum err reader_postgres_count(struct reader *base, const struct task_fil
 
 /* ---- executions ---- */
 
-/* They are partitioned by their ids, which begin with a time. None is older than its task, but for clocks that differ. */
+/* Executions are partitioned by their ids, which begin with a time. An execution is not older than its task, except by
+ * the difference of two clocks: earlier partitions need not be read. */
 enum { CLOCKS_DIFFER_MS = 24 * 3600 * 1000 };
 
 static struct uuid pg_list_lowest_execution(struct uuid task)
@@ -265,7 +266,7 @@ static struct uuid pg_list_lowest_execution(struct uuid task)
     struct uuid u = { 0 };
     for (int i = 0; i < 6; i++)
         u.b[i] = (uint8_t)(ms >> (40 - 8 * i));
-    u.b[15] = ms == 0; /* nil would be NULL */
+    u.b[15] = ms == 0; /* nil would become NULL */
     return u;
 }
 
@@ -303,7 +304,7 @@ static enum err reader_postgres_executions(struct reader *base, const struct exe
     return ERR_OK;
 }
 
-/* ---- beginning and end ---- */
+/* ---- opening and closing ---- */
 
 static void reader_postgres_free(struct reader *base)
 {
@@ -315,7 +316,7 @@ static void reader_postgres_free(struct reader *base)
     free(r);
 }
 
-/* A server that is away is no reason to fail: the reader connects when it is asked. */
+/* Opens without connecting: the first statement connects. So an unavailable server is no error here. */
 enum err reader_postgres_open(struct store_postgres *s, struct reader **ret, struct error *e)
 {
     static const struct reader_ops ops = { .get = reader_postgres_get,

@@ -1,12 +1,12 @@
-/* Reading what stands besides tasks: keys, the catalog, slots, lanes and counts; and dead letters in groups. */
+/* Reading all but tasks and executions: keys, dead letters by cause, the catalog, slots, lanes and counts. */
 #include <assert.h>
 
 #include "store/postgres/reader.h"
 
-/* A statement for pg_row_read: what is read begins behind the first column. */
+/* A statement for pg_row_read: the table's columns begin at the second column. */
 #define ROWS(columns, rest) "SELECT 0" columns(SQL_NAME) " FROM " rest
 
-/* ---- keys ---- */
+/* ---- keys and slots ---- */
 
 enum err reader_postgres_idempotency(struct reader *base, int32_t tenant, const uint8_t key[32], struct arena *a,
                                      struct idempotency *ret, struct error *e)
@@ -112,7 +112,7 @@ enum err reader_postgres_slots(struct reader *base, struct str key, struct arena
     return ERR_OK;
 }
 
-/* ---- dead letters by their cause ---- */
+/* ---- dead letters by cause ---- */
 
 #define DEAD "failed_ms IS NOT NULL AND resolved_ms = 0 AND NOT deleted AND tenant_id = $1"
 #define COUNTED(cause_is)                                                                                              \
@@ -121,7 +121,8 @@ enum err reader_postgres_slots(struct reader *base, struct str key, struct arena
 #define LATEST(cause_is) "(SELECT id, last_error FROM tasks WHERE " DEAD " AND " cause_is " ORDER BY id DESC LIMIT 1)"
 static_assert(COUNT_SLOW_MAX == 10000, "COUNTED says the same");
 
-/* From cause to cause by the index, those without one first, which is NULL; behind a million dead letters the rest is not counted. */
+/* Steps from cause to cause in the index, beginning with NULL: no cause. After a million dead letters the rest is not
+ * counted. */
 static const struct pg_statement causes_of = {
     "read_causes",
     "WITH RECURSIVE g AS (SELECT NULL::text COLLATE \"C\" AS cause, x.n, x.first, x.last, x.n AS looked FROM " COUNTED(
@@ -195,7 +196,7 @@ enum err reader_postgres_catalog_list(struct reader *base, const struct catalog_
         of_all = { "read_catalog_list_all",
                    ROWS(CATALOG_COLUMNS,
                         "catalog WHERE kind = $1 AND (tenant_id, name) > ($2, $3) ORDER BY tenant_id, name LIMIT $4") },
-        unfinished = { "read_catalog_unfinished", /* as in the index catalog_unfinished */
+        unfinished = { "read_catalog_unfinished", /* matches the index catalog_unfinished */
                        ROWS(CATALOG_COLUMNS,
                             "catalog WHERE kind = $1 AND kind = 4 AND doc ~ '\"state\"\\s*:\\s*\"RUNNING\"' "
                             "AND (tenant_id, name) > ($2, $3) ORDER BY tenant_id, name LIMIT $4") };
@@ -226,7 +227,7 @@ enum err reader_postgres_catalog_list(struct reader *base, const struct catalog_
 
 static_assert(POOL_DISPATCHED == 0 && POOL_LEASED == 1 && POOL_SUSPECT == 2, "the next ones name them by number");
 
-/* Suspects stand in lanes of their own, but for those who claim there is one. */
+/* Suspects have lanes of their own in the table, but the caller sees one lane for both. */
 enum err reader_postgres_lanes(struct reader *base, struct arena *a, struct lane **ret, size_t *ret_count,
                                struct error *e)
 {
@@ -253,7 +254,7 @@ enum err reader_postgres_lanes(struct reader *base, struct arena *a, struct lane
     return ERR_OK;
 }
 
-/* Lane by lane, because the index goes by them; $1 is the time. */
+/* Counts lane by lane, because the index begins with the lane. $1 is now_ms. */
 #define DUE_IN(lanes_where)                                                                                            \
     "SELECT count(*) FROM (SELECT 1 FROM lanes AS l, LATERAL (SELECT 1 FROM tasks AS t WHERE t.state = " SQL_SCHEDULED \
     " AND t.kind <> 1 AND t.lane = l.lane AND t.due_ms <= $1 AND NOT t.deleted LIMIT 10000) AS t" lanes_where          \

@@ -1,4 +1,4 @@
-/* Results in PostgreSQL's binary format, and rows as structs. */
+/* Reading results in PostgreSQL's binary format, and rows into structs. */
 #include <endian.h>
 #include <string.h>
 
@@ -73,7 +73,7 @@ enum { ARRAY_HEAD = 20, AT_TYPE = 8, AT_LENGTH = 12 };
 struct pg_walk pg_array_of(const struct pg_result *r, int row, int column)
 {
     struct str v = pg_text(r, row, column);
-    if (v.n < ARRAY_HEAD) /* an empty one has no dimension */
+    if (v.n < ARRAY_HEAD) /* an empty array has no dimensions, and a shorter header */
         return (struct pg_walk){ 0 };
     return (struct pg_walk){ .at = v.p + ARRAY_HEAD,
                              .left = (int)pg_read_integer(v.p + AT_LENGTH, 4),
@@ -115,7 +115,7 @@ bool pg_next_i64(struct pg_walk *w, int64_t *ret)
 
 static const struct pg_statement all_lanes = { "lanes_all", "SELECT lane, tenant_id, queue, class, pool FROM lanes" };
 
-/* All of them: a number lower than one we know may have been committed after it. */
+/* Loads all lanes: a lane with a lower number than a known one may have been committed later. */
 enum err pg_lanes_load(struct pg_conn *c, struct store_lanes *l, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };

@@ -1,4 +1,5 @@
-/* What every operation does with rows: read their guards, put them in, replace and delete them, and keep the claims that hold them. */
+/* What all operations do with rows: read guards, insert, replace and delete task rows, and maintain the claims that
+ * hold them. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -7,7 +8,7 @@
 #define SQL_OF_X(column, kind, member, max) ", x." #column
 #define TASK_NAMES                          "part" TASK_COLUMNS(SQL_NAME)
 
-/* In the order of their ids: two who want the same rows wait for each other, and not in a circle. */
+/* Locks in the order of the ids, so that transactions can not deadlock. */
 static const struct pg_statement read_guards = {
     "read_guards",
     "SELECT id, tenant_id, state, fence, deleted, claim_id, version, kind, cursor_ms, last_run_ms, runs_count, lane, "
@@ -93,7 +94,7 @@ static enum err pg_read_guard(struct store_postgres *s, const struct pg_result *
     return arena_str(&s->arena, pg_text(r, row, G_WAITS_FOR), &ret->waits_for) ? ERR_OK : error_no_room(e);
 }
 
-/* The row of an id; -1: none. Rows are sorted by id. */
+/* The row of an id; -1: none. The rows are sorted by id. */
 static int pg_guard_row(const struct pg_result *r, struct uuid id)
 {
     int low = 0, high = r->rows - 1;
@@ -131,7 +132,7 @@ enum err pg_read_guards(struct store_postgres *s, const struct uuid *ids, size_t
 static enum err pg_lane_make(struct store_postgres *s, struct lane lane, int pool, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
-    cleanup_with(pg_params_release) struct pg_params p; /* the store's may be in use by whoever asks */
+    cleanup_with(pg_params_release) struct pg_params p; /* the caller may be using s->params */
     pg_params_init(&p);
     pg_add_i32(&p, lane.tenant);
     pg_add_text(&p, lane.queue);
@@ -139,7 +140,7 @@ static enum err pg_lane_make(struct store_postgres *s, struct lane lane, int poo
     pg_add_i32(&p, pool);
     if (pg_run(&s->conn, &insert_lane, &p, &r, e))
         return e->code;
-    if (r.rows == 0) /* another node was first */
+    if (r.rows == 0) /* another node has inserted it */
         return pg_lanes_load(&s->conn, &s->lanes, e);
     store_lanes_keep(&s->lanes, pg_i64(&r, 0, 0), lane, pool);
     s->made_lanes = s->notice.lanes = true;
@@ -160,7 +161,7 @@ enum err pg_lane_number(struct store_postgres *s, struct lane lane, int pool, in
 
 /* ---- rows ---- */
 
-/* "part" and all columns of n tasks, as insert_rows and replace_row take them. */
+/* "part" and all columns of n tasks, as parameters of insert_rows and replace_row. */
 static enum err pg_add_tasks(struct store_postgres *s, const struct task *const *tasks, size_t n, struct error *e)
 {
     int64_t *lanes = arena_alloc(&s->arena, max_of(n, (size_t)1) * sizeof *lanes);
@@ -178,7 +179,7 @@ static enum err pg_add_tasks(struct store_postgres *s, const struct task *const 
     return ERR_OK;
 }
 
-/* A task's row says this now. */
+/* Notes a task row that was written: counts, `ended`, and the due time. */
 static void pg_note_row(struct store_postgres *s, const struct task *t)
 {
     pg_tally_new(s, t->tenant, t->deleted, t->state, 1);
@@ -187,7 +188,7 @@ static void pg_note_row(struct store_postgres *s, const struct task *t)
         pg_note_due(s, t->kind == TASK_RECURRING ? t->cursor_ms : t->due_ms);
 }
 
-/* The ids that came back are those of new rows, in the order they were given. */
+/* RETURNING gives the ids of the new rows in the order of the parameters. */
 static enum err pg_insert_mark_new(struct store_postgres *s, const struct task *const *tasks, size_t n,
                                    const struct pg_result *r, bool *ret_new, struct error *e)
 {
@@ -253,7 +254,7 @@ enum err pg_claim_join(struct store_postgres *s, struct uuid claim, struct uuid 
     return pg_queue(&s->conn, &claim_join, &s->params, e);
 }
 
-/* ---- idempotency ---- */
+/* ---- idempotency keys ---- */
 
 enum err pg_idempotency_used_error(struct error *e)
 {

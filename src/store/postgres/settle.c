@@ -1,9 +1,9 @@
-/* OP_SETTLE: one round trip reads and locks all the tasks, in the order of their ids; what follows is sent without waiting for it, one
- * statement for all verdicts, one for their executions, one for the parents. Only what touches slots, or
- * replaces a row, goes one by one.
- *
- * Two nodes may settle the same task, a late result and a release: who locks the row second sees what the first made of it, and the fence
- * says which of them is stale. */
+/* OP_SETTLE.
+ * One round trip reads and locks all tasks, in the order of their ids. The statements after that are sent without
+ * waiting: one for all verdicts, one for their executions, one for the parents. Only tasks that hold slots, or are
+ * replaced by a new row, are written one by one.
+ * Two nodes may settle the same task, for example by a late result and a release. The second one to lock the row sees
+ * what the first has made of it, and the fence shows which of them is stale. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -22,7 +22,7 @@ static const struct pg_statement insert_executions = {
     "settle_executions",
     "INSERT INTO executions SELECT * FROM unnest($*) ON CONFLICT (task_id, id) DO NOTHING",
 };
-/* In the order of their ids, like everybody who changes several tasks. */
+/* Locks in the order of the ids, as every statement that changes several tasks. */
 static const struct pg_statement set_last_run = {
     "settle_last_run",
     "UPDATE tasks SET last_run_ms = p.at_ms FROM (SELECT id AS parent, x.at_ms FROM unnest($1, $2) AS x(task, at_ms) "
@@ -43,8 +43,8 @@ static const struct pg_statement find_recall_request = {
 struct pg_settled {
     struct settlement *settlement;
     const struct pg_guards *was;
-    int64_t lane; /* where it will be */
-    bool leased;  /* it was */
+    int64_t lane; /* of the task afterwards */
+    bool leased;  /* the task was leased */
 };
 
 struct pg_settling {
@@ -99,7 +99,7 @@ static void pg_settle_add_value(struct pg_params *p, enum verdict_column which, 
     }
 }
 
-/* Those that no row replaces. */
+/* Sends the verdicts of all settlements without a replacement row. */
 static enum err pg_settle_send_verdicts(struct store_postgres *s, const struct pg_settling *t, struct error *e)
 {
     static const enum pg_type types[] = {
@@ -159,7 +159,7 @@ static int pg_settle_parent_by_id(const void *a, const void *b)
     return uuid_cmp(((const struct pg_settle_parent *)a)->id, ((const struct pg_settle_parent *)b)->id);
 }
 
-/* Each once, with its latest run; how many there are. */
+/* Merges the entries so that each parent occurs once, with its latest run. Returns how many there are. */
 static size_t pg_settle_latest_runs(struct pg_settle_parent *v, size_t n)
 {
     size_t kept = 0;
@@ -191,7 +191,7 @@ static enum err pg_settle_send_parents(struct store_postgres *s, const struct pg
     return n ? pg_queue(&s->conn, &set_last_run, p, e) : ERR_OK;
 }
 
-/* ---- what goes one by one ---- */
+/* ---- skipped occurrences, slots and replacements ---- */
 
 static enum err pg_settle_send_skipped(struct store_postgres *s, const struct pg_settling *t, struct error *e)
 {
@@ -209,7 +209,7 @@ static enum err pg_settle_send_skipped(struct store_postgres *s, const struct pg
     return rc;
 }
 
-/* A row that replaces the task leaves its claim with the others, so that it is counted once. */
+/* Writes the replacement row without a claim: pg_settle_apply has noted already that the task leaves its claim. */
 static enum err pg_settle_write_replacement(struct store_postgres *s, const struct pg_settled *x, uint64_t *unblocked,
                                             struct error *e)
 {
@@ -223,7 +223,7 @@ static enum err pg_settle_write_replacement(struct store_postgres *s, const stru
     return pg_change_task(s, &left, &next, &keys, e) ? e->code : pg_slots_hand_over(s, &keys, unblocked, e);
 }
 
-/* What those that may hold slots hold. */
+/* Reads the slots of all tasks that may hold some. */
 static enum err pg_settle_prefetch_slots(struct store_postgres *s, const struct pg_settling *t, struct error *e)
 {
     struct uuid *ids = xcalloc(t->n + 1, sizeof *ids);
@@ -252,7 +252,7 @@ static enum err pg_settle_slots_and_replacements(struct store_postgres *s, const
     return ERR_OK;
 }
 
-/* Whoever has wished for one of them hears that it is there. */
+/* If a settled task was requested back, its requester gets a notice. */
 static enum err pg_settle_note_given_back(struct store_postgres *s, const struct pg_settling *t, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
@@ -269,14 +269,14 @@ static enum err pg_settle_note_given_back(struct store_postgres *s, const struct
     return ERR_OK;
 }
 
-/* ---- all of it ---- */
+/* ---- the operation ---- */
 
 static bool pg_settle_is_suspect(int losses)
 {
     return task_is_suspect(&(struct task){ .losses = losses });
 }
 
-/* A task's lane follows its losses. */
+/* A task with losses moves to the lane of suspects, and back when its losses are reset. */
 static enum err pg_settle_find_lane(struct store_postgres *s, struct pg_settled *x, struct error *e)
 {
     const struct lane_row *row;
@@ -290,7 +290,7 @@ static enum err pg_settle_find_lane(struct store_postgres *s, struct pg_settled 
     return pg_lane_number(s, row->lane, pool_of_suspects(row->pool, is), &x->lane, e);
 }
 
-/* Of what was leased. */
+/* Deletes the leases of the tasks that were leased. */
 static enum err pg_settle_drop_terms(struct store_postgres *s, const struct pg_settling *t, struct error *e)
 {
     struct uuid *ids = xcalloc(t->n + 1, sizeof *ids);
@@ -323,7 +323,7 @@ static enum err pg_settle_apply(struct store_postgres *s, struct pg_settling *t,
     return rc ? rc : pg_settle_note_given_back(s, t, e);
 }
 
-/* Settlements that name different tasks. */
+/* Applies settlements that all name different tasks. */
 static enum err pg_settle_distinct(struct store_postgres *s, struct op_settle *op, struct settlement **v, size_t n,
                                    struct error *e)
 {
@@ -359,7 +359,7 @@ static int pg_settle_by_place(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Moves the first of each task to the front, in the order they were given; how many there are. */
+/* Moves the first settlement of each task to the front, in the given order. Returns how many there are. */
 static size_t pg_settle_first_of_each(struct settlement **v, size_t n)
 {
     struct settlement **later = xcalloc(n, sizeof *later);
@@ -378,7 +378,7 @@ static size_t pg_settle_first_of_each(struct settlement **v, size_t n)
     return first;
 }
 
-/* One task may be named twice: the second is judged by what the first has made of it. */
+/* A task may be named twice: the second settlement is checked against the result of the first. */
 static enum err pg_settle_in_rounds(struct store_postgres *s, struct op_settle *op, struct error *e)
 {
     struct settlement **v = xcalloc(op->n + 1, sizeof(struct settlement *));

@@ -1,6 +1,5 @@
-/* What a claim asks of the tables when it comes upon tasks that need slots. A claim never waits for a slot's lock: tasks whose slot
- * another node is seeing to are left for the next claim, so that no line holds up the tasks of others, and no two claims wait for each
- * other in a circle. */
+/* Slots as claims use them. A claim never waits for a slot's lock: if another transaction has the lock of a task's
+ * slot, the task is left to the next claim. So a slot does not delay other tasks, and claims can not deadlock. */
 #include <stdlib.h>
 
 #include "store/postgres/claim.h"
@@ -14,7 +13,8 @@ static const struct pg_statement slot_give_up = {
     "slot_give_up",
     "UPDATE tasks SET state = $2, waits_for = NULL, updated_ms = $3, completed_ms = $3, last_error = $4 WHERE id = $1",
 };
-/* Those that do not run are about to change. Who runs is not waited for: it may be about to let go, and waits for us then. */
+/* Locks the holders that are not RUNNING, because they are about to be cancelled. Does not wait for RUNNING holders: a
+ * transaction that settles one has its row's lock and waits for our slot lock. */
 static const struct pg_statement slot_lock_idle = {
     "slot_lock_idle",
     "SELECT 1 FROM slots AS s JOIN tasks AS t ON t.id = s.task_id WHERE s.key = $1 AND t.state <> " SQL_RUNNING
@@ -66,7 +66,7 @@ static void pg_gate_wanted_release(struct pg_gate_wanted *w)
     free(w->keys);
 }
 
-/* Candidates of a walk that need slots. */
+/* Collects the candidates that need slots. */
 static enum err pg_gate_find_wanted(struct store_postgres *s, const struct pg_result *r, struct pg_gate_wanted *w,
                                     struct error *e)
 {
@@ -90,7 +90,7 @@ static enum err pg_gate_find_wanted(struct store_postgres *s, const struct pg_re
     return ERR_OK;
 }
 
-/* Keys that nobody has asked for yet, of slots that are not held already. */
+/* Collects the slots whose locks were not tried yet, except those that the tasks hold already. */
 static void pg_gate_find_keys(struct store_postgres *s, struct pg_gate_wanted *w)
 {
     for (size_t i = 0; i < w->n; i++)
@@ -99,7 +99,7 @@ static void pg_gate_find_keys(struct store_postgres *s, struct pg_gate_wanted *w
             struct pg_slot *k = pg_slot_state(s, key);
             if (k->lock != SLOT_UNLOCKED || slots_have(pg_slots_cached_held(s, &w->tasks[i]), key))
                 continue;
-            k->lock = SLOT_BUSY; /* until we know */
+            k->lock = SLOT_BUSY; /* until the lock was tried */
             w->keys[w->key_count++] = k;
         }
 }
@@ -134,7 +134,7 @@ bool pg_gate_is_busy(struct store_postgres *s, const struct candidate *k)
     return false;
 }
 
-/* ---- rows ---- */
+/* ---- candidates that do not get their slot ---- */
 
 enum err pg_slot_block(struct slots *base, const struct slot_row *r, const struct slot_need *need, int64_t now_ms,
                        struct error *e)
@@ -176,7 +176,7 @@ enum err pg_slot_give_up(struct slots *base, const struct slot_row *r, enum task
     return ERR_OK;
 }
 
-/* ---- who stands in the way ---- */
+/* ---- holders and waiting tasks of a slot ---- */
 
 enum err pg_slot_holders(struct slots *base, struct str key, struct slot_row **ret, size_t *ret_count, struct error *e)
 {

@@ -1,8 +1,7 @@
-/* Who holds a slot and who waits for it, where other nodes ask the same at the same time. Whoever looks at a key, or changes who holds it
- * or waits for it, has the key's lock until the transaction ends; so what was read under it stays true but for our own changes, and is
- * kept in memory. Changes are queued: nobody waits for their answers.
- *
- * What a task holds changes only with its own row, which is locked by whoever comes here with it. */
+/* Holders of slots and the tasks that wait for them, while other nodes read and change the same. A transaction that
+ * reads a slot key, or changes its holders or its line, has the key's lock until it ends. So what it has read stays
+ * valid except for its own changes, and is cached. Changes are queued without waiting for their results.
+ * Which slots a task holds changes only together with its own row, which the caller has locked. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -30,7 +29,7 @@ static const struct pg_statement slot_hand = {
     "RETURNING tenant_id, id) INSERT INTO slots (tenant_id, key, task_id) SELECT tenant_id, $2, id FROM first",
 };
 static const struct pg_statement slot_waited_for = { "slot_waited_for", "SELECT waits_for FROM tasks WHERE id = $1" };
-/* Parents in the order of their ids, so that two who count the same ones wait for each other, and not in a circle. */
+/* Locks parents in the order of their ids, so that transactions can not deadlock. */
 static const struct pg_statement lock_parents = {
     "lock_parents",
     "SELECT 1 FROM tasks WHERE id = ANY ($1) ORDER BY id FOR UPDATE",
@@ -44,7 +43,7 @@ static const struct pg_statement count_skipped = {
     "WHERE tasks.id = of.parent",
 };
 
-/* ---- what is known of a key ---- */
+/* ---- loading slots ---- */
 
 struct pg_slot *pg_slot_state(struct store_postgres *s, struct str key)
 {
@@ -94,7 +93,6 @@ static void pg_slots_read_lines(const struct pg_result *r, struct pg_slot *const
         v[i]->is_line_whole = v[i]->line_n < SLOT_LINE_CACHED;
 }
 
-/* Keys whose locks we have or have just asked for. */
 enum err pg_slots_load(struct store_postgres *s, struct pg_slot *const *v, size_t n, struct error *e)
 {
     struct pg_params *p = &s->params;
@@ -116,7 +114,7 @@ enum err pg_slots_load(struct store_postgres *s, struct pg_slot *const *v, size_
     return ERR_OK;
 }
 
-/* Of one that nobody asked for in time, waits for its lock. */
+/* Waits for the lock of a slot that was not prefetched. */
 enum err pg_slot_lock_and_load(struct store_postgres *s, struct str key, struct pg_slot **ret, struct error *e)
 {
     struct pg_slot *k = pg_slot_state(s, key);
@@ -139,7 +137,7 @@ void pg_slots_reset(struct store_postgres *s)
     map_release(&s->slots_held);
 }
 
-/* ---- lines ---- */
+/* ---- lines: the tasks that wait for a slot ---- */
 
 static bool pg_slot_line_before(const struct slot_row *a, const struct slot_row *b)
 {
@@ -284,7 +282,7 @@ static enum err pg_slot_waits_for(struct slots *base, const struct slot_row *r, 
     return ERR_OK;
 }
 
-/* ---- for the operations ---- */
+/* ---- functions for the operations ---- */
 
 enum err pg_slots_let_go(struct store_postgres *s, const struct uuid *task, const struct task *next,
                          struct slot_keys *keys, struct error *e)
@@ -311,7 +309,8 @@ enum err pg_change_task(struct store_postgres *s, const struct pg_guards *old, c
     slot_tidy(&tidy, old->waits_for);
     if (old->waits_for.n) {
         slot_keys_add(keys, old->waits_for);
-        pg_slot_state(s, old->waits_for)->is_loaded = false; /* it may leave that line, or stand elsewhere in it */
+        pg_slot_state(s, old->waits_for)->is_loaded =
+            false; /* the task may leave that line, or change its place in it */
     }
     if (pg_replace_row(s, old, &tidy, e))
         return e->code;

@@ -1,5 +1,4 @@
-/* What many tasks hold, and the keys of many, at once: whoever sees to a thousand tasks asks here first, and each of them finds what it
- * needs to know in memory. */
+/* Reads the slots of many tasks in a few round trips, before an operation treats them one by one from the cache. */
 #include <stdlib.h>
 
 #include "store/postgres/slots.h"
@@ -10,7 +9,7 @@ static const struct pg_statement slot_try = {
     "SELECT pg_try_advisory_xact_lock(k) FROM unnest($1) AS k",
 };
 
-/* ---- what tasks hold ---- */
+/* ---- slots that tasks hold ---- */
 
 struct pg_held_by {
     struct uuid task;
@@ -69,7 +68,7 @@ const struct held_slots *pg_slots_cached_held(struct store_postgres *s, const st
     return h ? &h->slots : NULL;
 }
 
-/* ---- keys ---- */
+/* ---- locks and states of slots ---- */
 
 enum err pg_slots_try_lock(struct store_postgres *s, struct pg_slot *const *v, size_t n, struct error *e)
 {
@@ -90,7 +89,7 @@ enum err pg_slots_try_lock(struct store_postgres *s, struct pg_slot *const *v, s
     return ERR_OK;
 }
 
-/* Keys that are held by these tasks and not known yet. */
+/* Collects the slots that these tasks hold and that are not loaded. */
 static size_t pg_slots_find_unloaded(struct store_postgres *s, const struct uuid *tasks, size_t n, struct pg_slot **v)
 {
     size_t found = 0;
@@ -100,7 +99,7 @@ static size_t pg_slots_find_unloaded(struct store_postgres *s, const struct uuid
             struct pg_slot *k = pg_slot_state(s, h->key[j]);
             if (!k->is_loaded)
                 v[found++] = k;
-            k->is_loaded = true; /* soon: each once */
+            k->is_loaded = true; /* will be loaded: collects each slot once */
         }
     }
     return found;
@@ -140,8 +139,9 @@ enum err pg_slots_prefetch(struct store_postgres *s, const struct uuid *tasks, s
     return rc;
 }
 
-/* Settles let go of what their tasks hold, and on the way they lock rows that others want who have those slots. So the slots of all
- * settles of a transaction come first, in one order. A process that has not come upon a slot yet does not ask. */
+/* A settle releases its tasks' slots, and locks task rows on the way. Another transaction may have the lock of such a
+ * slot and wait for one of these rows. So a transaction first takes the slot locks of all its settles, in one order. A
+ * process that has never met a slot skips this. */
 enum err pg_slots_lock_settled(struct store_postgres *s, struct op *const *ops, size_t n, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };

@@ -1,9 +1,10 @@
-/* OP_RECURRING, OP_SPAWN. Two nodes may plan the same occurrences: the row of their task decides, which moves for one of them only. */
+/* OP_RECURRING and OP_SPAWN. Two nodes may plan the same occurrences. The recurring task's row decides: its cursor
+ * moves for one of them only. */
 #include <stdlib.h>
 
 #include "store/postgres/internal.h"
 
-/* $1, $2 behind which (NULL: the id of all zeros); $3 own partitions (NULL: all). */
+/* $1 and $2: only tasks behind this cursor_ms and id (NULL: the lowest id); $3 own partitions (NULL: all). */
 #define NIL     "'00000000-0000-0000-0000-000000000000'"
 #define BEHIND  "state = " SQL_SCHEDULED " AND kind = 1 AND (cursor_ms, id) > ($1, coalesce($2, " NIL "))"
 #define IS_OURS "($3 IS NULL OR get_bit($3, part) = 1)"
@@ -23,7 +24,8 @@ static const struct pg_statement next_of_others = {
     "SELECT cursor_ms FROM tasks WHERE " BEHIND " AND NOT " IS_OURS FIRST "1",
 };
 
-/* Locked in the order of their ids. Whoever waited for another's move of the same row finds that it is not the row that was planned for. */
+/* Locks in the order of the ids. A transaction that waited while another moved the same cursor finds that version and
+ * cursor have changed: spawn_move leaves that row out. */
 static const struct pg_statement lock_recurring = {
     "spawn_lock",
     "SELECT FROM tasks WHERE id = ANY ($1) ORDER BY id FOR UPDATE",
@@ -40,7 +42,7 @@ static const struct pg_statement spawn_move = {
     " AND tasks.version = x.version AND tasks.cursor_ms = x.cursor_ms RETURNING x.place, tenant_id, deleted",
 };
 
-/* ---- recurring ---- */
+/* ---- OP_RECURRING ---- */
 
 struct pg_cursor_position {
     int64_t cursor_ms;
@@ -65,7 +67,8 @@ static void pg_recurring_add_position(struct pg_params *p, const struct pg_curso
     pg_add_partitions(p, own);
 }
 
-/* What is not in the answer: ours stand behind its last one, others' perhaps before it too. */
+/* The earliest cursor that is not in the result. Our tasks are behind the last one of the result; tasks of other
+ * partitions may also be before it. */
 static enum err pg_recurring_read_next(struct store_postgres *s, const struct op_recurring *op, size_t n,
                                        const struct pg_cursor_position *last, int64_t *ret, struct error *e)
 {
@@ -118,7 +121,7 @@ enum err postgres_recurring(struct store_postgres *s, struct op *base)
     return ERR_OK;
 }
 
-/* ---- spawn ---- */
+/* ---- OP_SPAWN ---- */
 
 enum { BATCH_OPS_MAX = 500, BATCH_ROWS_MAX = 4000 };
 
@@ -127,7 +130,7 @@ static const struct op_spawn *pg_spawn_op(const struct op *op)
     return (const struct op_spawn *)op;
 }
 
-/* As many as name different tasks and are not too large together; at least one. */
+/* How many spawns fit into one batch: they name different tasks and are not too large. At least one. */
 static size_t pg_spawn_batch_size(struct op *const *ops, size_t n)
 {
     size_t rows = 0;
@@ -189,7 +192,7 @@ static void pg_spawn_note_ended(struct store_postgres *s, const struct op_spawn 
     pg_note_ended(s, op->id, TASK_COMPLETED, op->now_ms);
 }
 
-/* Of those that moved. */
+/* Inserts the occurrences of the tasks whose cursor has moved. */
 static enum err pg_spawn_insert(struct store_postgres *s, struct op *const *ops, size_t n, struct error *e)
 {
     size_t count = 0;
@@ -225,7 +228,8 @@ static enum err pg_spawn_batch(struct store_postgres *s, struct op *const *ops, 
     return pg_spawn_insert(s, ops, n, e);
 }
 
-/* What moved and could not be put in is not to be committed: whoever called finds the culprit by trying less. */
+/* If the cursors have moved but the occurrences can not be inserted, the transaction must not commit. The caller tries
+ * smaller batches to find the operation that fails. */
 size_t postgres_spawn_many(struct store_postgres *s, struct op *const *ops, size_t n)
 {
     struct error e;

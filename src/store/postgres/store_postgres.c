@@ -1,10 +1,10 @@
-/* One transaction an apply, in READ COMMITTED, run by as few round trips as it takes: BEGIN goes with the first statement, savepoints
- * with their neighbours, and counts, notes and COMMIT together.
- *
- * What an operation may not do it finds out before it changes anything, where that is cheap; one that can fail midway stands in a
- * savepoint. An error of PostgreSQL's own ends the whole transaction: then nothing of it has happened, and nothing that is kept in
- * memory (lanes, counts, results) may say otherwise. If it was a serialization failure or a deadlock, which others cause, the whole is
- * tried again; else whoever called finds the culprit by trying less. */
+/* store_apply runs one transaction, READ COMMITTED, in as few round trips as possible: BEGIN goes with the first
+ * statement, savepoints with the statements around them, and counts, notes and COMMIT together.
+ * Where it is cheap, an operation checks that it may run before it changes anything. An operation that can fail later
+ * runs in a savepoint. An error of PostgreSQL ends the whole transaction. Then nothing of it has happened, and what is
+ * in memory (lanes, counts, results) must not say otherwise. After a serialization failure or a deadlock, which other
+ * transactions cause, the whole transaction is tried again. After any other error, the caller tries smaller batches to
+ * find the operation that fails. */
 #include "store/postgres/store_postgres.h"
 
 #include <assert.h>
@@ -15,17 +15,18 @@
 #include "store/postgres/internal.h"
 
 enum {
-    TRIES_MAX = 8,       /* of a transaction that others are in the way of */
-    PAUSE_MAX_US = 4000, /* before the second; more before each further one */
+    TRIES_MAX = 8,       /* of a transaction that conflicts with others */
+    PAUSE_MAX_US = 4000, /* before the second try; longer before each further one */
     SLOT_LOCKS = 2048,
-    SHARDS = 256,            /* of counts */
-    ARENA_MAX = 64 << 20,    /* of what is looked at and not given away */
+    SHARDS = 256,            /* of table `counts` */
+    ARENA_MAX = 64 << 20,    /* scratch memory of one operation */
     VERSION_OLDEST = 140000, /* of the server */
 };
 
 static const struct pg_statement begin = { "begin", "BEGIN ISOLATION LEVEL READ COMMITTED" };
-/* How a session is, or a transaction where sessions are a pooler's. All that a writer does begins at a few rows that it names and goes to
- * others by an index; the planner, who may remember an empty table, is not to think of another way. */
+/* Settings of a session, or of each transaction behind a pooler, whose sessions other clients use too. All statements
+ * of the writer begin with a few given rows and reach others by an index. The planner, whose statistics may show an
+ * empty table, must not choose another plan. */
 #define SET_UP(local)                                                                                                  \
     "SELECT set_config('idle_in_transaction_session_timeout', '3s', " local "), "                                      \
     "set_config('enable_seqscan', 'off', " local "), set_config('enable_hashjoin', 'off', " local "), "                \
@@ -46,7 +47,7 @@ static struct store_postgres *store_postgres_self(struct store *s)
     return container_of(s, struct store_postgres, base);
 }
 
-/* ---- locks ---- */
+/* ---- advisory locks ---- */
 
 static int pg_lock_by_number(const void *a, const void *b)
 {
@@ -54,8 +55,8 @@ static int pg_lock_by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* "belf" in front: others may use such locks in the same database. Of slots there are only so many, which keys share: a transaction may
- * need thousands, and the server has room for a few thousand locks of all kinds. */
+/* The prefix "belf" keeps clear of other programs' advisory locks in the same database. Slot keys share SLOT_LOCKS
+ * numbers: a transaction may need thousands of them, and the server has room for a few thousand locks of all kinds. */
 int64_t pg_lock_number(enum pg_lock what, struct str key)
 {
     uint64_t hash = hash_bytes(HASH_STABLE, key) & (what == PG_LOCK_SLOT ? SLOT_LOCKS - 1 : 0x0fffffff);
@@ -83,7 +84,7 @@ enum err pg_lock(struct store_postgres *s, enum pg_lock what, const struct str *
 
 /* ---- apply ---- */
 
-/* What was made in a savepoint or transaction that is rolled back is not there. */
+/* Lanes that were made in a rolled back transaction or savepoint do not exist. */
 static void pg_lanes_discard(struct store_postgres *s)
 {
     if (s->made_lanes)
@@ -108,7 +109,7 @@ enum err pg_in_savepoint(struct store_postgres *s, struct op *op, enum err (*fn)
         s->ended.n = ended;
         s->claims.n = claims;
         pg_lanes_discard(s);
-        pg_slots_reset(s); /* locks that it took are gone too */
+        pg_slots_reset(s); /* the savepoint's rollback has released its locks */
         if (pg_queue(c, &rollback_to, NULL, &ignored))
             return ignored.code;
     }
@@ -124,7 +125,7 @@ static enum err pg_run_op(struct store_postgres *s, struct op *op)
     case OP_ORPHANS: return postgres_orphans(s, op);
     case OP_SETTLE: return pg_in_savepoint(s, op, postgres_settle);
     case OP_RECURRING: return postgres_recurring(s, op);
-    case OP_SPAWN: break; /* see run_some */
+    case OP_SPAWN: break; /* see pg_run_some */
     case OP_CATCH_UP: return postgres_catch_up(s, op);
     case OP_PUT: return pg_in_savepoint(s, op, postgres_put);
     case OP_KEY_PUT: return pg_in_savepoint(s, op, postgres_key_put);
@@ -147,21 +148,21 @@ static enum err pg_run_op(struct store_postgres *s, struct op *op)
     abort();
 }
 
-/* At whether there are any, or who has them: what was noted of them is written before. */
+/* Operations that read claims: the notes on claims are written first. */
 static bool pg_op_reads_claims(enum op_kind kind)
 {
     return kind == OP_HEARTBEAT || kind == OP_NODE_DEAD || kind == OP_PURGE || kind == OP_HANDED_OFF ||
            kind == OP_ORPHANS || kind == OP_LIMIT_TAKE;
 }
 
-/* Runs the first of them, or as many inserts or spawns as go together; how many. */
+/* Runs the first operation, or a batch of inserts or spawns. Returns how many. */
 static size_t pg_run_some(struct store_postgres *s, struct op *const *ops, size_t n)
 {
     size_t inserts = 0;
     while (inserts < n && ops[inserts]->kind == OP_INSERT)
         ops[inserts++]->error = (struct error){ 0 };
     if (inserts) {
-        struct error ignored; /* it is in the connection, which has failed */
+        struct error ignored; /* the connection has failed and holds the same error */
         enum err rc = ERR_OK;
         size_t done = postgres_insert_many(s, ops, inserts, &rc, &ignored);
         assert(done > 0 && done <= inserts);
@@ -175,7 +176,7 @@ static size_t pg_run_some(struct store_postgres *s, struct op *const *ops, size_
     return 1;
 }
 
-/* COMMIT of a transaction that has failed succeeds, in its way: it says ROLLBACK. */
+/* COMMIT of a failed transaction reports success with the command tag ROLLBACK. */
 static enum err pg_send_commit(struct store_postgres *s, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
@@ -184,8 +185,9 @@ static enum err pg_send_commit(struct store_postgres *s, struct error *e)
     return strcmp(PQcmdStatus(r.r), "COMMIT") == 0 ? ERR_OK : pg_corrupt(&s->conn, "a commit that did not commit", e);
 }
 
-/* A process that stops in the midst of a transaction would hold for as long what others wait for, its own node's row among it: the server
- * ends it before anybody would bury it. A pooler's sessions are everybody's, and are told each time. */
+/* A process that stops in the middle of a transaction would keep its locks, the one on its own node's row among them,
+ * and other nodes could not mark it dead. So the server ends such a session after 3 s. Behind a pooler, this is set for
+ * each transaction. */
 static enum err pg_send_begin(struct store_postgres *s, struct error *e)
 {
     struct pg_conn *c = &s->conn;
@@ -211,7 +213,7 @@ static enum err pg_run_ops(struct store_postgres *s, struct op *const *ops, size
             *e = s->conn.failure;
             return e->code;
         }
-        if (done > 1 || ops[i]->rc == ERR_OK) { /* of many, each that failed has taken back its own */
+        if (done > 1 || ops[i]->rc == ERR_OK) { /* in a batch, each failed operation has undone its own changes */
             tallies_keep(&s->of_transaction, &s->of_op);
             s->ended.kept = s->ended.n;
             s->claims.kept = s->claims.n;
@@ -224,8 +226,8 @@ static enum err pg_run_ops(struct store_postgres *s, struct op *const *ops, size
     return pg_send_commit(s, e);
 }
 
-/* *ret_again: the same may succeed now. Others were in the way; or the connection, idle for a while, turned out to be dead: then nobody has
- * heard of the transaction, or nobody will of its commit. */
+/* *ret_again: a retry may succeed, because other transactions were in conflict, or because an idle connection turned
+ * out to be dead before COMMIT was sent: then the transaction has not happened. */
 static enum err pg_transact(struct store_postgres *s, struct op *const *ops, size_t n, bool *ret_again, struct error *e)
 {
     struct error ignored;
@@ -238,7 +240,7 @@ static enum err pg_transact(struct store_postgres *s, struct op *const *ops, siz
     pg_slots_reset(s);
     if (pg_conn_ready(&s->conn, e))
         return e->code;
-    if (s->generation != s->conn.generation) { /* a standby that was promoted may lack the latest */
+    if (s->generation != s->conn.generation) { /* after a failover, the new server may lack the latest transactions */
         store_lanes_forget(&s->lanes);
         pg_watermarks_reset(&s->watermarks);
     }
@@ -254,7 +256,7 @@ static enum err pg_transact(struct store_postgres *s, struct op *const *ops, siz
     return rc;
 }
 
-/* Those who stood in each other's way should not come back at the same moment. */
+/* A random pause, so that transactions in conflict do not meet again. */
 static void pg_retry_pause(struct store_postgres *s, int tries)
 {
     int64_t us = (int64_t)prng_below(&s->random, (uint64_t)PAUSE_MAX_US * (uint64_t)tries) + 1;
@@ -271,8 +273,8 @@ static void pg_mark_arenas(struct store_postgres *s, struct op *const *ops, size
         s->marks[i] = arena_mark(&ops[i]->arena);
 }
 
-/* Ways of this process to the database begin to look at different places: what one of them, or somebody else, has scheduled is told to all
- * but the one that did. */
+/* The stores of this process have their own watermarks. Passes a notice on to all of them except the store that has
+ * made it. */
 static void pg_notify_siblings(struct store_postgres *s, const struct store_postgres *but,
                                const struct store_notice *notice)
 {
@@ -356,7 +358,7 @@ static void store_postgres_tell(struct store *base, const struct fenced_id *sett
     pg_notifier_settled(store_postgres_self(base)->notifier, settled, n);
 }
 
-/* ---- open and close ---- */
+/* ---- opening and closing ---- */
 
 static bool pg_sibling_swap(struct store_postgres *first, struct store_postgres *from, struct store_postgres *to)
 {
@@ -426,7 +428,7 @@ static void store_postgres_copy_setup(struct store_postgres *s, const struct sto
             *texts[i] = s->texts[i] = xstrdup(*texts[i]);
 }
 
-/* What cannot be made good by waiting. */
+/* Errors that waiting does not remedy. */
 static enum err store_postgres_check_server(struct store_postgres *s, struct error *e)
 {
     int version = PQserverVersion(s->conn.pg);

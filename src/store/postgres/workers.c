@@ -1,9 +1,9 @@
-/* OP_WORKER_REPORT, and workers read back. */
+/* OP_WORKER_REPORT, and reading workers. */
 #include <stdlib.h>
 
 #include "store/postgres/reader.h"
 
-/* By whoever heard of them: in the order of their ids. */
+/* Inserts in the order of the ids, because several nodes report the same workers. */
 static const struct pg_statement put_workers = {
     "worker_put",
     "INSERT INTO workers (id, name, version, slots, running, joined_ms, seen_ms, left_ms, doc) "
@@ -13,7 +13,7 @@ static const struct pg_statement put_workers = {
     "left_ms = CASE WHEN workers.left_ms = 0 THEN excluded.left_ms ELSE workers.left_ms END, doc = excluded.doc",
 };
 
-/* Each of them once, the last that was said; left if it ever said so. */
+/* Merges the reports so that each worker occurs once, with its latest report. It has left if any report says so. */
 static size_t pg_worker_last_reports(const struct op_worker_report *op, struct worker_row *v)
 {
     size_t n = 0;
