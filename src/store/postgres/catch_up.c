@@ -1,4 +1,5 @@
 /* OP_CATCH_UP: withdraws occurrences that were spawned ahead and missed.
+ *
  * Goes from one recurring task with unclaimed occurrences to the next, and through each task's occurrences from the
  * latest back. Most tasks have missed nothing: one statement without locks shows that for all of them. Only where
  * occurrences are to be withdrawn are rows locked, the recurring task before its occurrences, and checked again: they

@@ -1,6 +1,8 @@
 /* OP_CLAIM, OP_CLAIMED and OP_ORPHANS.
+ *
  * Most claims meet no task that needs a slot. They take two round trips: one reads and locks candidates; one marks them
  * all RUNNING and reads when the next tasks are due.
+ *
  * A claim locks its node's row FOR KEY SHARE until the commit. OP_NODE_DEAD locks that row FOR UPDATE. So once a node
  * is marked dead, OP_ORPHANS finds all that the node has claimed. A claim that finds no task locks no row and writes
  * nothing. */

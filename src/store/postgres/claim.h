@@ -1,5 +1,6 @@
 #pragma once
 /* store/postgres/claim.h - shared by the files of OP_CLAIM.
+ *
  *   - claim_walk.c walks the lanes and picks tasks.
  *   - slot_gate.c reads the tasks that need slots; store/common/slots.h decides what becomes of them.
  *   - claim.c marks the picked tasks RUNNING and makes the result.

@@ -1,4 +1,5 @@
 /* The part of OP_CLAIM that walks the lanes and picks tasks.
+ *
  * One statement reads the candidates of many lanes and locks them. It skips rows that another transaction has locked
  * (SKIP LOCKED): most likely that transaction takes them. Tasks without gates are only picked here and marked RUNNING
  * later, all together. Slots are taken during the walk. A due task that finds no slot is dealt with at once; after that

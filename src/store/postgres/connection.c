@@ -1,4 +1,5 @@
 /* A connection: connecting and reconnecting, the meaning of errors, and the pipeline.
+ *
  * The socket is non-blocking: a request may exceed the buffers between client and server, and the server sends results
  * while the client still writes. Every wait has a time limit, because a network may drop packets silently. Results come
  * in groups, each closed by a sync. After an error the server skips the rest of the group and returns "skipped" for

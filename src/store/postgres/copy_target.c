@@ -1,4 +1,5 @@
 /* The PostgreSQL database that `belfry copy` writes to.
+ *
  * A task's row implies rows elsewhere: its lane, the counts, `ended`, its claim. The statement that inserts the task
  * writes them too, and only if the task is new. So sending a batch twice changes nothing. */
 #include <assert.h>

@@ -1,5 +1,6 @@
 /* Changes that operations note and the transaction writes once, at its end: counts, tasks that became final, claims
  * that tasks have left or that were handed off.
+ *
  * Rows of claims are written last, because other transactions wait for them: updaters on several nodes settle tasks of
  * the same claim, and its row stays locked until the commit. All of them are locked in one statement, in the order of
  * their ids, so that transactions can not deadlock. */

@@ -1,4 +1,5 @@
 /* OP_HANDOFF, OP_HANDED_OFF, OP_RUNNING and OP_RETAKE.
+ *
  * Hand-off and retake lock their node's row FOR KEY SHARE, as a claim does. So a node that is being marked dead hands
  * off nothing more, and the transaction that marks it dead sees all that it has handed off before. */
 #include <stdlib.h>

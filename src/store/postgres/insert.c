@@ -1,4 +1,5 @@
 /* OP_INSERT.
+ *
  * Plain inserts run as a batch: one statement for the records of their idempotency keys, one for all task rows. An
  * insert is plain if only an existing key or id can make it fail. If another transaction inserts the same key or id at
  * the same time, the unique index makes this one wait; afterwards it is a conflict or a repeated insert. Keys and ids

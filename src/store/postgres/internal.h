@@ -1,5 +1,6 @@
 #pragma once
 /* store/postgres/internal.h - shared by the files of the PostgreSQL store: connection, parameters, results, writer.
+ *
  * All parameters and results are binary. Statements work on sets: a statement takes one array for each column and
  * unnests them, so that one statement writes a thousand rows. Statements are sent in libpq's pipeline mode: pg_send
  * sends one without waiting, pg_get reads the results in the order of sending. A statement is prepared when a

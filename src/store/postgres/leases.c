@@ -1,4 +1,5 @@
 /* Leases: tasks that a worker outside of Belfry has claimed. Their terms, OP_LEASE_RENEW and OP_LEASES_EXPIRED.
+ *
  * The transaction that makes a task RUNNING also inserts the row of its lease. The transaction that settles the task,
  * and has locked its row, deletes it. So a renewal locks only the row of the lease, and finds none if the task was
  * settled before. A row may be left behind if a user's change took the task away. It has no effect: its task is never

@@ -1,4 +1,5 @@
 /* Checks of inserts and puts that concern more than their own rows: the tenant's limits, and calendars that must exist.
+ *
  * Tasks are counted after they were inserted, in the operation's savepoint, together with the counts that this
  * transaction has not written yet. Rows that other transactions have not committed are invisible. So a transaction that
  * counts a tenant's tasks holds the tenant's lock until it commits; a transaction without limits does not take it. A

@@ -1,4 +1,5 @@
 /* Migrates the schema up and down, while other processes may use the database.
+ *
  * The migrating process holds an advisory lock, on a connection that does nothing else. A step that builds an index
  * concurrently can not run in a transaction, and behind a pooler each transaction may run in another session. Every
  * other step runs in one transaction together with its row in schema_migrations. Nodes of the version before keep

@@ -1,5 +1,6 @@
 /* Table `executions` is partitioned by month. Its key, the execution's id, begins with a time. A month that is over is
  * dropped as a whole and leaves nothing to vacuum.
+ *
  * Partitions are made before their month begins. An execution without a partition goes to executions_other, and is
  * moved when its month's partition is made later. A month is retired in three steps, and after a crash the next run
  * continues with the next step:

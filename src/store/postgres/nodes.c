@@ -1,4 +1,5 @@
 /* OP_HEARTBEAT, OP_NODE_DEAD, OP_RECALL and OP_RECALL_LIST.
+ *
  * Locks on a node's row order these transactions:
  *   - A claim, or a node that takes shares of a limit, locks it FOR KEY SHARE until the commit.
  *   - A heartbeat changes no key column and does not conflict with that.
@@ -6,6 +7,7 @@
  *     and its next claim sees that the node is dead.
  * OP_NODE_DEAD never waits for the lock (SKIP LOCKED): a locked row belongs to a node that was active a moment ago, or
  * to one that stopped in the middle of a transaction, which the server ends after 3 s.
+ *
  * A recall request (table `wishes`) holds the fence that it is for. Readers see by the fence that it is over, so that a
  * settle need not delete it. Deleting compares the fence again: the request may have been renewed in between. */
 #include "store/postgres/internal.h"

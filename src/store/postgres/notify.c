@@ -1,6 +1,7 @@
 /* Notices between nodes, by LISTEN and NOTIFY. Two threads with a connection each: the sender runs NOTIFY after
  * commits, the listener LISTENs. No transaction waits for them. If a notice can not be sent, it is merged into the next
  * one. When the listener reconnects, it reports "look at everything", because notices may have been lost.
+ *
  * A notice is a line of text:
  *   "1 SENDER FLAGS DUE NUMBER"   a version; the sending process, 16 hexadecimal digits; a letter for each flag of
  *     struct store_notice; a time in milliseconds; the number of catalog changes so far

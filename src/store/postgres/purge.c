@@ -1,5 +1,6 @@
 /* OP_PURGE deletes a small batch of old rows and finds it without reading the rows that stay. Rows that another
  * transaction has locked are left to the next purge.
+ *
  * Tasks are not stored in the order of completion. So each transaction notes the tasks that it made final in table
  * `ended`, and purge reads these notes from the oldest on. A note only says where to look: the task's own row decides
  * whether it is final and old enough. FAILED tasks are few and have an index instead. Executions are in monthly

@@ -1,4 +1,5 @@
 /* OP_PUT.
+ *
  * A change locks the task's row. If it withdraws occurrences that were spawned ahead, it locks the recurring task's row
  * first, then the occurrences' rows in the order of their ids. The locks of slots come before all rows, as far as they
  * are known: a settle that hands a slot over has the slot's lock and then locks the row of the waiting task. */

@@ -1,4 +1,5 @@
 /* Reading tasks and executions, on the reader's own connections.
+ *
  * Each call is one statement, so that its result shows one moment. A list walks one index down by id and filters each
  * row. After LIST_VISIT_MAX rows the page ends, however few rows matched, with `more` and the id to continue from: so
  * no filter makes a page slow. Rows are streamed: once the page is full, the walk stops. */

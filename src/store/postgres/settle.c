@@ -1,7 +1,9 @@
 /* OP_SETTLE.
+ *
  * One round trip reads and locks all tasks, in the order of their ids. The statements after that are sent without
  * waiting: one for all verdicts, one for their executions, one for the parents. Only tasks that hold slots, or are
  * replaced by a new row, are written one by one.
+ *
  * Two nodes may settle the same task, for example by a late result and a release. The second one to lock the row sees
  * what the first has made of it, and the fence shows which of them is stale. */
 #include <assert.h>

@@ -1,6 +1,7 @@
 /* Holders of slots and the tasks that wait for them, while other nodes read and change the same. A transaction that
  * reads a slot key, or changes its holders or its line, has the key's lock until it ends. So what it has read stays
  * valid except for its own changes, and is cached. Changes are queued without waiting for their results.
+ *
  * Which slots a task holds changes only together with its own row, which the caller has locked. */
 #include <assert.h>
 #include <stdlib.h>

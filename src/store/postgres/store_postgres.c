@@ -1,5 +1,6 @@
 /* store_apply runs one transaction, READ COMMITTED, in as few round trips as possible: BEGIN goes with the first
  * statement, savepoints with the statements around them, and counts, notes and COMMIT together.
+ *
  * Where it is cheap, an operation checks that it may run before it changes anything. An operation that can fail later
  * runs in a savepoint. An error of PostgreSQL ends the whole transaction. Then nothing of it has happened, and what is
  * in memory (lanes, counts, results) must not say otherwise. After a serialization failure or a deadlock, which other

@@ -1,8 +1,10 @@
 #pragma once
 /* store/postgres/store_postgres.h - the store that many nodes share: PostgreSQL 14 or later.
+ *
  * The URL is libpq's: postgres://user:password@host:5432,host2:5432/database?sslmode=verify-full. If it names several
  * hosts, the store uses the writable one, also after a failover. Belfry adds one setting: `prepare=off`, for poolers
  * that do not support prepared statements.
+ *
  * The store reconnects by itself, with backoff. While the server is unavailable, every call returns ERR_UNAVAILABLE;
  * nothing that was acknowledged is lost. The store itself retries after serialization failures and deadlocks. */
 #include "port/clock.h"
