@@ -8,6 +8,7 @@
  * nothing. */
 #include <stdlib.h>
 
+#include "store/common/reading.h"
 #include "store/postgres/claim.h"
 
 enum { CONFLICTS_MAX = 1000 }; /* counted for each lane */
@@ -253,7 +254,7 @@ static enum err pg_claim_read_taken(struct store_postgres *s, const struct pg_cl
                                     struct tasks *ret, struct error *e)
 {
     if ((size_t)r->rows != c->n)
-        return pg_corrupt(&s->conn, "tasks that were locked and are gone", e);
+        return pg_corrupt(&s->conn, "locked tasks have disappeared", e);
     int *row_of = xcalloc(c->n + 1, sizeof *row_of);
     for (int i = 0; i < r->rows; i++)
         row_of[pg_i64(r, i, TAKEN_PLACE) - 1] = i;
@@ -299,7 +300,7 @@ static enum err pg_claim_finish(struct store_postgres *s, struct pg_claim *c, st
     size_t size = c->gate.replaced_count * sizeof *c->gate.replaced;
     struct replaced *replaced = arena_alloc(c->arena, size);
     if (!replaced)
-        return error_set(e, ERR_LIMIT, "the answer is larger than the memory set aside for it");
+        return reader_no_room(e);
     if (size)
         memcpy(replaced, c->gate.replaced, size);
     op->ret = taken;

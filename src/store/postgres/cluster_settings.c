@@ -38,11 +38,11 @@ static enum err pg_cluster_check_copy(struct pg_conn *c, struct error *e)
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     if (pg_run(c, &copying, NULL, &r, e))
         return e->code;
-    return r.rows
-               ? error_set(e, ERR_UNAVAILABLE,
-                           "a copy to this database is not done: run the same 'belfry copy' again; it goes on where it "
-                           "ended")
-               : ERR_OK;
+    return r.rows ? error_set(
+                        e, ERR_UNAVAILABLE,
+                        "a copy to this database is not done: run the same 'belfry copy' again; it continues where it "
+                        "stopped")
+                  : ERR_OK;
 }
 
 enum err store_postgres_join(const char *url, struct clock *clock, void *pepper, size_t n, struct error *e)

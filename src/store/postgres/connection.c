@@ -231,7 +231,7 @@ static enum err pg_conn_wait_result(struct pg_conn *c, struct error *e)
         if (!PQisBusy(c->pg))
             return ERR_OK;
         if (!pg_conn_wait_socket(c, more, deadline_ns))
-            return pg_conn_lose(c, "no answer in time: the connection is given up", e);
+            return pg_conn_lose(c, "the server did not answer in time: the connection is closed", e);
         if (!PQconsumeInput(c->pg))
             return pg_conn_lose(c, PQerrorMessage(c->pg), e);
     }
@@ -337,7 +337,7 @@ static enum err pg_conn_send(struct pg_conn *c, const struct pg_statement *s, co
         return e->code;
     }
     if (p->bytes.full)
-        return error_set(e, ERR_LIMIT, "more than PostgreSQL takes at once");
+        return error_set(e, ERR_LIMIT, "the statement has more than 1 GiB of parameters: send smaller batches");
     for (int i = 0; i < p->n; i++) {
         values[i] = p->at[i] == SIZE_MAX ? NULL : p->bytes.p + p->at[i];
         formats[i] = BINARY;
@@ -397,7 +397,7 @@ static enum err pg_conn_read_sync(struct pg_conn *c, struct error *e)
         return e->code;
     bool ok = PQresultStatus(r) == PGRES_PIPELINE_SYNC;
     PQclear(r);
-    return ok ? ERR_OK : pg_conn_lose(c, "an answer that was not expected", e);
+    return ok ? ERR_OK : pg_conn_lose(c, "the server sent an unexpected result", e);
 }
 
 /* Reads the result of the oldest statement that was sent, and the NULL that libpq returns behind it. */
@@ -407,7 +407,7 @@ static enum err pg_conn_read_result(struct pg_conn *c, PGresult **ret, struct er
     if (pg_conn_sync_group(c, e) || pg_conn_next_result(c, ret, e))
         return e->code;
     if (!*ret)
-        return pg_conn_lose(c, "an answer is missing", e);
+        return pg_conn_lose(c, "the server sent no result", e);
     if (pg_conn_next_result(c, &nothing, e)) {
         PQclear(*ret);
         return e->code;

@@ -169,8 +169,8 @@ enum err copy_target_mark(struct copy_target *t, const uint8_t *pepper, struct e
         if (!same)
             return error_set(
                 e, ERR_CONFLICT,
-                "the database has a pepper of its own, with which the keys of the source would not work: copy "
-                "needs an empty database");
+                "the database has another pepper, so the API keys of the source would not work there: copy to an "
+                "empty database");
     }
     char yes = 1;
     return pg_cluster_value(&t->conn, S("copying"), &yes, sizeof yes, e);
@@ -209,7 +209,7 @@ static enum err copy_target_find_lanes(struct copy_target *t, const void *const 
             return e->code;
         known = store_lanes_find(&t->lanes, lane, pool);
         if (!known)
-            return pg_corrupt(&t->conn, "a lane that was just made is not there", e);
+            return pg_corrupt(&t->conn, "a lane was inserted and is not there", e);
         ret[i] = known->number;
     }
     return ERR_OK;

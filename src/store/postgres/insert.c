@@ -358,7 +358,7 @@ static enum err pg_batch_insert_keys(struct store_postgres *s, struct pg_insert_
         if (!j->keyed[i]->has_key)
             op->rc = pg_idempotency_used_error(&op->error);
     }
-    return at == r.rows ? ERR_OK : pg_corrupt(&s->conn, "keys in an order of its own", e);
+    return at == r.rows ? ERR_OK : pg_corrupt(&s->conn, "INSERT returned the keys in another order", e);
 }
 
 /* Removes the tasks of operations that have failed. */

@@ -109,7 +109,7 @@ static struct pg_limit_share *pg_limit_find(const struct pg_limit_take *k, const
 
 static enum err pg_limit_unexpected_error(const struct pg_limit_take *k, struct error *e)
 {
-    return pg_corrupt(&k->s->conn, "a share that was not asked for", e);
+    return pg_corrupt(&k->s->conn, "the server returned a share that was not asked for", e);
 }
 
 /* *ret_all is false if a row is missing: it never existed, or was just purged. */
@@ -226,7 +226,7 @@ static enum err pg_limit_lock_all(struct pg_limit_take *k, bool *ret_lives, stru
         if (pg_run(&k->s->conn, &make_shares, pg_limit_add_keys(k, false), NULL, e))
             return e->code;
     }
-    return pg_corrupt(&k->s->conn, "shares that vanish again and again", e);
+    return pg_corrupt(&k->s->conn, "the rows of limits were deleted again and again", e);
 }
 
 /* ---- writing ---- */

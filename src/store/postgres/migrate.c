@@ -54,7 +54,8 @@ static enum err pg_schema_read_steps(struct pg_conn *c, struct pg_result *ret, s
     if (pg_bool(&r, 0, 0))
         return pg_run(c, &list_steps, NULL, ret, e);
     if (pg_bool(&r, 0, 1))
-        return error_set(e, ERR_INVALID, "there are tables of another program: give belfry a database of its own");
+        return error_set(e, ERR_INVALID,
+                         "the database has tables of another program: give belfry a database of its own");
     return ERR_OK;
 }
 
@@ -128,10 +129,11 @@ static enum err pg_migrate_check_running_nodes(const struct schema *schema, int 
     for (int i = at + 1; at > 0 && i <= to; i++) {
         struct schema_step v = schema_step_at(schema, i);
         if (v.readers_from > at)
-            return error_set(e, ERR_INVALID,
-                             "schema version %d is not for nodes of the version before: stop all of them, then run "
-                             "'belfry migrate up'",
-                             i);
+            return error_set(
+                e, ERR_INVALID,
+                "nodes of the version before can not work with schema version %d: stop all of them, then run "
+                "'belfry migrate up'",
+                i);
     }
     return ERR_OK;
 }
@@ -188,7 +190,8 @@ static enum err pg_migrate_lock(struct pg_conn *c, struct error *e)
             return ERR_OK;
         nanosleep(&(struct timespec){ .tv_nsec = (long)LOCK_POLL_MS * NS_PER_MS }, NULL);
     }
-    return error_set(e, ERR_UNAVAILABLE, "another belfry has been changing the schema for %d minutes",
+    return error_set(e, ERR_UNAVAILABLE,
+                     "another belfry has been migrating the schema for %d minutes: wait until it ends",
                      LOCK_WAIT_MS / 60000);
 }
 

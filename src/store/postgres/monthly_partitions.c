@@ -182,7 +182,7 @@ static enum err pg_partition_make_ahead(struct pg_conn *c, const struct pg_month
     for (int ahead = 0; ahead <= MONTHS_AHEAD; ahead++) {
         int month = pg_month_of(now_ms) + ahead;
         if (!pg_months_has(m, month) && pg_partition_exclusive(c, pg_partition_make, &month, e))
-            return error_wrap(e, "make a month of executions");
+            return error_wrap(e, "make a partition of executions");
     }
     return ERR_OK;
 }
@@ -363,7 +363,8 @@ enum err pg_maintain_partitions(struct pg_conn *c, const struct pg_partition_job
     for (int i = 0; i < m.n; i++) {
         bool is_old = pg_month_begin_ms(m.v[i].month + 1) <= k->before_ms && m.v[i].month < pg_month_of(k->now_ms);
         if ((is_old || !m.v[i].attached) && pg_partition_retire(c, k, m.v[i].month, m.v[i].attached, e))
-            return error_wrap(e, "put away the executions of %04d-%02d", m.v[i].month / 12, m.v[i].month % 12 + 1);
+            return error_wrap(e, "archive or drop the executions of %04d-%02d", m.v[i].month / 12,
+                              m.v[i].month % 12 + 1);
     }
     return ERR_OK;
 }

@@ -119,7 +119,7 @@ static enum err pg_purge_follow_notes(struct pg_purge *f, int64_t before_ms, con
     size_t n = 0, used_up_count = 0, max = f->left;
     struct uuid *ids = arena_alloc(&f->s->arena, max * sizeof *ids);
     if (!ids)
-        return error_set(e, ERR_LIMIT, "does not fit in the memory allowed");
+        return error_no_room(e);
     for (int i = 0; i < notes->rows && n < max; i++) {
         struct pg_walk w = pg_array_of(notes, i, 1);
         size_t before = n;

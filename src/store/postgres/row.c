@@ -126,7 +126,7 @@ enum err pg_lanes_load(struct pg_conn *c, struct store_lanes *l, struct error *e
                              .queue = pg_text(&r, i, 2),
                              .class_ = (enum priority_class)pg_i64(&r, i, 3) };
         if (lane.queue.n > LANE_QUEUE_MAX || lane.class_ > CLASS_HIGH)
-            return pg_corrupt(c, "a lane that is not one of ours", e);
+            return pg_corrupt(c, "table 'lanes' has a row that Belfry did not write", e);
         store_lanes_keep(l, pg_i64(&r, i, 0), lane, (int)pg_i64(&r, i, 4));
     }
     return ERR_OK;
@@ -139,7 +139,7 @@ enum err pg_lanes_at(struct pg_conn *c, struct store_lanes *l, int64_t number, c
     if (!*ret && pg_lanes_load(c, l, e))
         return e->code;
     *ret = store_lanes_at(l, number);
-    return *ret ? ERR_OK : pg_corrupt(c, "a task in a lane that does not exist", e);
+    return *ret ? ERR_OK : pg_corrupt(c, "a task's lane is not in table 'lanes'", e);
 }
 
 /* ---- rows ---- */

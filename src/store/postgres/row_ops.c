@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "store/common/reading.h"
 #include "store/postgres/internal.h"
 
 #define SQL_OF_X(column, kind, member, max) ", x." #column
@@ -154,7 +155,7 @@ enum err pg_lane_number(struct store_postgres *s, struct lane lane, int pool, in
         return e->code;
     row = row ? row : store_lanes_find(&s->lanes, lane, pool);
     if (!row)
-        return pg_corrupt(&s->conn, "a lane that is there and cannot be read", e);
+        return pg_corrupt(&s->conn, "a lane exists and can not be read", e);
     *ret = row->number;
     return ERR_OK;
 }
@@ -197,7 +198,7 @@ static enum err pg_insert_mark_new(struct store_postgres *s, const struct task *
         ret_new[i] = at < r->rows && uuid_eq(pg_uuid(r, at, 0), tasks[i]->id);
         at += ret_new[i];
     }
-    return at == r->rows ? ERR_OK : pg_corrupt(&s->conn, "rows in an order of its own", e);
+    return at == r->rows ? ERR_OK : pg_corrupt(&s->conn, "INSERT returned the rows in another order", e);
 }
 
 enum err pg_insert_rows(struct store_postgres *s, const struct task *const *tasks, size_t n, bool *ret_new,
@@ -303,7 +304,7 @@ enum err pg_scratch_take(struct store_postgres *s, size_t n, struct arena *a, st
 {
     struct task *v = arena_alloc(a, n * sizeof *v);
     if (!v)
-        return error_set(e, ERR_LIMIT, "the answer is larger than the memory set aside for it");
+        return reader_no_room(e);
     if (n)
         memcpy(v, s->scratch, n * sizeof *v);
     *ret = (struct tasks){ v, n };

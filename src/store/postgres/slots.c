@@ -276,7 +276,7 @@ static enum err pg_slot_waits_for(struct slots *base, const struct slot_row *r, 
         return e->code;
     struct str key = found.rows ? pg_text(&found, 0, 0) : (struct str){ 0 };
     if (key.n > SLOT_KEY_MAX)
-        return pg_corrupt(&s->conn, "a slot that is not one of ours", e);
+        return pg_corrupt(&s->conn, "a task waits for a slot key that Belfry did not write", e);
     if (key.n)
         memcpy(text, key.p, key.n);
     *ret = (struct str){ text, key.n };

@@ -58,7 +58,7 @@ enum err pg_slots_read_held(struct store_postgres *s, const struct uuid *tasks, 
         return e->code;
     for (int i = 0; i < r.rows; i++)
         if (!held_slots_add(&pg_slots_held_entry(s, pg_uuid(&r, i, 0))->slots, pg_text(&r, i, 1)))
-            return pg_corrupt(&s->conn, "a slot that is not one of ours", e);
+            return pg_corrupt(&s->conn, "table 'slots' has a key that Belfry did not write", e);
     return ERR_OK;
 }
 
@@ -83,7 +83,7 @@ enum err pg_slots_try_lock(struct store_postgres *s, struct pg_slot *const *v, s
     if (pg_run(&s->conn, &slot_try, &s->params, &r, e))
         return e->code;
     if ((size_t)r.rows != n)
-        return pg_corrupt(&s->conn, "locks that were not answered for", e);
+        return pg_corrupt(&s->conn, "the server did not return a result for each lock", e);
     for (size_t i = 0; i < n; i++)
         v[i]->lock = pg_bool(&r, (int)i, 0) ? SLOT_LOCKED : SLOT_BUSY;
     return ERR_OK;

@@ -70,7 +70,7 @@ enum err pg_lock(struct store_postgres *s, enum pg_lock what, const struct str *
         return ERR_OK;
     int64_t *numbers = arena_alloc(&s->arena, n * sizeof *numbers);
     if (!numbers)
-        return error_set(e, ERR_LIMIT, "does not fit in the memory allowed");
+        return error_no_room(e);
     for (size_t i = 0; i < n; i++)
         numbers[i] = pg_lock_number(what, keys[i]);
     qsort(numbers, n, sizeof *numbers, pg_lock_by_number);
@@ -183,7 +183,7 @@ static enum err pg_send_commit(struct store_postgres *s, struct error *e)
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     if (pg_run(&s->conn, &commit, NULL, &r, e))
         return e->code;
-    return strcmp(PQcmdStatus(r.r), "COMMIT") == 0 ? ERR_OK : pg_corrupt(&s->conn, "a commit that did not commit", e);
+    return strcmp(PQcmdStatus(r.r), "COMMIT") == 0 ? ERR_OK : pg_corrupt(&s->conn, "COMMIT ended in a rollback", e);
 }
 
 /* A process that stops in the middle of a transaction would keep its locks, the one on its own node's row among them,
@@ -438,7 +438,7 @@ static enum err store_postgres_check_server(struct store_postgres *s, struct err
         return error_set(e, ERR_INVALID, "this is PostgreSQL %d.%d: belfry needs 14 or later", version / 10000,
                          version / 100 % 100);
     if (!encoding || strcmp(encoding, "UTF8") != 0)
-        return error_set(e, ERR_INVALID, "the database's encoding is %s: make one with ENCODING 'UTF8'",
+        return error_set(e, ERR_INVALID, "the database has encoding %s: create it with ENCODING 'UTF8'",
                          encoding ? encoding : "unknown");
     return ERR_OK;
 }

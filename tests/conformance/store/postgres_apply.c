@@ -183,7 +183,7 @@ static void a_server_that_is_of_no_use_is_named_in_one_sentence(void **state)
              strrchr(latin, '/') + 1);
     postgres_run(postgres_server(), sql);
     assert_int_equal(postgres_open(latin, &s, &e), ERR_INVALID);
-    assert_says(&e, "the database's encoding is LATIN1: make one with ENCODING 'UTF8'");
+    assert_says(&e, "the database has encoding LATIN1: create it with ENCODING 'UTF8'");
     postgres_drop(latin);
     assert_int_equal(postgres_open(latin, &s, &e), ERR_UNAVAILABLE);
     assert_says(&e, "does not exist");

@@ -121,7 +121,7 @@ static void in_company_only_steps_are_taken_that_the_others_can_work_with(void *
     assert_ok(go(&first_three, 3, true, &e), &e);
     assert_int_equal(go(&first_four, 4, true, &e), ERR_INVALID);
     assert_says(
-        &e, "schema version 4 is not for nodes of the version before: stop all of them, then run 'belfry migrate up'");
+        &e, "nodes of the version before can not work with schema version 4: stop all of them, then run 'belfry migrate up'");
     assert_int_equal(version(), 3);
     assert_ok(go(&first_four, 4, false, &e), &e);
 }

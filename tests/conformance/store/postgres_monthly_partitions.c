@@ -151,7 +151,7 @@ static void a_month_is_in_the_archive_before_it_is_gone(void **state)
     ran_at(w, NOW + 1);
     snprintf(missing, sizeof missing, "%s/nowhere", w->directory);
     assert_int_equal(keep(MAY_10, APRIL_1 - 31 * DAY, missing, &e), ERR_UNAVAILABLE);
-    assert_says(&e, "put away the executions of 2026-02: create '");
+    assert_says(&e, "archive or drop the executions of 2026-02: create '");
     assert_int_equal(postgres_number(url, IN("executions_2026_02_over")), 2); /* detached, and not lost */
     assert_ok(keep(MAY_10, APRIL_1 - 31 * DAY, w->directory, &e), &e);
     read_archive(w, "executions_2026_02.ndjson", text, sizeof text);
@@ -236,7 +236,7 @@ static void what_went_wrong_with_months_is_told_once_by_the_next_forget(void **s
     for (int i = 0; i < 2000 && !forget(w->store, &e); i++)
         nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
     assert_int_equal(e.code, ERR_UNAVAILABLE);
-    assert_says(&e, "make a month of executions: ");
+    assert_says(&e, "make a partition of executions: ");
     assert_ok(forget(w->store, &e), &e);
     postgres_say(other, "COMMIT");
     PQfinish(other);
