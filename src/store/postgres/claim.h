@@ -80,10 +80,11 @@ struct pg_claim {
     size_t busy; /* candidates left because another node holds the lock of their slot */
 };
 
-/* Picks tasks from the lanes and among the suspects. All picked rows are locked; claim.c makes them RUNNING
- * afterwards. */
 /* When to look again for rows that another transaction has locked: it takes them, unless it fails. */
 enum { CONFLICT_RETRY_MS = 10 };
+
+/* Picks tasks from the lanes and among the suspects. All picked rows are locked; claim.c makes them RUNNING
+ * afterwards. */
 void pg_claim_init(struct pg_claim *c, struct store_postgres *s, struct op_claim *op);
 void pg_claim_release(struct pg_claim *c);
 enum err pg_claim_walk(struct store_postgres *s, struct pg_claim *c, struct error *e) must_use;

@@ -48,7 +48,6 @@ void pg_params_reset(struct pg_params *p);
 void pg_add_bool(struct pg_params *p, bool v);
 void pg_add_i32(struct pg_params *p, int32_t v);
 void pg_add_i64(struct pg_params *p, int64_t v);
-void pg_add_double(struct pg_params *p, double v);
 void pg_add_uuid(struct pg_params *p, struct uuid v); /* nil becomes NULL */
 void pg_add_text(struct pg_params *p, struct str v);  /* empty becomes '', not NULL */
 void pg_add_bytes(struct pg_params *p, struct str v);
@@ -170,15 +169,13 @@ struct uuid pg_uuid(const struct pg_result *r, int row, int column); /* NULL is 
 struct str pg_text(const struct pg_result *r, int row,
                    int column); /* text and bytea; borrowed from the result; NULL is empty */
 
-/* Iterates over a uuid[] or bigint[]. */
+/* Iterates over a uuid[]. */
 struct pg_walk {
     const char *at;
     int left;
-    Oid type;
 };
 struct pg_walk pg_array_of(const struct pg_result *r, int row, int column); /* NULL has no elements */
 bool pg_next_uuid(struct pg_walk *w, struct uuid *ret);
-bool pg_next_i64(struct pg_walk *w, int64_t *ret);
 
 /* Loads all lanes from the table; finds a lane by its number, and loads the table if it is unknown. Nothing may be in
  * flight. */
@@ -330,7 +327,7 @@ enum err pg_scratch_take(struct store_postgres *s, size_t n, struct arena *a, st
 
 /* Advisory locks, held until the transaction ends. They guard a read and the change that follows where no row can be
  * locked: the holders of a slot key, the number of a tenant's tasks, the use of a calendar. Several are taken in the
- * order of their numbers. */
+ * order of their numbers. PG_LOCK_SHARE is unused and keeps its number: the later ones must not change. */
 enum pg_lock { PG_LOCK_SLOT = 1, PG_LOCK_TENANT, PG_LOCK_CALENDAR, PG_LOCK_SHARE, PG_LOCK_MIGRATE, PG_LOCK_PARTITIONS };
 enum err pg_lock(struct store_postgres *s, enum pg_lock what, const struct str *keys, size_t n,
                  struct error *e) must_use;
@@ -508,9 +505,9 @@ enum err reader_postgres_open(struct store_postgres *s, struct reader **ret, str
 /* ---- notices between nodes (notify.c) ---- */
 
 /* Two threads, each with a connection: one sends NOTIFY after commits, at most once in 5 ms; one LISTENs. */
-
 enum err pg_notifier_new(const struct store_postgres_setup *setup, struct pg_notifier **ret, struct error *e) must_use;
 void pg_notifier_free(struct pg_notifier *n); /* NULL is fine */
+/* Starts the listener, which calls w->heard on its thread; NULL stops it. */
 void pg_notifier_watch(struct pg_notifier *n, struct store_watch *w);
 /* Tells the other nodes that these tasks are settled. Any thread. */
 void pg_notifier_settled(struct pg_notifier *n, const struct fenced_id *v, size_t count);
@@ -518,6 +515,7 @@ void pg_notifier_settled(struct pg_notifier *n, const struct fenced_id *v, size_
 void pg_notifier_publish(struct pg_notifier *n, const struct store_notice *notice);
 /* The nodes that the last heartbeat has seen. */
 void pg_notifier_set_nodes(struct pg_notifier *n, struct uuid self, const struct node_rows *nodes);
+/* As store_barrier_wait, store_barrier_cancel and store_catalog_applied. Any thread. */
 void pg_notifier_barrier_wait(struct pg_notifier *n, struct store_barrier *barrier);
 bool pg_notifier_barrier_cancel(struct pg_notifier *n, struct store_barrier *barrier);
 void pg_notifier_catalog_applied(struct pg_notifier *n, uint64_t heard);

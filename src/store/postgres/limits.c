@@ -3,7 +3,8 @@
  * Tasks are counted after they were inserted, in the operation's savepoint, together with the counts that this
  * transaction has not written yet. Rows that other transactions have not committed are invisible. So a transaction that
  * counts a tenant's tasks holds the tenant's lock until it commits; a transaction without limits does not take it. A
- * calendar has such a lock too: whoever uses it in a task and whoever removes it takes the lock. */
+ * calendar has such a lock too: a transaction that inserts a task with the calendar, or removes the calendar, takes
+ * it. */
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -113,13 +113,6 @@ void pg_add_i64(struct pg_params *p, int64_t v)
     pg_params_end(p);
 }
 
-void pg_add_double(struct pg_params *p, double v)
-{
-    pg_params_begin(p, types[PG_DOUBLE].element);
-    pg_params_put_double(p, v);
-    pg_params_end(p);
-}
-
 void pg_add_null(struct pg_params *p, enum pg_type type)
 {
     pg_params_begin(p, types[type].element);

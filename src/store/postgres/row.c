@@ -68,16 +68,14 @@ struct uuid pg_uuid(const struct pg_result *r, int row, int column)
 
 /* ---- arrays ---- */
 
-enum { ARRAY_HEAD = 20, AT_TYPE = 8, AT_LENGTH = 12 };
+enum { ARRAY_HEAD = 20, AT_LENGTH = 12 };
 
 struct pg_walk pg_array_of(const struct pg_result *r, int row, int column)
 {
     struct str v = pg_text(r, row, column);
     if (v.n < ARRAY_HEAD) /* an empty array has no dimensions, and a shorter header */
         return (struct pg_walk){ 0 };
-    return (struct pg_walk){ .at = v.p + ARRAY_HEAD,
-                             .left = (int)pg_read_integer(v.p + AT_LENGTH, 4),
-                             .type = (Oid)pg_read_integer(v.p + AT_TYPE, 4) };
+    return (struct pg_walk){ .at = v.p + ARRAY_HEAD, .left = (int)pg_read_integer(v.p + AT_LENGTH, 4) };
 }
 
 static bool pg_walk_next(struct pg_walk *w, struct str *ret)
@@ -99,15 +97,6 @@ bool pg_next_uuid(struct pg_walk *w, struct uuid *ret)
     *ret = (struct uuid){ 0 };
     if (v.n == sizeof ret->b)
         memcpy(ret->b, v.p, sizeof ret->b);
-    return true;
-}
-
-bool pg_next_i64(struct pg_walk *w, int64_t *ret)
-{
-    struct str v;
-    if (!pg_walk_next(w, &v))
-        return false;
-    *ret = pg_read_integer(v.p, v.n);
     return true;
 }
 
