@@ -81,7 +81,7 @@ static enum err open_way(const struct server_setup *setup, enum op_route way, st
                                           .clock = setup->clock,
                                           .retry_ms = way == OP_VIA_URGENT ? setup->beat_ms : 0,
                                           .migrate = !beside,
-                                          .beside = beside,
+                                          .sibling_of = beside,
                                           .archive_dir = setup->archive_dir };
     return store_postgres_open(&store, ret, e);
 }
