@@ -9,6 +9,7 @@
 #include "store/common/lane_table.h"
 #include "store/common/reading.h"
 #include "store/common/slots.h"
+#include "store/common/sql_states.h"
 #include "store/common/tally.h"
 #include "store/sqlite/store_sqlite.h"
 
@@ -54,7 +55,7 @@ enum err lanes_at(struct conn *c, int64_t number, const struct lane_row **ret, s
  * statement itself says so. */
 #define FRESH_id                             "?"
 #define FRESH_tenant_id                      "?"
-#define FRESH_state                          "0"
+#define FRESH_state                          SQL_SCHEDULED
 #define FRESH_fence                          "0"
 #define FRESH_deleted                        "0"
 #define FRESH_claim_id                       "NULL"
@@ -363,8 +364,8 @@ enum err write_ended(struct store_sqlite *s, struct error *e) must_use; /* what 
 
 /* ---- what is due in days (far_due.c); the terms stand as in its indexes ---- */
 
-#define SQL_NEAR          "state = 0 AND kind <> 1 AND (near OR due_ms - created_ms < 108000000) "
-#define SQL_FAR           "state = 0 AND kind <> 1 AND NOT near AND due_ms - created_ms >= 108000000 "
+#define SQL_NEAR          "state = " SQL_SCHEDULED " AND kind <> 1 AND (near OR due_ms - created_ms < 108000000) "
+#define SQL_FAR           "state = " SQL_SCHEDULED " AND kind <> 1 AND NOT near AND due_ms - created_ms >= 108000000 "
 #define SQL_FAR_UNTIL(ms) SQL_FAR "AND due_ms / 86400000 <= " ms " / 86400000 " /* by that day */
 
 enum err far_before_claim(struct store_sqlite *s, int64_t now_ms, int64_t until_ms, struct error *e) must_use;
@@ -406,9 +407,10 @@ enum err sqlite_catch_up(struct store_sqlite *s, struct op *base);
 enum err sqlite_put(struct store_sqlite *s, struct op *base);
 /* ---- limits and calendars (limits.c) ---- */
 
-#define SQL_PENDING     "SELECT sum(n) FROM counts WHERE tenant_id = ?1 AND state <= 3"
-#define SQL_BY_CALENDAR "INDEXED BY tasks_calendar WHERE kind = 1 AND state < 3 AND deleted = 0 AND tenant_id = ?1"
-#define SQL_RECURRING   "SELECT count(*) FROM (SELECT 1 FROM tasks " SQL_BY_CALENDAR
+#define SQL_PENDING "SELECT sum(n) FROM counts WHERE tenant_id = ?1 AND state <= " SQL_RUNNING
+#define SQL_BY_CALENDAR                                                                                                \
+    "INDEXED BY tasks_calendar WHERE kind = 1 AND state < " SQL_RUNNING " AND deleted = 0 AND tenant_id = ?1"
+#define SQL_RECURRING "SELECT count(*) FROM (SELECT 1 FROM tasks " SQL_BY_CALENDAR
 
 enum err limits_check(struct store_sqlite *s, const struct op_insert *op, bool has_new_recurring,
                       struct error *e) must_use;

@@ -52,15 +52,13 @@ static const char *const reader_sql[] = {
     [RD_LAST_ERROR] = "SELECT last_error FROM tasks WHERE id = ?1",
     [RD_CATALOG] = CATALOG "AND tenant_id = ?2 AND name = ?3",
     [RD_CATALOG_LIST] = CATALOG "AND tenant_id = ?2 AND name > ?3 ORDER BY name LIMIT ?4",
-    [RD_LIST_CALENDAR] =
-        TASKS "tasks_calendar WHERE kind = 1 AND state < 3 AND deleted = 0 AND tenant_id = ?4 AND calendar = ?1 "
-              "AND id < ?2" DOWN,
+    [RD_LIST_CALENDAR] = TASKS "tasks_calendar WHERE kind = 1 AND state < " SQL_RUNNING
+                               " AND deleted = 0 AND tenant_id = ?4 AND calendar = ?1 AND id < ?2" DOWN,
     [RD_PENDING] = SQL_PENDING,
     [RD_RECURRING] = SQL_RECURRING ")",
-    [RD_LEASE] =
-        "SELECT 0, l.tenant_id, l.task_id, l.queue, l.fence, l.until_ms, l.worker, l.progress "
-        "FROM task_leases AS l CROSS JOIN tasks AS t ON t.id = l.task_id AND t.state = 3 AND t.fence = l.fence "
-        "WHERE l.task_id = ?1 AND l.tenant_id = ?2",
+    [RD_LEASE] = "SELECT 0, l.tenant_id, l.task_id, l.queue, l.fence, l.until_ms, l.worker, l.progress "
+                 "FROM task_leases AS l CROSS JOIN tasks AS t ON t.id = l.task_id AND t.state = " SQL_RUNNING
+                 " AND t.fence = l.fence WHERE l.task_id = ?1 AND l.tenant_id = ?2",
     [RD_WORKERS] = "SELECT 0" WORKER_COLUMNS(SQL_NAME) " FROM workers WHERE id < ?1 ORDER BY id DESC LIMIT ?2",
     [RD_CATALOG_LIST_ALL] = CATALOG "AND (tenant_id, name) > (?2, ?3) ORDER BY tenant_id, name LIMIT ?4",
 };

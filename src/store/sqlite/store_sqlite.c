@@ -18,10 +18,11 @@ enum { AUTO_VACUUM_INCREMENTAL = 2 };
 #define LEFT_BEHIND "FROM claims WHERE node <> ?1 AND node NOT IN (SELECT id FROM nodes WHERE NOT dead) AND hold = 0"
 #define HANDED      "FROM claims INDEXED BY claims_hold WHERE hold > 0 AND hold = 1 "
 #define STILL_RUNS                                                                                                     \
-    "EXISTS (SELECT 1 FROM tasks AS t WHERE t.id = wishes.task_id AND t.state = 3 AND t.fence = wishes.fence)"
+    "EXISTS (SELECT 1 FROM tasks AS t WHERE t.id = wishes.task_id AND t.state = " SQL_RUNNING                          \
+    " AND t.fence = wishes.fence)"
 #define LEASED(index)                                                                                                  \
     "task_leases AS l INDEXED BY " index " CROSS JOIN tasks AS t "                                                     \
-    "ON t.id = l.task_id AND t.state = 3 AND t.fence = l.fence "
+    "ON t.id = l.task_id AND t.state = " SQL_RUNNING " AND t.fence = l.fence "
 #define COUNT_LEASED(which)                                                                                            \
     "SELECT count(*) FROM (SELECT 1 FROM " LEASED("task_leases_queue") "WHERE " which " LIMIT ?3)"
 
@@ -63,7 +64,8 @@ static const char *const writer_sql[] = {
         "SELECT rid" TASK_COLUMNS_DUE(SQL_NAME) ", gates " DUE "AND due_ms <= ?2 AND (due_ms, id) > (?3, ?4) "
                                                 "ORDER BY due_ms, id",
     [ST_NEXT_DUE] = "SELECT due_ms, id " DUE "ORDER BY due_ms, id",
-    [ST_CLAIM_TASK] = "UPDATE tasks SET state = 3, fence = fence + 1, claim_id = ?2, near = 1 WHERE rid = ?1",
+    [ST_CLAIM_TASK] = "UPDATE tasks SET state = " SQL_RUNNING ", fence = fence + 1, claim_id = ?2, near = 1 "
+                      "WHERE rid = ?1",
     [ST_BRING_NEAR] =
         "UPDATE tasks SET near = 1 WHERE rid IN (SELECT rid FROM tasks INDEXED BY tasks_far WHERE " SQL_FAR_UNTIL(
             "?1") "LIMIT ?2)",
@@ -80,10 +82,10 @@ static const char *const writer_sql[] = {
     [ST_CLAIMS_HANDED] =
         "SELECT id, tasks, epoch FROM claims INDEXED BY claims_id WHERE hold = 1 AND id >= ?2 AND id < ?1 ORDER BY id",
     [ST_CLAIMS_HANDED_BY] = "SELECT id, tasks, epoch " HANDED "AND node = ?1",
-    [ST_TASK_OF_CLAIM] = "SELECT id, lane FROM tasks WHERE rid = ?1 AND state = 3 AND claim_id = ?2",
-    [ST_RUNNING] = "SELECT 1 FROM tasks WHERE id = ?1 AND state = 3 AND fence = ?2",
+    [ST_TASK_OF_CLAIM] = "SELECT id, lane FROM tasks WHERE rid = ?1 AND state = " SQL_RUNNING " AND claim_id = ?2",
+    [ST_RUNNING] = "SELECT 1 FROM tasks WHERE id = ?1 AND state = " SQL_RUNNING " AND fence = ?2",
     [ST_RETAKEN] = "SELECT rid" TASK_COLUMNS(
-        SQL_NAME) " FROM tasks WHERE id = ?1 AND state = 3 AND fence = ?2 "
+        SQL_NAME) " FROM tasks WHERE id = ?1 AND state = " SQL_RUNNING " AND fence = ?2 "
                   "AND " RETAKE_MAY("") " AND coalesce(length(CAST(payload AS BLOB)), 0) + "
                                         "coalesce(length(CAST(target_config AS BLOB)), 0) <= ?3 "
                                         "AND NOT EXISTS (SELECT 1 FROM wishes WHERE task_id = ?1 AND fence = ?2)",
@@ -91,14 +93,15 @@ static const char *const writer_sql[] = {
     [ST_TERMS_PUT] = "REPLACE INTO task_leases (tenant_id, task_id, queue, fence, until_ms, worker, progress) "
                      "VALUES (?, ?, ?, ?, ?, ?, ?)",
     [ST_TERMS_DROP] = "DELETE FROM task_leases WHERE task_id = ?",
-    [ST_TERMS_KEEP] = "UPDATE task_leases AS l SET until_ms = ?4, progress = coalesce(?5, progress) "
-                      "WHERE l.task_id = ?1 AND l.fence = ?2 AND l.tenant_id = ?3 AND EXISTS "
-                      "(SELECT 1 FROM tasks AS t WHERE t.id = l.task_id AND t.state = 3 AND t.fence = l.fence)",
+    [ST_TERMS_KEEP] =
+        "UPDATE task_leases AS l SET until_ms = ?4, progress = coalesce(?5, progress) "
+        "WHERE l.task_id = ?1 AND l.fence = ?2 AND l.tenant_id = ?3 AND EXISTS "
+        "(SELECT 1 FROM tasks AS t WHERE t.id = l.task_id AND t.state = " SQL_RUNNING " AND t.fence = l.fence)",
     [ST_TERMS_OF_QUEUE] = COUNT_LEASED("l.tenant_id = ?1 AND l.queue = ?2"),
     [ST_TERMS_OF_TENANT] = COUNT_LEASED("l.tenant_id = ?1"),
     [ST_TERMS_TIDY] = "DELETE FROM task_leases WHERE task_id IN (SELECT l.task_id FROM task_leases AS l "
-                      "INDEXED BY task_leases_until LEFT JOIN tasks AS t ON t.id = l.task_id AND t.state = 3 "
-                      "AND t.fence = l.fence WHERE l.until_ms <= ?1 AND t.rid IS NULL)",
+                      "INDEXED BY task_leases_until LEFT JOIN tasks AS t ON t.id = l.task_id AND t.state = " SQL_RUNNING
+                      " AND t.fence = l.fence WHERE l.until_ms <= ?1 AND t.rid IS NULL)",
     [ST_TERMS_OVER] = "SELECT t.rid, l.until_ms FROM " LEASED("task_leases_until") "ORDER BY l.until_ms, l.task_id",
     [ST_IS_TO_END] = "SELECT 1 FROM wishes WHERE task_id = ?1 AND fence = ?2 AND abort",
     [ST_WORKER_PUT] = "INSERT INTO workers (id, name, version, slots, running, joined_ms, seen_ms, left_ms, doc) "
@@ -131,25 +134,28 @@ static const char *const writer_sql[] = {
     [ST_SLOT_HOLDERS] = "SELECT t.rid, t.id, t.tenant_id, t.deleted, t.state, t.fence " HOLDERS,
     [ST_SLOT_SINCE] = "SELECT min(t.scheduled_ms) " HOLDERS,
     [ST_SLOT_WAITED_FOR] = "SELECT waits_for FROM tasks WHERE rid = ?1",
-    [ST_SLOT_WAKE] = "UPDATE tasks SET state = 0, waits_for = NULL WHERE rid = ?1",
-    [ST_SLOT_BLOCK] = "UPDATE tasks SET state = 1, waits_for = ?2, updated_ms = ?3 WHERE rid = ?1",
+    [ST_SLOT_WAKE] = "UPDATE tasks SET state = " SQL_SCHEDULED ", waits_for = NULL WHERE rid = ?1",
+    [ST_SLOT_BLOCK] = "UPDATE tasks SET state = " SQL_BLOCKED ", waits_for = ?2, updated_ms = ?3 WHERE rid = ?1",
     [ST_SLOT_GIVE_UP] = "UPDATE tasks SET state = ?2, waits_for = NULL, updated_ms = ?3, completed_ms = ?3, "
                         "last_error = ?4 WHERE rid = ?1",
     /* recurring tasks */
     [ST_RECURRING] = "SELECT rid" TASK_COLUMNS(SQL_NAME) " FROM tasks INDEXED BY tasks_cursor "
-                                                         "WHERE state = 0 AND kind = 1 AND (cursor_ms, id) > (?1, ?2) "
+                                                         "WHERE state = " SQL_SCHEDULED
+                                                         " AND kind = 1 AND (cursor_ms, id) > (?1, ?2) "
                                                          "ORDER BY cursor_ms, id",
     [ST_SPAWN_MOVE] = "UPDATE tasks SET cursor_ms = ?2, runs_count = runs_count + ?3, "
                       "skipped_count = skipped_count + ?4 WHERE rid = ?1",
-    [ST_SPAWN_END] = "UPDATE tasks SET state = 4, updated_ms = ?2, completed_ms = ?2 WHERE rid = ?1",
+    [ST_SPAWN_END] = "UPDATE tasks SET state = " SQL_COMPLETED ", updated_ms = ?2, completed_ms = ?2 WHERE rid = ?1",
     [ST_SPAWNED] = "SELECT rid, tenant_id, state, deleted, scheduled_ms, runs_count, id, gates IS NOT NULL, waits_for "
                    "FROM tasks INDEXED BY tasks_spawned "
-                   "WHERE parent_id = ? AND state < 3 AND kind = 2 AND attempts = 0 AND losses = 0 AND started_ms = 0",
+                   "WHERE parent_id = ? AND state < " SQL_RUNNING
+                   " AND kind = 2 AND attempts = 0 AND losses = 0 AND started_ms = 0",
     [ST_WAITING_PARENT] = "SELECT parent_id FROM tasks INDEXED BY tasks_spawned "
-                          "WHERE parent_id > ? AND state < 3 ORDER BY parent_id LIMIT 1",
+                          "WHERE parent_id > ? AND state < " SQL_RUNNING " ORDER BY parent_id LIMIT 1",
     [ST_CATCH_UP] =
         "SELECT rid, tenant_id, json_extract(schedule, '$.catch_up'), json_extract(schedule, '$.spread_ms'), "
-        "json_extract(schedule, '$.catch_up_window_ms') FROM tasks WHERE id = ? AND kind = 1 AND state = 0",
+        "json_extract(schedule, '$.catch_up_window_ms') FROM tasks "
+        "WHERE id = ? AND kind = 1 AND state = " SQL_SCHEDULED,
     [ST_AHEAD] =
         "SELECT rid, id, state, due_ms, scheduled_ms, version, attempts, losses, started_ms, runs_count, fence, "
         "gates IS NOT NULL, json_extract(gates, '$.overlap') "
@@ -198,7 +204,7 @@ static const char *const writer_sql[] = {
     [ST_PLACES_OF_DEAD] = "DELETE FROM places WHERE node NOT IN (SELECT id FROM nodes WHERE NOT dead) "
                           "AND node NOT IN (SELECT node " HANDED ")",
     [ST_RECALL_OWNER] = "SELECT c.node, c.hold = 2 FROM tasks AS t CROSS JOIN claims AS c ON c.id = t.claim_id "
-                        "WHERE t.id = ?1 AND t.state = 3 AND t.fence = ?2",
+                        "WHERE t.id = ?1 AND t.state = " SQL_RUNNING " AND t.fence = ?2",
     [ST_RECALL] = "INSERT INTO wishes (task_id, node, fence, abort, by_scheduled_ms, created_ms) "
                   "VALUES (?1, ?2, ?3, ?4, ?6, ?5) ON CONFLICT (task_id) DO UPDATE SET "
                   "by_scheduled_ms = CASE WHEN ?6 = 0 AND fence = ?3 THEN by_scheduled_ms ELSE ?6 END, "
