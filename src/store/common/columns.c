@@ -316,7 +316,7 @@ struct str column_text(const struct column *c, const void *row, struct buf *b)
 
 enum err column_wrong(const struct table *t, const struct column *c, int64_t number, struct error *e)
 {
-    return error_set(e, ERR_CORRUPT, "%s with the impossible %s %lld", t->what, c->name, (long long)number);
+    return error_set(e, ERR_CORRUPT, "%s with invalid %s %lld", t->what, c->name, (long long)number);
 }
 
 enum err column_read_number(const struct table *t, const struct column *c, int64_t number, void *row, struct error *e)
@@ -337,8 +337,7 @@ enum err column_read_number(const struct table *t, const struct column *c, int64
 
 static enum err columns_copy_text(struct str text, struct arena *a, struct str *ret, struct error *e)
 {
-    return text.n == 0 || arena_str(a, text, ret) ? ERR_OK
-                                                  : error_set(e, ERR_LIMIT, "does not fit in the memory allowed");
+    return text.n == 0 || arena_str(a, text, ret) ? ERR_OK : error_no_room(e);
 }
 
 static enum err columns_read_any(const struct column *c, struct str text, struct arena *a, void *row, struct error *e)
@@ -364,7 +363,7 @@ enum err column_read_text(const struct table *t, const struct column *c, struct 
     if (e->code != ERR_INVALID)
         return e->code;
     e->code = ERR_CORRUPT; /* stored JSON that does not parse is corrupt data, not a caller's mistake */
-    return error_wrap(e, "%s with an impossible %s", t->what, c->name);
+    return error_wrap(e, "%s with invalid %s", t->what, c->name);
 }
 
 /* ---- valid UTF-8 ---- */

@@ -124,8 +124,8 @@ static void copy_report(struct copying *c, enum copy_step step, enum copy_table 
 static enum err copy_conflict(const struct copy_kind *k, struct error *e)
 {
     return error_set(e, ERR_CONFLICT,
-                     "the database has rows in '%s' that are not those of the source: copy needs an empty database, or "
-                     "one that an earlier copy of the same source has begun to fill",
+                     "the database has rows in table '%s' that the source does not have: copy needs an empty database, "
+                     "or one that an earlier copy of the same source has partly filled",
                      k->name);
 }
 
@@ -225,8 +225,8 @@ static enum err copy_verify_table(struct copying *c, enum copy_table t, struct e
         return ERR_OK;
     return error_set(
         e, ERR_CORRUPT,
-        "what was read back of '%s' is not what was copied (%lld rows, %lld were copied): did somebody write "
-        "to the database meanwhile? Empty it and copy again",
+        "table '%s' differs from the source after the copy (%lld rows read back, %lld copied): make sure that no other "
+        "program writes to the database, empty it and copy again",
         k->name, (long long)sum.rows, (long long)c->sums[t].rows);
 }
 

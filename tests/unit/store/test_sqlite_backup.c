@@ -181,7 +181,7 @@ static void a_copy_that_is_given_up_leaves_nothing(void **state)
                 &(struct backup_request){ .directory = f->directory, .path = copy_of(f), .progress = &progress },
                 &facts, &e),
             ERR_UNAVAILABLE);
-        assert_says(&e, "given up");
+        assert_says(&e, "cancelled");
         assert_no_copy(f);
     }
 }
@@ -205,7 +205,7 @@ static void a_file_that_is_there_is_not_written_over(void **state)
     assert_int_equal(
         store_sqlite_backup(&(struct backup_request){ .directory = f->directory, .path = copy_of(f) }, &facts, &e),
         ERR_CONFLICT);
-    assert_says(&e, "is there already");
+    assert_says(&e, "already exists");
     struct stat st;
     assert_int_equal(stat(copy_of(f), &st), 0);
     assert_int_equal(st.st_size, 4);
@@ -277,9 +277,9 @@ static void a_file_that_is_not_whole_is_not_verified(void **state)
     write_file(copy_of(f), "this is not a database, but long enough to be looked at as if it were one, is it not?");
     refused(copy_of(f), ERR_CORRUPT, "damaged");
     change_copy(f, "UPDATE counts SET n = n + 1");
-    refused(copy_of(f), ERR_CORRUPT, "does not hold the tasks that it counts");
+    refused(copy_of(f), ERR_CORRUPT, "its task counts differ from its tasks");
     change_copy(f, "DELETE FROM counts");
-    refused(copy_of(f), ERR_CORRUPT, "does not hold the tasks that it counts");
+    refused(copy_of(f), ERR_CORRUPT, "its task counts differ from its tasks");
     change_copy(f, "INSERT INTO migrations (version, name, applied_ms) VALUES (9000, 'later', 5)");
     refused(copy_of(f), ERR_INVALID, "use a newer belfry");
     change_copy(f, "DROP TABLE migrations");

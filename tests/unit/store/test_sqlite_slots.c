@@ -170,7 +170,7 @@ static void a_damaged_slot_is_told_and_changes_nothing(void **state)
     struct settlement v = { .id = taken.v[0].id, .fence = taken.v[0].fence, .verdict = { .next = TASK_COMPLETED } };
     struct op_settle op = { .op.kind = OP_SETTLE, .v = &v, .n = 1, .now_ms = NOW_MS };
     assert_int_equal(try_apply(f, &op.op, &e), ERR_CORRUPT);
-    assert_says(&e, "a slot that is not one of ours");
+    assert_says(&e, "an invalid slot key");
     assert_int_equal(counts(f).by_state[TASK_RUNNING], 1);
 }
 
@@ -186,7 +186,7 @@ static void damaged_gates_are_told(void **state)
     assert_ok(try_apply(f, &op.op, &e), &e);
     f->arena = op.op.arena;
     assert_int_equal(op.op.rc, ERR_CORRUPT);
-    assert_says(&op.op.error, "task with an impossible gates");
+    assert_says(&op.op.error, "task with invalid gates");
     assert_int_equal(get(f, t.id, &t), ERR_CORRUPT);
 }
 

@@ -356,11 +356,11 @@ static void a_row_we_did_not_write_fails_only_who_reads_it(void **state)
     static const struct {
         const char *sql, *says;
     } rows[] = {
-        { "UPDATE tasks SET priority = 77", "task with the impossible priority 77" },
-        { "UPDATE tasks SET priority = 5, retry = '{'", "task with an impossible retry" },
-        { "UPDATE tasks SET retry = NULL, schedule = '[1]'", "task with an impossible schedule" },
-        { "UPDATE tasks SET schedule = NULL, lane = 5", "there is no lane 5" },
-        { "UPDATE tasks SET lane = 1; UPDATE lanes SET lane = 2", "lane 2 is not one of ours" },
+        { "UPDATE tasks SET priority = 77", "task with invalid priority 77" },
+        { "UPDATE tasks SET priority = 5, retry = '{'", "task with invalid retry" },
+        { "UPDATE tasks SET retry = NULL, schedule = '[1]'", "task with invalid schedule" },
+        { "UPDATE tasks SET schedule = NULL, lane = 5", "lane 5 does not exist" },
+        { "UPDATE tasks SET lane = 1; UPDATE lanes SET lane = 2", "lane 2 is not valid" },
     };
     open_store(f);
     struct task t = plain_task(f);
