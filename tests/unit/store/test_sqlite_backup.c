@@ -1,4 +1,4 @@
-/* Copies of a store: whole while it runs, refused when they are not. */
+/* Backups of a store: complete while it runs, and refused if they are not. */
 #include "sqlite_fixture.h"
 
 #include <fcntl.h>
@@ -46,7 +46,7 @@ static void assert_no_copy(struct fixture *f)
     assert_int_equal(access(part_of(f), F_OK), -1);
 }
 
-/* The copy as a data directory of its own. */
+/* Opens the copy as a data directory of its own. */
 static void move_into(struct fixture *f)
 {
     char place[128];
@@ -133,7 +133,7 @@ static void a_copy_made_while_others_write_is_whole(void **state)
 struct told {
     int calls[2];
     int64_t last[2], total[2];
-    int give_up_at; /* step, or -1 */
+    int give_up_at; /* the step at which to cancel, or -1 */
 };
 
 static bool tell(void *context, enum backup_step step, int64_t done, int64_t total)
@@ -186,7 +186,7 @@ static void a_copy_that_is_given_up_leaves_nothing(void **state)
     }
 }
 
-/* ---- what is refused ---- */
+/* ---- requests and files that are refused ---- */
 
 static void write_file(const char *path, const char *text)
 {
