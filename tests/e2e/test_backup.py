@@ -177,7 +177,7 @@ def test_backup_does_not_overwrite_unless_told(belfry, make_server, tmp_path):
     assert restore(belfry, path, tmp_path / "new").code == 0
     for own in ("belfry.db", "pepper", "belfry.db-wal"):
         done = backup(belfry, server, server.data_dir / own, "--force")
-        assert done.code == 1 and "is what is to be copied" in done.err
+        assert done.code == 1 and "belongs to the data directory" in done.err
     assert sorted(f.name for f in tmp_path.glob("*.part")) == []
 
 
