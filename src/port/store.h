@@ -42,10 +42,10 @@ struct store_ops {
     enum err (*reader)(struct store *, struct reader **ret, struct error *);
     void (*free)(struct store *);
     void (*watch)(struct store *, struct store_watch *);
-    void (*await)(struct store *, struct store_barrier *);
+    void (*barrier_wait)(struct store *, struct store_barrier *);
     bool (*barrier_cancel)(struct store *, struct store_barrier *);
-    void (*heeded)(struct store *, uint64_t heard);
-    void (*tell)(struct store *, const struct fenced_id *settled, size_t n);
+    void (*catalog_applied)(struct store *, uint64_t heard);
+    void (*notify_settled)(struct store *, const struct fenced_id *settled, size_t n);
 };
 
 enum {

@@ -119,7 +119,7 @@ static void store_faults_watch(struct store *s, struct store_watch *w)
     store_watch(store_faults_of(s)->inner, w);
 }
 
-static void store_faults_await(struct store *s, struct store_barrier *barrier)
+static void store_faults_barrier_wait(struct store *s, struct store_barrier *barrier)
 {
     store_barrier_wait(store_faults_of(s)->inner, barrier);
 }
@@ -134,7 +134,7 @@ static void store_faults_catalog_applied(struct store *s, uint64_t heard)
     store_catalog_applied(store_faults_of(s)->inner, heard);
 }
 
-static void store_faults_tell(struct store *s, const struct fenced_id *settled, size_t n)
+static void store_faults_notify_settled(struct store *s, const struct fenced_id *settled, size_t n)
 {
     store_tell(store_faults_of(s)->inner, settled, n);
 }
@@ -153,10 +153,10 @@ struct store *store_faults_new(struct store *inner, struct store_faults **ret)
     static const struct store_ops ops = { .apply = store_faults_apply,
                                           .reader = store_faults_reader,
                                           .watch = store_faults_watch,
-                                          .await = store_faults_await,
+                                          .barrier_wait = store_faults_barrier_wait,
                                           .barrier_cancel = store_faults_barrier_cancel,
-                                          .heeded = store_faults_catalog_applied,
-                                          .tell = store_faults_tell,
+                                          .catalog_applied = store_faults_catalog_applied,
+                                          .notify_settled = store_faults_notify_settled,
                                           .free = store_faults_free };
     static const struct store_ops alone = { .apply = store_faults_apply,
                                             .reader = store_faults_reader,

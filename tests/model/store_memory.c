@@ -322,32 +322,10 @@ static enum err memory_put(struct store_memory *s, struct op *base)
 
 /* ---- the store ---- */
 
-static enum err (*const memory_operations[])(struct store_memory *, struct op *) = {
-    [OP_INSERT] = memory_insert,
-    [OP_CLAIM] = memory_claim,
-    [OP_CLAIMED] = memory_claimed,
-    [OP_ORPHANS] = memory_orphans,
-    [OP_SETTLE] = memory_settle,
-    [OP_RECURRING] = memory_recurring,
-    [OP_SPAWN] = memory_spawn,
-    [OP_CATCH_UP] = memory_catch_up,
-    [OP_PUT] = memory_put,
-    [OP_KEY_PUT] = memory_key_put,
-    [OP_CATALOG] = memory_catalog,
-    [OP_LEASE] = memory_lease,
-    [OP_PURGE] = memory_purge,
-    [OP_HEARTBEAT] = memory_heartbeat,
-    [OP_NODE_DEAD] = memory_node_dead,
-    [OP_LIMIT_TAKE] = memory_limit_take,
-    [OP_RECALL] = memory_recall,
-    [OP_RECALL_LIST] = memory_recall_list,
-    [OP_HANDOFF] = memory_handoff,
-    [OP_HANDED_OFF] = memory_handed_off,
-    [OP_RUNNING] = memory_running,
-    [OP_RETAKE] = memory_retake,
-    [OP_LEASE_RENEW] = memory_lease_renew,
-    [OP_LEASES_EXPIRED] = memory_leases_expired,
-    [OP_WORKER_REPORT] = memory_worker_report,
+static enum err (*const memory_operations[OP_KINDS])(struct store_memory *, struct op *) = {
+#define X(name, verb) [OP_##name] = memory_##verb,
+    OP_MAP(X)
+#undef X
 };
 
 static enum err memory_apply(struct store *base, struct op *const *ops, size_t n, struct error *e)

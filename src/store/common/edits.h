@@ -28,7 +28,7 @@ struct task put_next(const struct op_put *op, const struct put_guard *g, int64_t
 /* ---- OP_CATCH_UP ---- */
 
 /* The scan over the occurrences of one recurring task, from the latest back. */
-struct missed {
+struct catch_up_scan {
     struct uuid id;
     int32_t tenant;
     struct schedule schedule; /* only the members about catching up */
@@ -43,5 +43,5 @@ enum catch_up_fate {
     CATCH_UP_AHEAD,  /* continue; this occurrence may be withdrawn */
     CATCH_UP_END     /* stop: no earlier occurrence can be withdrawn */
 };
-enum catch_up_fate catch_up_look(struct missed *m, const struct task *occurrence, bool holds_slot);
-int64_t catch_up_cursor(const struct missed *m); /* an upper bound for the new cursor */
+enum catch_up_fate catch_up_visit(struct catch_up_scan *m, const struct task *occurrence, bool holds_slot);
+int64_t catch_up_cursor(const struct catch_up_scan *m); /* an upper bound for the new cursor */

@@ -35,7 +35,7 @@ static struct str store_lanes_key(struct lane lane, int pool, char out[KEY_HEAD 
     return (struct str){ out, KEY_HEAD + lane.queue.n };
 }
 
-void store_lanes_forget(struct store_lanes *l)
+void store_lanes_clear(struct store_lanes *l)
 {
     for (size_t i = 0; i < l->top; i++)
         free(l->by_number[i]);
@@ -45,7 +45,7 @@ void store_lanes_forget(struct store_lanes *l)
 
 void store_lanes_release(struct store_lanes *l)
 {
-    store_lanes_forget(l);
+    store_lanes_clear(l);
     free(l->by_number);
     *l = (struct store_lanes){ 0 };
 }
@@ -60,7 +60,7 @@ static void store_lanes_make_room(struct store_lanes *l, size_t number)
         l->by_number[l->top++] = NULL;
 }
 
-void store_lanes_keep(struct store_lanes *l, int64_t number, struct lane lane, int pool)
+void store_lanes_add(struct store_lanes *l, int64_t number, struct lane lane, int pool)
 {
     char bytes[KEY_HEAD + LANE_QUEUE_MAX];
     struct str key = store_lanes_key(lane, pool, bytes);

@@ -34,10 +34,10 @@ struct store_lanes {
     size_t top, cap;             /* the highest number; allocated entries */
 };
 
-void store_lanes_forget(struct store_lanes *l);  /* empties it: lanes are read again when they are used */
+void store_lanes_clear(struct store_lanes *l);   /* empties it: lanes are read again when they are used */
 void store_lanes_release(struct store_lanes *l); /* a zeroed one is fine */
 
 /* number >= 1; the queue's name has at most LANE_QUEUE_MAX bytes. A known lane stays as it is. */
-void store_lanes_keep(struct store_lanes *l, int64_t number, struct lane lane, int pool);
+void store_lanes_add(struct store_lanes *l, int64_t number, struct lane lane, int pool);
 const struct lane_row *store_lanes_find(const struct store_lanes *l, struct lane lane, int pool); /* NULL: none */
 const struct lane_row *store_lanes_at(const struct store_lanes *l, int64_t number);               /* NULL: none */

@@ -121,7 +121,7 @@ void gate_release(struct gate *g)
     free(g->replaced);
 }
 
-enum err gate_look(struct gate *g, struct candidate *k, struct error *e)
+enum err gate_check(struct gate *g, struct candidate *k, struct error *e)
 {
     struct slots *s = g->slots;
     k->n = slot_needs(&k->task, k->needs);
@@ -260,7 +260,7 @@ static enum err slots_replace_others(struct gate *g, const struct candidate *by,
     return slots_remove_holders(g, by, why, keys, e);
 }
 
-enum err gate_deal_with(struct gate *g, const struct candidate *k, struct error *e)
+enum err gate_handle(struct gate *g, const struct candidate *k, struct error *e)
 {
     const struct slot_need *need = &k->needs[k->missing];
     struct slot_row first;
@@ -275,6 +275,6 @@ enum err gate_deal_with(struct gate *g, const struct candidate *k, struct error 
         return e->code;
     if (answer == SLOT_REPLACE && slots_replace_others(g, k, &keys, e))
         return e->code;
-    g->dealt_with++;
+    g->handled++;
     return slots_hand_over(g->slots, &keys, &g->unblocked, e);
 }

@@ -97,7 +97,7 @@ struct gate {
     /* True: this claim has taken the task, which will be RUNNING with fence + 1. */
     bool (*is_picked)(struct gate *g, const struct slot_row *r);
     uint64_t unblocked;
-    size_t dealt_with;
+    size_t handled;
     struct gated {
         int64_t rid;
         struct uuid id;
@@ -109,8 +109,8 @@ struct gate {
 void gate_release(struct gate *g);
 
 /* Finds the first slot that the candidate cannot have. Its row and task are set. */
-enum err gate_look(struct gate *g, struct candidate *k, struct error *e) must_use;
+enum err gate_check(struct gate *g, struct candidate *k, struct error *e) must_use;
 /* Takes the first n slots that the candidate needs, except those that it holds already. */
 enum err gate_take(struct gate *g, const struct candidate *k, size_t n, struct error *e) must_use;
 /* Handles a task that misses a slot at its due time, as OP_CLAIM says: it waits, is skipped, or replaces others. */
-enum err gate_deal_with(struct gate *g, const struct candidate *k, struct error *e) must_use;
+enum err gate_handle(struct gate *g, const struct candidate *k, struct error *e) must_use;

@@ -40,7 +40,7 @@ static void tallies_add_all(struct tallies *t, const struct tallies *from)
                 tally_add(t, from->v[i].tenant, (enum task_state)state, from->v[i].n[state]);
 }
 
-void tallies_keep(struct tallies *t, struct tallies *from)
+void tallies_merge(struct tallies *t, struct tallies *from)
 {
     tallies_add_all(t, from);
     from->n = 0;

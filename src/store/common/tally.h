@@ -21,7 +21,7 @@ void tally_add(struct tallies *t, int32_t tenant, enum task_state state, int64_t
 /* A task changes its state. Deleted tasks are not counted. */
 void tally_move(struct tallies *t, int32_t tenant, bool deleted, enum task_state from, enum task_state to);
 /* Adds the changes of `from`, and empties it. */
-void tallies_keep(struct tallies *t, struct tallies *from);
+void tallies_merge(struct tallies *t, struct tallies *from);
 void tallies_copy(struct tallies *t, const struct tallies *from); /* replaces the previous contents */
 /* By how many the tenant's tasks that are not final have changed. */
 int64_t tally_pending(const struct tallies *t, int32_t tenant);

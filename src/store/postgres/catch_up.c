@@ -89,14 +89,14 @@ static struct task pg_catch_up_read_occurrence(const struct pg_result *r, int ro
     };
 }
 
-static struct missed pg_catch_up_read_task(const struct pg_result *r, int row, int64_t before_ms)
+static struct catch_up_scan pg_catch_up_read_task(const struct pg_result *r, int row, int64_t before_ms)
 {
-    return (struct missed){ .id = pg_uuid(r, row, 0),
-                            .tenant = (int32_t)pg_i64(r, row, 1),
-                            .schedule = { .catch_up = (enum catch_up)pg_i64(r, row, 2),
-                                          .spread_ms = pg_i64(r, row, 3),
-                                          .catch_up_window_ms = pg_i64(r, row, 4) },
-                            .before_ms = before_ms };
+    return (struct catch_up_scan){ .id = pg_uuid(r, row, 0),
+                                   .tenant = (int32_t)pg_i64(r, row, 1),
+                                   .schedule = { .catch_up = (enum catch_up)pg_i64(r, row, 2),
+                                                 .spread_ms = pg_i64(r, row, 3),
+                                                 .catch_up_window_ms = pg_i64(r, row, 4) },
+                                   .before_ms = before_ms };
 }
 
 /* ---- one recurring task ---- */
@@ -126,7 +126,7 @@ static void pg_spawned_ahead_add(struct pg_spawned_ahead *a, const struct task *
 }
 
 /* Locks and checks the next STEP_ROWS occurrences below *after; sets *after to the last one checked. */
-static enum err pg_catch_up_lock_step(struct store_postgres *s, struct missed *m, struct uuid *after,
+static enum err pg_catch_up_lock_step(struct store_postgres *s, struct catch_up_scan *m, struct uuid *after,
                                       struct pg_spawned_ahead *a, bool *ret_more, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
@@ -140,7 +140,7 @@ static enum err pg_catch_up_lock_step(struct store_postgres *s, struct missed *m
     for (int i = 0; i < r.rows && fate != CATCH_UP_END; i++) {
         struct task t = pg_catch_up_read_occurrence(&r, i);
         *after = t.id;
-        fate = catch_up_look(m, &t, pg_bool(&r, i, A_HOLDS));
+        fate = catch_up_visit(m, &t, pg_bool(&r, i, A_HOLDS));
         if (fate == CATCH_UP_AHEAD)
             pg_spawned_ahead_add(a, &t);
     }
@@ -157,8 +157,8 @@ static enum err pg_catch_up_free_slots(struct store_postgres *s, const struct pg
     return ERR_OK;
 }
 
-static enum err pg_catch_up_write(struct store_postgres *s, const struct missed *m, const struct pg_spawned_ahead *a,
-                                  struct slot_keys *keys, struct error *e)
+static enum err pg_catch_up_write(struct store_postgres *s, const struct catch_up_scan *m,
+                                  const struct pg_spawned_ahead *a, struct slot_keys *keys, struct error *e)
 {
     if (pg_delete_rows(s, a->ids, m->n, e) || pg_catch_up_free_slots(s, a, m->n, keys, e))
         return e->code;
@@ -183,7 +183,7 @@ static enum err pg_catch_up_withdraw(struct store_postgres *s, struct uuid id, s
         return e->code;
     if (r.rows == 0)
         return ERR_OK;
-    struct missed m = pg_catch_up_read_task(&r, 0, op->before_ms);
+    struct catch_up_scan m = pg_catch_up_read_task(&r, 0, op->before_ms);
     struct uuid after;
     memset(after.b, 255, sizeof after.b);
     for (bool more = true; more;)
@@ -208,7 +208,7 @@ static void pg_catch_up_add_parents(struct pg_params *p, const struct pg_result 
 }
 
 /* Whether the task has missed occurrences, or may have more than were read. Its latest occurrences begin at *row. */
-static bool pg_catch_up_may_apply(struct missed *m, const struct pg_result *r, int *row)
+static bool pg_catch_up_may_apply(struct catch_up_scan *m, const struct pg_result *r, int *row)
 {
     enum catch_up_fate fate = CATCH_UP_PASSED;
     int looked_at = 0;
@@ -217,7 +217,7 @@ static bool pg_catch_up_may_apply(struct missed *m, const struct pg_result *r, i
     for (; *row < r->rows && uuid_eq(pg_uuid(r, *row, A_PARENT), m->id); ++*row, looked_at++) {
         struct task t = pg_catch_up_read_occurrence(r, *row);
         if (fate != CATCH_UP_END)
-            fate = catch_up_look(m, &t, pg_bool(r, *row, A_HOLDS));
+            fate = catch_up_visit(m, &t, pg_bool(r, *row, A_HOLDS));
     }
     return m->n || (looked_at == LATEST_COUNT && fate != CATCH_UP_END);
 }
@@ -234,7 +234,7 @@ static enum err pg_catch_up_page(struct store_postgres *s, struct op_catch_up *o
     if (pg_send(&s->conn, &read_latest, &s->params, e) || pg_get(&s->conn, &tasks, e) || pg_get(&s->conn, &ahead, e))
         return e->code;
     for (int i = 0, row = 0; i < tasks.rows; i++) {
-        struct missed m = pg_catch_up_read_task(&tasks, i, op->before_ms);
+        struct catch_up_scan m = pg_catch_up_read_task(&tasks, i, op->before_ms);
         if (pg_catch_up_may_apply(&m, &ahead, &row) && pg_catch_up_withdraw(s, m.id, op, keys, e))
             return e->code;
     }

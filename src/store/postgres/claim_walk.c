@@ -151,11 +151,11 @@ static enum err pg_claim_deal_with(struct pg_claim *c, const struct candidate *k
     uint64_t woke_before = c->gate.unblocked;
     size_t gated_before = c->gate.gated_count;
     c->gate.unblocked = 0;
-    if (gate_deal_with(&c->gate, k, e))
+    if (gate_handle(&c->gate, k, e))
         return e->code;
     *ret = c->gate.unblocked || c->gate.gated_count > gated_before + 1 ? CHANGED_OTHERS : DEALT_WITH;
     c->gate.unblocked |= woke_before;
-    c->full = c->gate.dealt_with == CLAIM_GATED_MAX;
+    c->full = c->gate.handled == CLAIM_GATED_MAX;
     pg_claim_add_bytes(c, k->bytes);
     return ERR_OK;
 }
@@ -179,7 +179,7 @@ static enum err pg_claim_consider_gated(struct store_postgres *s, struct pg_clai
         pg_lane_walk_pass_over(w, c->op->now_ms + CONFLICT_RETRY_MS);
         return ERR_OK;
     }
-    if (gate_look(&c->gate, &k, e))
+    if (gate_check(&c->gate, &k, e))
         return e->code;
     if (k.missing == k.n) {
         *ret = TAKEN;

@@ -409,36 +409,16 @@ enum err pg_limits_check(struct store_postgres *s, const struct op_insert *op, b
 enum err pg_calendar_check(struct store_postgres *s, const struct task *t, struct error *e) must_use;
 enum err pg_calendar_unused(struct store_postgres *s, const struct catalog_entry *x, struct error *e) must_use;
 
-/* One function for each operation. It returns the operation's result. */
-enum err postgres_insert(struct store_postgres *s, struct op *base);
+/* One function for each operation: postgres_claim and so on. It returns the operation's result. */
+#define X(name, verb) enum err postgres_##verb(struct store_postgres *s, struct op *base);
+OP_MAP(X)
+#undef X
+
 /* Runs as many inserts from ops[0] on as fit into one batch, at least one, and sets their results. In a batch of more
  * than one, a failed insert has left nothing in s->of_op, s->ended and s->claims. */
 size_t postgres_insert_many(struct store_postgres *s, struct op *const *ops, size_t n, enum err *ret, struct error *e);
-enum err postgres_claim(struct store_postgres *s, struct op *base);
-enum err postgres_claimed(struct store_postgres *s, struct op *base);
-enum err postgres_orphans(struct store_postgres *s, struct op *base);
-enum err postgres_settle(struct store_postgres *s, struct op *base);
-enum err postgres_recurring(struct store_postgres *s, struct op *base);
 /* Runs as many spawns from ops[0] on as fit into one batch, at least one, and sets their results. */
 size_t postgres_spawn_many(struct store_postgres *s, struct op *const *ops, size_t n);
-enum err postgres_catch_up(struct store_postgres *s, struct op *base);
-enum err postgres_put(struct store_postgres *s, struct op *base);
-enum err postgres_key_put(struct store_postgres *s, struct op *base);
-enum err postgres_catalog(struct store_postgres *s, struct op *base);
-enum err postgres_lease(struct store_postgres *s, struct op *base);
-enum err postgres_purge(struct store_postgres *s, struct op *base);
-enum err postgres_heartbeat(struct store_postgres *s, struct op *base);
-enum err postgres_node_dead(struct store_postgres *s, struct op *base);
-enum err postgres_limit_take(struct store_postgres *s, struct op *base);
-enum err postgres_recall(struct store_postgres *s, struct op *base);
-enum err postgres_recall_list(struct store_postgres *s, struct op *base);
-enum err postgres_handoff(struct store_postgres *s, struct op *base);
-enum err postgres_handed_off(struct store_postgres *s, struct op *base);
-enum err postgres_running(struct store_postgres *s, struct op *base);
-enum err postgres_retake(struct store_postgres *s, struct op *base);
-enum err postgres_lease_renew(struct store_postgres *s, struct op *base);
-enum err postgres_leases_expired(struct store_postgres *s, struct op *base);
-enum err postgres_worker_report(struct store_postgres *s, struct op *base);
 
 /* ---- leases (leases.c) ---- */
 

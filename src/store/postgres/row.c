@@ -116,7 +116,7 @@ enum err pg_lanes_load(struct pg_conn *c, struct store_lanes *l, struct error *e
                              .class_ = (enum priority_class)pg_i64(&r, i, 3) };
         if (lane.queue.n > LANE_QUEUE_MAX || lane.class_ > CLASS_HIGH)
             return pg_corrupt(c, "table 'lanes' has a row that Belfry did not write", e);
-        store_lanes_keep(l, pg_i64(&r, i, 0), lane, (int)pg_i64(&r, i, 4));
+        store_lanes_add(l, pg_i64(&r, i, 0), lane, (int)pg_i64(&r, i, 4));
     }
     return ERR_OK;
 }

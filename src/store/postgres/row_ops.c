@@ -143,7 +143,7 @@ static enum err pg_lane_make(struct store_postgres *s, struct lane lane, int poo
         return e->code;
     if (r.rows == 0) /* another node has inserted it */
         return pg_lanes_load(&s->conn, &s->lanes, e);
-    store_lanes_keep(&s->lanes, pg_i64(&r, 0, 0), lane, pool);
+    store_lanes_add(&s->lanes, pg_i64(&r, 0, 0), lane, pool);
     s->made_lanes = s->notice.lanes = true;
     return ERR_OK;
 }

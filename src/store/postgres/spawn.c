@@ -240,3 +240,9 @@ size_t postgres_spawn_many(struct store_postgres *s, struct op *const *ops, size
     }
     return n;
 }
+
+enum err postgres_spawn(struct store_postgres *s, struct op *base)
+{
+    postgres_spawn_many(s, &base, 1);
+    return base->rc;
+}

@@ -89,7 +89,7 @@ enum err pg_lock(struct store_postgres *s, enum pg_lock what, const struct str *
 static void pg_lanes_discard(struct store_postgres *s)
 {
     if (s->made_lanes)
-        store_lanes_forget(&s->lanes);
+        store_lanes_clear(&s->lanes);
     s->made_lanes = false;
 }
 
@@ -117,36 +117,21 @@ enum err pg_in_savepoint(struct store_postgres *s, struct op *op, enum err (*fn)
     return pg_queue(c, &release, NULL, &ignored) ? ignored.code : rc;
 }
 
+static enum err (*const pg_handlers[OP_KINDS])(struct store_postgres *, struct op *) = {
+#define X(name, verb) [OP_##name] = postgres_##verb,
+    OP_MAP(X)
+#undef X
+};
+
+/* Operations that may fail after their first write. The others check everything first, or write one statement. */
+static const bool pg_needs_savepoint[OP_KINDS] = {
+    [OP_INSERT] = true,  [OP_CLAIM] = true,   [OP_SETTLE] = true,    [OP_PUT] = true,
+    [OP_KEY_PUT] = true, [OP_CATALOG] = true, [OP_HEARTBEAT] = true, [OP_RETAKE] = true,
+};
+
 static enum err pg_run_op(struct store_postgres *s, struct op *op)
 {
-    switch (op->kind) {
-    case OP_INSERT: return pg_in_savepoint(s, op, postgres_insert);
-    case OP_CLAIM: return pg_in_savepoint(s, op, postgres_claim);
-    case OP_CLAIMED: return postgres_claimed(s, op);
-    case OP_ORPHANS: return postgres_orphans(s, op);
-    case OP_SETTLE: return pg_in_savepoint(s, op, postgres_settle);
-    case OP_RECURRING: return postgres_recurring(s, op);
-    case OP_SPAWN: break; /* see pg_run_some */
-    case OP_CATCH_UP: return postgres_catch_up(s, op);
-    case OP_PUT: return pg_in_savepoint(s, op, postgres_put);
-    case OP_KEY_PUT: return pg_in_savepoint(s, op, postgres_key_put);
-    case OP_CATALOG: return pg_in_savepoint(s, op, postgres_catalog);
-    case OP_LEASE: return postgres_lease(s, op);
-    case OP_PURGE: return postgres_purge(s, op);
-    case OP_HEARTBEAT: return pg_in_savepoint(s, op, postgres_heartbeat);
-    case OP_NODE_DEAD: return postgres_node_dead(s, op);
-    case OP_LIMIT_TAKE: return postgres_limit_take(s, op);
-    case OP_RECALL: return postgres_recall(s, op);
-    case OP_RECALL_LIST: return postgres_recall_list(s, op);
-    case OP_HANDOFF: return postgres_handoff(s, op);
-    case OP_HANDED_OFF: return postgres_handed_off(s, op);
-    case OP_RUNNING: return postgres_running(s, op);
-    case OP_RETAKE: return pg_in_savepoint(s, op, postgres_retake);
-    case OP_LEASE_RENEW: return postgres_lease_renew(s, op);
-    case OP_LEASES_EXPIRED: return postgres_leases_expired(s, op);
-    case OP_WORKER_REPORT: return postgres_worker_report(s, op);
-    }
-    abort();
+    return pg_needs_savepoint[op->kind] ? pg_in_savepoint(s, op, pg_handlers[op->kind]) : pg_handlers[op->kind](s, op);
 }
 
 /* Operations that read claims: the notes on claims are written first. */
@@ -215,7 +200,7 @@ static enum err pg_run_ops(struct store_postgres *s, struct op *const *ops, size
             return e->code;
         }
         if (done > 1 || ops[i]->rc == ERR_OK) { /* in a batch, each failed operation has undone its own changes */
-            tallies_keep(&s->of_transaction, &s->of_op);
+            tallies_merge(&s->of_transaction, &s->of_op);
             s->ended.kept = s->ended.n;
             s->claims.kept = s->claims.n;
         }
@@ -242,7 +227,7 @@ static enum err pg_transact(struct store_postgres *s, struct op *const *ops, siz
     if (pg_conn_ready(&s->conn, e))
         return e->code;
     if (s->generation != s->conn.generation) { /* after a failover, the new server may lack the latest transactions */
-        store_lanes_forget(&s->lanes);
+        store_lanes_clear(&s->lanes);
         pg_watermarks_reset(&s->watermarks);
     }
     s->generation = s->conn.generation;
@@ -339,7 +324,7 @@ static void store_postgres_watch(struct store *base, struct store_watch *w)
     pg_notifier_watch(s->notifier, &s->own_watch);
 }
 
-static void store_postgres_await(struct store *base, struct store_barrier *barrier)
+static void store_postgres_barrier_wait(struct store *base, struct store_barrier *barrier)
 {
     pg_notifier_barrier_wait(store_postgres_self(base)->notifier, barrier);
 }
@@ -349,12 +334,12 @@ static bool store_postgres_barrier_cancel(struct store *base, struct store_barri
     return pg_notifier_barrier_cancel(store_postgres_self(base)->notifier, barrier);
 }
 
-static void store_postgres_heeded(struct store *base, uint64_t heard)
+static void store_postgres_catalog_applied(struct store *base, uint64_t heard)
 {
     pg_notifier_catalog_applied(store_postgres_self(base)->notifier, heard);
 }
 
-static void store_postgres_tell(struct store *base, const struct fenced_id *settled, size_t n)
+static void store_postgres_notify_settled(struct store *base, const struct fenced_id *settled, size_t n)
 {
     pg_notifier_settled(store_postgres_self(base)->notifier, settled, n);
 }
@@ -448,10 +433,10 @@ enum err store_postgres_open(const struct store_postgres_setup *setup, struct st
     static const struct store_ops ops = { .apply = store_postgres_apply,
                                           .reader = store_postgres_reader,
                                           .watch = store_postgres_watch,
-                                          .await = store_postgres_await,
+                                          .barrier_wait = store_postgres_barrier_wait,
                                           .barrier_cancel = store_postgres_barrier_cancel,
-                                          .heeded = store_postgres_heeded,
-                                          .tell = store_postgres_tell,
+                                          .catalog_applied = store_postgres_catalog_applied,
+                                          .notify_settled = store_postgres_notify_settled,
                                           .free = store_postgres_free };
     struct error local;
     e = e ? e : &local;

@@ -36,7 +36,7 @@ static enum err sqlite_catch_up_holds_slot(struct store_sqlite *s, sqlite3_stmt 
 
 /* Walks from the latest occurrence back and stops at the last one that fired, so a long history costs nothing. Puts the
  * occurrences that may be withdrawn into s->scratch and s->rids. */
-static enum err sqlite_catch_up_find(struct store_sqlite *s, struct missed *m, struct error *e)
+static enum err sqlite_catch_up_find(struct store_sqlite *s, struct catch_up_scan *m, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_CATCH_UP_OCCURRENCES);
     (void)bind_uuid(st, 1, &m->id);
@@ -52,13 +52,13 @@ static enum err sqlite_catch_up_find(struct store_sqlite *s, struct missed *m, s
         scratch_grow(s, m->ahead);
         s->scratch[m->ahead] = t;
         s->rids[m->ahead] = sqlite3_column_int64(st, 0);
-        fate = catch_up_look(m, &t, holds);
+        fate = catch_up_visit(m, &t, holds);
     }
     sqlite3_reset(st);
     return s->conn.failed;
 }
 
-static enum err sqlite_catch_up_withdraw(struct store_sqlite *s, const struct missed *m, int64_t rid,
+static enum err sqlite_catch_up_withdraw(struct store_sqlite *s, const struct catch_up_scan *m, int64_t rid,
                                          struct slot_keys *keys, struct error *e)
 {
     for (size_t i = 0; i < m->n; i++) {
@@ -75,8 +75,8 @@ static enum err sqlite_catch_up_withdraw(struct store_sqlite *s, const struct mi
 }
 
 /* *ret_found: the id is that of a SCHEDULED recurring task. */
-static enum err sqlite_catch_up_read_task(struct store_sqlite *s, struct missed *m, int64_t *ret_rid, bool *ret_found,
-                                          struct error *e)
+static enum err sqlite_catch_up_read_task(struct store_sqlite *s, struct catch_up_scan *m, int64_t *ret_rid,
+                                          bool *ret_found, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_CATCH_UP_TASK);
     (void)bind_uuid(st, 1, &m->id);
@@ -117,7 +117,7 @@ enum err sqlite_catch_up(struct store_sqlite *s, struct op *base)
     if (sqlite_catch_up_next_task(s, at, &next, e))
         return e->code;
     for (size_t i = 0; i < op->max && !uuid_is_nil(next); i++) {
-        struct missed m = { .id = next, .before_ms = op->before_ms };
+        struct catch_up_scan m = { .id = next, .before_ms = op->before_ms };
         int64_t rid;
         bool found;
         if (sqlite_catch_up_read_task(s, &m, &rid, &found, e) || (found && sqlite_catch_up_find(s, &m, e)) ||

@@ -45,7 +45,7 @@ static enum err sqlite_claim_check_task(struct store_sqlite *s, struct claiming 
     *ret = FATE_TAKEN;
     if (sqlite3_column_type(st, AT_gates) == SQLITE_NULL)
         return sqlite_claim_take(s, c, st, e);
-    if (sqlite_claim_read_candidate(s, st, &k, e) || gate_look(&c->gate, &k, e))
+    if (sqlite_claim_read_candidate(s, st, &k, e) || gate_check(&c->gate, &k, e))
         return e->code;
     if (k.missing == k.n)
         return gate_take(&c->gate, &k, k.n, e) ? e->code : sqlite_claim_take(s, c, st, e);
@@ -55,9 +55,9 @@ static enum err sqlite_claim_check_task(struct store_sqlite *s, struct claiming 
     *ret = FATE_HANDLED;
     *place = (struct lane_position){ k.task.due_ms, k.task.id };
     sqlite3_reset(st);
-    if (gate_deal_with(&c->gate, &k, e))
+    if (gate_handle(&c->gate, &k, e))
         return e->code;
-    c->full = c->gate.dealt_with == CLAIM_GATED_MAX;
+    c->full = c->gate.handled == CLAIM_GATED_MAX;
     sqlite_claim_add_bytes(c, k.bytes);
     return ERR_OK;
 }

@@ -186,7 +186,7 @@ static enum err conn_load_lanes(struct conn *c, sqlite3_stmt *st, struct error *
         struct lane lane = { .tenant = sqlite3_column_int(st, 1),
                              .queue = { (const char *)sqlite3_column_text(st, 2), (size_t)queue_n },
                              .class_ = (enum priority_class)class_ };
-        store_lanes_keep(&c->lanes, number, lane, sqlite3_column_int(st, 4));
+        store_lanes_add(&c->lanes, number, lane, sqlite3_column_int(st, 4));
     }
 }
 

@@ -411,16 +411,11 @@ enum err sqlite_count_as_skipped(struct store_sqlite *s, int64_t rid, const stru
 
 bool sqlite_insert_alone(const struct op *op); /* true: an insert that needs no savepoint */
 
-/* One function for each operation; it returns the operation's result. */
-enum err sqlite_insert(struct store_sqlite *s, struct op *base);
-enum err sqlite_claim(struct store_sqlite *s, struct op *base);
-enum err sqlite_claimed(struct store_sqlite *s, struct op *base);
-enum err sqlite_orphans(struct store_sqlite *s, struct op *base);
-enum err sqlite_settle(struct store_sqlite *s, struct op *base);
-enum err sqlite_recurring(struct store_sqlite *s, struct op *base);
-enum err sqlite_spawn(struct store_sqlite *s, struct op *base);
-enum err sqlite_catch_up(struct store_sqlite *s, struct op *base);
-enum err sqlite_put(struct store_sqlite *s, struct op *base);
+/* One function for each operation: sqlite_claim and so on. It returns the operation's result. */
+#define X(name, verb) enum err sqlite_##verb(struct store_sqlite *s, struct op *base);
+OP_MAP(X)
+#undef X
+
 /* ---- limits and calendars (limits.c) ---- */
 
 #define SQL_PENDING "SELECT sum(n) FROM counts WHERE tenant_id = ?1 AND state <= " SQL_RUNNING
@@ -450,23 +445,6 @@ enum err sqlite_worker_slots(struct store_sqlite *s, int64_t now_ms, int64_t *re
 /* Whether a node is known, and whether it is marked dead (nodes.c). */
 enum err sqlite_node_find(struct store_sqlite *s, const struct uuid *id, bool *ret_known, bool *ret_dead,
                           struct error *e) must_use;
-
-enum err sqlite_key_put(struct store_sqlite *s, struct op *base);
-enum err sqlite_catalog(struct store_sqlite *s, struct op *base);
-enum err sqlite_lease(struct store_sqlite *s, struct op *base);
-enum err sqlite_heartbeat(struct store_sqlite *s, struct op *base);
-enum err sqlite_node_dead(struct store_sqlite *s, struct op *base);
-enum err sqlite_limit_take(struct store_sqlite *s, struct op *base);
-enum err sqlite_recall(struct store_sqlite *s, struct op *base);
-enum err sqlite_recall_list(struct store_sqlite *s, struct op *base);
-enum err sqlite_handoff(struct store_sqlite *s, struct op *base);
-enum err sqlite_handed_off(struct store_sqlite *s, struct op *base);
-enum err sqlite_running(struct store_sqlite *s, struct op *base);
-enum err sqlite_retake(struct store_sqlite *s, struct op *base);
-enum err sqlite_lease_renew(struct store_sqlite *s, struct op *base);
-enum err sqlite_leases_expired(struct store_sqlite *s, struct op *base);
-enum err sqlite_worker_report(struct store_sqlite *s, struct op *base);
-enum err sqlite_purge(struct store_sqlite *s, struct op *base);
 
 /* ---- reading (reader.c; records other than tasks in reader_records.c) ---- */
 

@@ -324,7 +324,7 @@ static enum err sqlite_in_savepoint(struct store_sqlite *s, struct op *op,
     if (rc) {
         sqlite_slot_counts_clear(s);
         if (s->made_lanes)
-            store_lanes_forget(&s->conn.lanes);
+            store_lanes_clear(&s->conn.lanes);
         if (conn_run(&s->conn, writer_stmt(s, ST_ROLLBACK_TO), &ignored))
             return ignored.code;
     }
@@ -333,36 +333,26 @@ static enum err sqlite_in_savepoint(struct store_sqlite *s, struct op *op,
     return rc && s->conn.lanes.top == 0 && lanes_load(&s->conn, &ignored) ? ignored.code : rc;
 }
 
+static enum err (*const sqlite_handlers[OP_KINDS])(struct store_sqlite *, struct op *) = {
+#define X(name, verb) [OP_##name] = sqlite_##verb,
+    OP_MAP(X)
+#undef X
+};
+
+/* Operations that may fail after their first write. The others check everything first, or write one statement. */
+static bool sqlite_needs_savepoint(const struct op *op)
+{
+    static const bool needs[OP_KINDS] = {
+        [OP_INSERT] = true,  [OP_CLAIM] = true,   [OP_PUT] = true,
+        [OP_KEY_PUT] = true, [OP_CATALOG] = true, [OP_HEARTBEAT] = true,
+    };
+    return needs[op->kind] && !(op->kind == OP_INSERT && sqlite_insert_alone(op));
+}
+
 static enum err sqlite_run_op(struct store_sqlite *s, struct op *op)
 {
-    switch (op->kind) {
-    case OP_INSERT: return sqlite_insert_alone(op) ? sqlite_insert(s, op) : sqlite_in_savepoint(s, op, sqlite_insert);
-    case OP_CLAIM: return sqlite_in_savepoint(s, op, sqlite_claim);
-    case OP_CLAIMED: return sqlite_claimed(s, op);
-    case OP_ORPHANS: return sqlite_orphans(s, op);
-    case OP_SETTLE: return sqlite_settle(s, op);
-    case OP_RECURRING: return sqlite_recurring(s, op);
-    case OP_SPAWN: return sqlite_spawn(s, op);
-    case OP_CATCH_UP: return sqlite_catch_up(s, op);
-    case OP_PUT: return sqlite_in_savepoint(s, op, sqlite_put);
-    case OP_KEY_PUT: return sqlite_in_savepoint(s, op, sqlite_key_put);
-    case OP_CATALOG: return sqlite_in_savepoint(s, op, sqlite_catalog);
-    case OP_LEASE: return sqlite_lease(s, op);
-    case OP_PURGE: return sqlite_purge(s, op);
-    case OP_HEARTBEAT: return sqlite_in_savepoint(s, op, sqlite_heartbeat);
-    case OP_NODE_DEAD: return sqlite_node_dead(s, op);
-    case OP_LIMIT_TAKE: return sqlite_limit_take(s, op);
-    case OP_RECALL: return sqlite_recall(s, op);
-    case OP_RECALL_LIST: return sqlite_recall_list(s, op);
-    case OP_HANDOFF: return sqlite_handoff(s, op);
-    case OP_HANDED_OFF: return sqlite_handed_off(s, op);
-    case OP_RUNNING: return sqlite_running(s, op);
-    case OP_RETAKE: return sqlite_retake(s, op);
-    case OP_LEASE_RENEW: return sqlite_lease_renew(s, op);
-    case OP_LEASES_EXPIRED: return sqlite_leases_expired(s, op);
-    case OP_WORKER_REPORT: return sqlite_worker_report(s, op);
-    }
-    abort();
+    return sqlite_needs_savepoint(op) ? sqlite_in_savepoint(s, op, sqlite_handlers[op->kind])
+                                      : sqlite_handlers[op->kind](s, op);
 }
 
 /* If the rollback fails too, the next store_apply rolls back. */
@@ -372,7 +362,7 @@ static void sqlite_roll_back(struct store_sqlite *s)
     if (!sqlite3_get_autocommit(s->conn.db))
         (void)!conn_run(&s->conn, writer_stmt(s, ST_ROLLBACK), &ignored);
     if (s->made_lanes)
-        store_lanes_forget(&s->conn.lanes);
+        store_lanes_clear(&s->conn.lanes);
 }
 
 static enum err sqlite_run_all(struct store_sqlite *s, struct op *const *ops, size_t n, struct error *e)
@@ -391,7 +381,7 @@ static enum err sqlite_run_all(struct store_sqlite *s, struct op *const *ops, si
             return e->code;
         }
         if (ops[i]->rc == ERR_OK) {
-            tallies_keep(&s->of_transaction, &s->of_op);
+            tallies_merge(&s->of_transaction, &s->of_op);
             s->ended.kept = s->ended.n;
         }
     }
