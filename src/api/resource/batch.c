@@ -176,5 +176,5 @@ enum handled batch_create(struct request *q, struct reader *r)
     media_type_is_known(q->head.content_type, &lines);
     if (!(lines ? read_lines(b) : read_array(b)))
         return HANDLED_DONE;
-    return limits_take(q, r, q->task_count, create);
+    return tenant_limits_take(q, r, q->task_count, create);
 }

@@ -64,7 +64,7 @@ static bool resolve_conflict(struct request *q)
 
 static void change_done(struct op *op)
 {
-    struct request *q = request_of(op);
+    struct request *q = request_finish_op(op);
     struct change *c = q->change;
     if (op->rc) {
         catalog_cache_item_free(take(c->item));

@@ -211,7 +211,7 @@ static enum handled begin_anew(struct dedupe_pass *d)
 
 static void inserted(struct op *op)
 {
-    struct request *q = request_of(op);
+    struct request *q = request_finish_op(op);
     struct dedupe_pass *d = q->dedupe;
     enum handled next = HANDLED_LATER;
     if (request_is_replay(op))

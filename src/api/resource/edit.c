@@ -259,7 +259,7 @@ static bool resolve_conflict(struct request *q, const struct error *e)
 
 static void edit_done(struct op *op)
 {
-    struct request *q = request_of(op);
+    struct request *q = request_finish_op(op);
     if (request_is_replay(op)) {
         request_later(q, request_replay_stored);
         return;
@@ -300,7 +300,7 @@ static enum handled put(struct request *q, struct edit *edit)
 
 static void record_kept(struct op *op)
 {
-    struct request *q = request_of(op);
+    struct request *q = request_finish_op(op);
     if (request_is_replay(op))
         request_later(q, request_replay_stored);
     else

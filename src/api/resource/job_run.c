@@ -95,7 +95,7 @@ static void saved(struct job_run *run)
 /* The next turn reads what another has written meanwhile, or whether ours was written after all. */
 static void save_done(struct op *op)
 {
-    struct job_run *run = request_of(op)->context;
+    struct job_run *run = request_finish_op(op)->context;
     bool outrun = op->rc == ERR_CONFLICT || op->rc == ERR_NOT_FOUND;
     if (op->rc == ERR_OK)
         saved(run);
@@ -183,9 +183,9 @@ static struct request *make_child(struct job_run *run, struct uuid task)
     snprintf(path, sizeof path, "/v1/tasks/%s%s%s", id, removes ? "" : "/",
              removes ? "" : action_name(run->job.action));
     snprintf(key, sizeof key, "job-%s", job);
-    struct request *q = request_own(run->server, removes ? HTTP_DELETE : HTTP_POST, path, run->tenant, key);
+    struct request *q = request_new_internal(run->server, removes ? HTTP_DELETE : HTTP_POST, path, run->tenant, key);
     q->context = run;
-    q->own_answer = child_answered;
+    q->on_answer = child_answered;
     return q;
 }
 
@@ -312,7 +312,7 @@ static enum handled step(struct request *q, struct reader *r)
 
 static void leased(struct op *op)
 {
-    struct request *q = request_of(op);
+    struct request *q = request_finish_op(op);
     struct job_run *run = q->context;
     if (op->rc) {
         log_warn("job_failed", kv_uuid("job", run->id), kv_err(&op->error));
@@ -361,7 +361,7 @@ static struct job_run *run_new(struct api_server *s, int32_t tenant, struct uuid
     run->timer.fire = wake;
     pthread_mutex_init(&run->lock, NULL);
     arena_init(&run->arena, ARENA_MAX);
-    run->carrier = request_own(s, HTTP_OTHER, "/job", tenant, NULL);
+    run->carrier = request_new_internal(s, HTTP_OTHER, "/job", tenant, NULL);
     run->carrier->context = run;
     return run;
 }

@@ -96,7 +96,7 @@ static void ask_for_next(struct job_watch *w);
 
 static void leased(struct op *op)
 {
-    struct request *q = request_of(op);
+    struct request *q = request_finish_op(op);
     struct job_watch *w = q->context;
     const struct found *f = &w->found[w->next++];
     if (op->rc) { /* the others would fare no better */
@@ -151,7 +151,7 @@ static struct job_watch *watch_new(struct api_server *s)
     struct job_watch *w = xnew(*w);
     w->server = s;
     w->timer.fire = look_now;
-    w->carrier = request_own(s, HTTP_OTHER, "/job", 0, NULL);
+    w->carrier = request_new_internal(s, HTTP_OTHER, "/job", 0, NULL);
     w->carrier->context = w;
     w->holder = uuid_next(&s->ids, clock_wall_ms(s->setup.clock));
     return w;

@@ -93,7 +93,7 @@ static enum handled put(struct request *q, const struct catalog_entry *now, void
 
 static void created(struct op *op)
 {
-    struct request *q = request_of(op);
+    struct request *q = request_finish_op(op);
     if (request_is_replay(op)) {
         request_later(q, request_replay_stored);
         return;
@@ -178,7 +178,7 @@ enum handled jobs_list(struct request *q, struct reader *r)
 
 static void cancel_written(struct op *op)
 {
-    struct request *q = request_of(op);
+    struct request *q = request_finish_op(op);
     if (request_is_replay(op)) {
         request_later(q, request_replay_stored);
         return;

@@ -167,7 +167,7 @@ static void answer_created(struct request *q, const struct api_key *k, struct st
 
 static void created(struct op *op)
 {
-    struct request *q = request_of(op);
+    struct request *q = request_finish_op(op);
     if (request_is_replay(op)) {
         request_later(q, request_replay_stored);
         return;
@@ -238,8 +238,8 @@ static enum err check_last(struct request *q, struct reader *r, const struct api
 
 static void revoked(struct op *op)
 {
-    struct request *q = request_of(op);
-    auth_forget(q->server->auth, q->name); /* also when nobody knows whether it was done */
+    struct request *q = request_finish_op(op);
+    auth_cache_remove(q->server->auth, q->name); /* also when nobody knows whether it was done */
     if (request_is_replay(op)) {
         request_later(q, request_replay_stored);
         return;

@@ -255,7 +255,7 @@ static struct held *new_held(struct request *q)
 static void submit_keep(struct request *q, void (*done)(struct op *))
 {
     struct held *h = q->context;
-    q->write.keep = (struct op_lease_renew){
+    q->write.lease_renew = (struct op_lease_renew){
         .op = { .kind = OP_LEASE_RENEW }, .tenant = q->who.tenant, .v = &h->keep, .n = 1, .now_ms = q->now_ms
     };
     (void)request_submit(q, done);
@@ -274,7 +274,7 @@ static enum handled explain_over(struct request *q, struct reader *r)
 
 static void kept(struct op *op)
 {
-    struct request *q = request_of(op);
+    struct request *q = request_finish_op(op);
     const struct held *h = q->context;
     if (op->rc)
         request_fail(q, &op->error);
@@ -367,7 +367,7 @@ static void count(const struct request *q, const struct verdict *v)
 
 static void settled(struct op *op)
 {
-    struct request *q = request_of(op);
+    struct request *q = request_finish_op(op);
     struct held *h = q->context;
     const struct api_setup *setup = &q->server->setup;
     const struct verdict *v = &h->settlement.verdict;
@@ -433,7 +433,7 @@ static void submit_settle(struct request *q)
 /* What fails though its user wanted it ended is cancelled; whether he did, who keeps the lease is told. */
 static void looked(struct op *op)
 {
-    struct request *q = request_of(op);
+    struct request *q = request_finish_op(op);
     if (op->rc) {
         request_fail(q, &op->error);
         request_answer(q);

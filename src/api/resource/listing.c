@@ -44,7 +44,7 @@ struct task_context request_context(const struct request *q)
                                   .behind_ms = clock_behind_ms(setup->clock),
                                   .zones = setup->zones,
                                   .catalog = setup->catalog,
-                                  .payload_bytes = limits_payload_bytes(q),
+                                  .payload_bytes = tenant_limits_payload_bytes(q),
                                   .no_workers = !setup->queue_timeout_max,
                                   .timeout_max_ms =
                                       setup->queue_timeout_max ? setup->queue_timeout_max(setup->context) : 0 };

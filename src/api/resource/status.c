@@ -62,7 +62,7 @@ static void write_totals(struct jw *w, const struct metrics *m)
     jw_object_end(w);
 }
 
-bool request_sees_all(struct request *q)
+bool request_require_default_tenant(struct request *q)
 {
     if (q->who.tenant == TENANT_DEFAULT)
         return true;
@@ -75,7 +75,7 @@ enum handled status_scheduler(struct request *q, struct reader *r)
     const struct api_setup *setup = &q->server->setup;
     struct error e = { 0 };
     struct store_counts counts = { 0 };
-    if (!request_sees_all(q))
+    if (!request_require_default_tenant(q))
         return HANDLED_DONE;
     if (query_read(q->query, NULL, 0, NULL, &q->arena, &e) || reader_counts(r, q->now_ms, &counts, &e))
         return request_fail(q, &e);
@@ -95,7 +95,7 @@ enum handled status_scheduler(struct request *q, struct reader *r)
 enum handled status_metrics(struct request *q, struct reader *r)
 {
     (void)r;
-    if (!request_sees_all(q))
+    if (!request_require_default_tenant(q))
         return HANDLED_DONE;
     respond_json(&q->response, 200);
     q->response.type = TYPE_METRICS;

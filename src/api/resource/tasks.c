@@ -15,7 +15,7 @@ enum { LATEST_EXECUTIONS = 10 };
 
 void tasks_created(struct op *op)
 {
-    struct request *q = request_of(op);
+    struct request *q = request_finish_op(op);
     if (request_is_replay(op)) {
         request_later(q, request_replay_stored);
         return;
@@ -114,7 +114,7 @@ enum handled tasks_create(struct request *q, struct reader *r)
     q->task_count = 1;
     if (json_parse(buf_str(&q->body), &doc, &e) || read_task(q, &doc, q->tasks, &e))
         return request_fail(q, &e);
-    return take_body_key(q, &doc) ? limits_take(q, r, 1, create) : HANDLED_DONE;
+    return take_body_key(q, &doc) ? tenant_limits_take(q, r, 1, create) : HANDLED_DONE;
 }
 
 /* ---- read ---- */

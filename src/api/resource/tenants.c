@@ -328,7 +328,7 @@ static enum err make_new(struct request *q, struct reader *r, struct change *c, 
 
 static enum err check_name(struct str name, struct error *e)
 {
-    if (route_name_is_sound(name) && str_find(name, ':', 0) == name.n)
+    if (route_name_is_valid(name) && str_find(name, ':', 0) == name.n)
         return ERR_OK;
     return error_field(e, "name", "must be 1 to %d letters, digits and . _ -", ROUTE_NAME_MAX);
 }

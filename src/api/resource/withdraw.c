@@ -115,7 +115,7 @@ static void go_on(struct request *q)
 
 static void freed_put(struct op *op)
 {
-    struct request *q = request_of(op);
+    struct request *q = request_finish_op(op);
     struct withdrawal *w = q->withdrawal;
     w->again = w->again || op->rc == ERR_CONFLICT; /* somebody has claimed it, or changed it */
     if (op->rc == ERR_OK && w->replace.state == TASK_SCHEDULED)

@@ -73,7 +73,7 @@ enum handled workers_list(struct request *q, struct reader *r)
     };
     struct workers_query p = { .limit = LIST_DEFAULT };
     struct error e = { 0 };
-    if (!request_sees_all(q))
+    if (!request_require_default_tenant(q))
         return HANDLED_DONE;
     if (query_read(q->query, fields, array_count(fields), &p, &q->arena, &e))
         return request_fail(q, &e);
@@ -103,7 +103,7 @@ enum handled workers_get(struct request *q, struct reader *r)
 {
     struct worker_rows rows = { 0 };
     struct error e = { 0 };
-    if (!request_sees_all(q))
+    if (!request_require_default_tenant(q))
         return HANDLED_DONE;
     if (query_read(q->query, NULL, 0, NULL, &q->arena, &e) || reader_workers(r, above(q->id), 1, &q->arena, &rows, &e))
         return request_fail(q, &e);

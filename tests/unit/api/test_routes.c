@@ -114,7 +114,7 @@ static void paths_find_their_route(void **state)
 {
     (void)state;
     char allow[ALLOW_TEXT] = "?", text[UUID_TEXT + 1];
-    struct route_words words = { 0 };
+    struct route_params words = { 0 };
     const struct route *r = route_find(HTTP_GET, S("/v1/tasks/" ID "/executions"), &words, allow);
     assert_non_null(r);
     assert_string_equal(r->pattern, "/v1/tasks/{id}/executions");
@@ -137,7 +137,7 @@ static void names_in_paths_are_words(void **state)
 {
     (void)state;
     char allow[ALLOW_TEXT] = "?", longest[ROUTE_NAME_MAX + sizeof "/v1/queues/x"];
-    struct route_words words = { 0 };
+    struct route_params words = { 0 };
     assert_string_equal(route_find(HTTP_GET, S("/v1/queues/mail-1.eu_west:a"), &words, allow)->pattern,
                         "/v1/queues/{name}");
     assert_str(words.name, "mail-1.eu_west:a");
