@@ -252,7 +252,7 @@ static void a_recall_whose_key_has_a_record_is_answered_by_that(void **state)
     h->recall_result = RECALL_ANSWERED; /* but there is none to be found */
     const char *head = "Idempotency-Key: elsewhere\r\n";
     assert_problem(ask_with(h, h->key, "POST", path_of(id, "/pause"), head, NULL), 409, "request-in-flight",
-                   "send it again");
+                   "send the request again");
     h->recall_result = RECALL_DONE;
 }
 
