@@ -6,20 +6,12 @@
 #include "base/sentence.h"
 #include "core/task/task.h"
 
-static int hex_of(char c)
-{
-    if (is_digit(c))
-        return c - '0';
-    c = ascii_lower(c);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* The byte that the escape at `at` stands for; -1: it is broken, or a NUL. */
 static int query_escape_at(struct str raw, size_t at)
 {
     if (at + 2 >= raw.n)
         return -1;
-    int high = hex_of(raw.p[at + 1]), low = hex_of(raw.p[at + 2]);
+    int high = hex_value(raw.p[at + 1]), low = hex_value(raw.p[at + 2]);
     return high < 0 || low < 0 || high + low == 0 ? -1 : high * 16 + low;
 }
 

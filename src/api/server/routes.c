@@ -115,9 +115,8 @@ const char *method_name(enum http_method m)
 bool route_name_is_valid(struct str name)
 {
     for (size_t i = 0; i < name.n; i++) {
-        char c = name.p[i], lower = ascii_lower(c);
-        bool letter = lower >= 'a' && lower <= 'z';
-        if (!letter && !is_digit(c) && c != '.' && c != '_' && c != ':' && c != '-')
+        char c = name.p[i];
+        if (!is_alpha(c) && !is_digit(c) && c != '.' && c != '_' && c != ':' && c != '-')
             return false;
     }
     return name.n > 0 && name.n <= ROUTE_NAME_MAX;
