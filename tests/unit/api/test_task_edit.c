@@ -126,7 +126,7 @@ static void a_claimed_task_is_edited_until_it_fires(void **state)
     struct error e = { 0 };
     bool reschedules;
     assert_int_equal(try_patch(*state, &t, "{\"priority\":1}", t.due_ms, &p, &reschedules, &e), ERR_CONFLICT);
-    assert_string_equal(e.text, "is RUNNING and can not be changed; wait for it to end, or cancel it");
+    assert_string_equal(e.text, "the task is RUNNING and can not be changed; wait for it to end, or cancel it");
 }
 
 static void what_is_over_stays_as_it_was_but_a_failure_may_be_mended(void **state)
