@@ -296,7 +296,7 @@ enum handled request_run(struct request *q, struct reader *r)
 {
     const struct api_setup *setup = &q->server->setup;
     q->now_ms = clock_wall_ms(setup->clock);
-    if (r && uncertain_writes_do(&q->server->uncertain_writes, r, setup->catalog) && setup->catalog_changed)
+    if (r && uncertain_writes_resolve(&q->server->uncertain_writes, r, setup->catalog) && setup->catalog_changed)
         setup->catalog_changed(setup->context);
     if ((!q->authenticated && !request_identify(q, r)) || !request_tenant_is_enabled(q))
         return HANDLED_DONE;

@@ -157,7 +157,7 @@ struct uuid request_new_id(struct request *q); /* a new UUIDv7 */
 void request_nudge(struct request *q, const struct task *tasks, size_t n);
 
 /* `done` of an operation that creates tasks: counts and nudges them and answers. The writer's thread. */
-void tasks_created(struct op *op);
+void tasks_on_created(struct op *op);
 
 /* Whether the API reads bodies of this Content-Type. Any thread. */
 bool media_type_is_known(struct str type, bool *ret_ndjson);

@@ -61,11 +61,11 @@ enum { NO_BODY = 0, SMALL = 64 << 10, BODY = 1 << 20, DATES = 4 << 20, BATCH = 1
     X(POST, "/v1/tasks/{id}/force-complete", TASKS_WRITE, BODY, tasks_act, EDIT, ACTION_FORCE_COMPLETE)                \
     X(GET, "/v1/tasks/{id}/upcoming", TASKS_READ, NO_BODY, upcoming_of_task, READS, 0)                                 \
     X(GET, "/v1/tasks/{id}/explain", TASKS_READ, NO_BODY, tasks_explain, READS, 0)                                     \
-    X(POST, "/v1/leases", TASKS_LEASE, SMALL, leases_ask, READS, 0)                                                    \
+    X(POST, "/v1/leases", TASKS_LEASE, SMALL, leases_acquire, READS, 0)                                                \
     X(POST, "/v1/leases/{name}/heartbeat", TASKS_LEASE, SMALL, leases_heartbeat, READS, 0)                             \
     X(POST, "/v1/leases/{name}/complete", TASKS_LEASE, BODY, leases_report, READS, 0)                                  \
     X(POST, "/v1/leases/{name}/fail", TASKS_LEASE, SMALL, leases_report, READS, 1)                                     \
-    X(POST, "/v1/preview", TASKS_READ, BODY, preview, READS, 0)                                                        \
+    X(POST, "/v1/preview", TASKS_READ, BODY, preview_body, READS, 0)                                                   \
     X(GET, "/v1/upcoming", TASKS_READ, NO_BODY, upcoming_of_all, READS, 0)                                             \
     X(GET, "/v1/tasks/{id}/executions", TASKS_READ, NO_BODY, executions_list, READS, 0)                                \
     X(GET, "/v1/tasks/{id}/occurrences", TASKS_READ, NO_BODY, occurrences_list, READS, 0)                              \

@@ -58,9 +58,9 @@ route_handler tasks_create, tasks_list, tasks_get;                              
 route_handler tasks_patch, tasks_delete, tasks_act;                                          /* edit.c */
 route_handler batch_create;                                                                  /* batch.c */
 route_handler executions_list, occurrences_list;                                             /* executions.c */
-route_handler preview, upcoming_of_task, upcoming_of_all;                                    /* preview.c */
+route_handler preview_body, upcoming_of_task, upcoming_of_all;                               /* preview_body.c */
 route_handler tasks_explain;                                                                 /* explain.c */
-route_handler leases_ask, leases_heartbeat, leases_report;                                   /* leases.c */
+route_handler leases_acquire, leases_heartbeat, leases_report;                               /* leases.c */
 route_handler queues_list, queues_get, queues_put, queues_patch, queues_delete;              /* queues.c */
 route_handler calendars_list, calendars_get, calendars_put, calendars_delete;                /* calendars.c */
 route_handler tenants_list, tenants_get, tenants_create, tenants_patch;                      /* tenants.c */

@@ -124,12 +124,12 @@ static bool tenant_limits_receive(const struct tenant_limits_query *k)
 {
     struct api_server *s = k->q->server;
     struct tenant_limits *l = &s->tenant_limits;
-    bool tenant_limits_on_taken = k->op.op.rc == ERR_OK;
+    bool answered = k->op.op.rc == ERR_OK;
     int64_t now_ms = clock_wall_ms(s->setup.clock);
     pthread_mutex_lock(&l->lock);
     struct tenant_rate *r = tenant_limits_rate(l, k->q->who.tenant, k->share.burst, now_ms);
-    r->tokens += tenant_limits_on_taken ? k->share.ret_tokens : 0;
-    bool enough = tenant_limits_on_taken && r->tokens >= k->count;
+    r->tokens += answered ? k->share.ret_tokens : 0;
+    bool enough = answered && r->tokens >= k->count;
     if (enough)
         r->tokens -= k->count;
     else

@@ -63,11 +63,11 @@ static void what_writes_takes_a_key_and_says_so(void **state)
         char *text = json_dumps(operation(root, &routes[i]), 0);
         bool takes = strstr(text, "parameters/IdempotencyKey") != NULL;
         assert_int_equal(takes, !!(routes[i].flags & ROUTE_WRITES));
-        bool only_looks = routes[i].method == HTTP_GET || routes[i].run == preview; /* whose question is a body */
-        bool leases = routes[i].run == leases_ask || routes[i].run == leases_heartbeat ||
+        bool only_looks = routes[i].method == HTTP_GET || routes[i].run == preview_body; /* whose question is a body */
+        bool leases = routes[i].run == leases_acquire || routes[i].run == leases_heartbeat ||
                       routes[i].run == leases_report; /* what was said before is known by the lease */
         assert_int_equal(takes, !only_looks && !leases);
-        assert_int_equal(routes[i].body_max > 0, takes || leases || routes[i].run == preview);
+        assert_int_equal(routes[i].body_max > 0, takes || leases || routes[i].run == preview_body);
         free(text);
     }
     json_doc_release(&doc);
