@@ -178,7 +178,7 @@ static void a_move_that_meets_another_change_is_done_again(void **state)
     assert_int_equal(h->conflicts, 0);
     answer_release(&a);
     h->conflicts = 100;
-    assert_problem(create(MOVE("busy", FAR_FUTURE)), 409, "conflict", "faster");
+    assert_problem(create(MOVE("busy", FAR_FUTURE)), 409, "conflict", "first");
     assert_int_equal(h->conflicts, 68);
     h->conflicts = 0;
     assert_task(id, "run_at", LATER);

@@ -40,7 +40,7 @@ static void an_edit_changes_what_it_names_and_counts(void **state)
     assert_problem(ask(h, "PATCH", path_of(id, ""), "[1]"), 400, "invalid-request", "object");
     assert_problem(ask(h, "PATCH", path_of(id, ""), NULL), 400, "invalid-request", "object");
     assert_problem(ask(h, "PATCH", path_of(id, ""), "{\"status\":\"PAUSED\",\"name\":\"x\"}"), 400, "invalid-request",
-                   "alone");
+                   "together");
     assert_problem(ask(h, "PATCH", path_of(id, ""), "{\"status\":\"COMPLETED\"}"), 400, "invalid-request", "PAUSED");
     struct answer p = ask(h, "PATCH", path_of(id, ""), "{\"status\":\"PAUSED\"}");
     assert_string_equal(text_of(&p, "status"), "PAUSED");
@@ -154,7 +154,7 @@ static void an_edit_that_meets_another_is_done_again(void **state)
     assert_int_equal(h->conflicts, 0);
     answer_release(&a);
     h->conflicts = 100;
-    assert_problem(ask(h, "PATCH", path_of(id, ""), "{\"priority\":1}"), 409, "conflict", "faster");
+    assert_problem(ask(h, "PATCH", path_of(id, ""), "{\"priority\":1}"), 409, "conflict", "first");
     assert_int_equal(h->conflicts, 92);
     h->conflicts = 0;
     h->broken = ERR_UNAVAILABLE;
