@@ -100,7 +100,7 @@ static void calendar_reapply_on_put(struct op *op)
     if (o->state == REAPPLY_WRITTEN) {
         o->next.cursor_ms = o->put.ret_cursor_ms;
         request_nudge(q, &o->next, 1);
-    } else if (o->state == REAPPLY_ENDED && op->rc != ERR_NOT_FOUND) { /* it was deleted meanwhile: nothing to do */
+    } else if (o->state == REAPPLY_ENDED && op->rc != ERR_NOT_FOUND) { /* NOT_FOUND: deleted meanwhile */
         log_warn("calendar_reapply_failed", kv_uuid("task", o->current.id), kv_err(&op->error));
     }
     calendar_reapply_put_ended(q);

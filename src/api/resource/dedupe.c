@@ -260,10 +260,9 @@ static bool dedupe_recall_next(struct dedupe_pass *d)
             continue;
         if (!d->deadline_ns)
             d->deadline_ns = now_ns + s->limits.recall_ms * NS_PER_MS;
-        struct recall_order recall_request = { .running = h->before,
-                                               .replace = h->row }; /* the record is stored with the new tasks */
-        if (recall_ask(d->q, &recall_request, max_of((d->deadline_ns - now_ns) / NS_PER_MS, (int64_t)1),
-                       dedupe_on_recalled))
+        struct recall_order order = { .running = h->before,
+                                      .replace = h->row }; /* the record is stored with the new tasks */
+        if (recall_ask(d->q, &order, max_of((d->deadline_ns - now_ns) / NS_PER_MS, (int64_t)1), dedupe_on_recalled))
             return true;
         d->waits = true;
     }

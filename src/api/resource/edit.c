@@ -354,14 +354,14 @@ static enum handled edit_recall(struct request *q, struct edit *edit)
         edit->deadline_ns = now_ns + q->server->limits.recall_ms * NS_PER_MS;
     if (edit->aborting_fence == edit->current.fence)
         return edit_retry_later(q);
-    struct recall_order recall_request = {
+    struct recall_order order = {
         .running = &edit->current,
         .replace = &edit->plan.task,
         .record = request_record(q),
         .abort = edit->has_action && (edit->action == ACTION_CANCEL || edit->action == ACTION_DELETE),
     };
     int64_t left_ms = (edit->deadline_ns - now_ns) / NS_PER_MS;
-    return recall_ask(q, &recall_request, left_ms, edit_on_recalled) ? HANDLED_LATER : edit_refuse_running(q);
+    return recall_ask(q, &order, left_ms, edit_on_recalled) ? HANDLED_LATER : edit_refuse_running(q);
 }
 
 /* ---- one attempt ---- */

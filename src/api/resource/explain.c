@@ -1,5 +1,5 @@
-/* Why a task has not run yet. What its row says is answered here. What holds back a SCHEDULED task only its node knows,
- * so the node is asked; it answers on a thread of its own. */
+/* Why a task has not run yet. The reasons in its row are answered here. Only the node knows what else holds back a
+ * SCHEDULED task, so the node is asked; it answers on a thread of its own. */
 #include <stdio.h>
 
 #include "api/resource/listing.h"

@@ -28,7 +28,7 @@ struct job_watch {
 
 /* ---- running jobs ---- */
 
-static size_t job_watch_pick_running(const struct catalog_entries *entries, bool tell, struct arena *a,
+static size_t job_watch_pick_running(const struct catalog_entries *entries, bool log_damage, struct arena *a,
                                      struct running_job *ret, size_t max)
 {
     size_t n = 0;
@@ -37,7 +37,7 @@ static size_t job_watch_pick_running(const struct catalog_entries *entries, bool
         struct job job;
         struct error e = { 0 };
         enum err rc = job_read(entry->doc, a, &job, &e);
-        if (rc && tell)
+        if (rc && log_damage)
             log_error("job_damaged", kv_str("job", entry->name), kv_err(&e));
         if (rc == ERR_OK && job.state == JOB_RUNNING)
             ret[n++] = (struct running_job){ entry->tenant, job.id };

@@ -294,7 +294,7 @@ static enum err queues_read_body(struct request *q, struct queue_body *ret, stru
         json_read(ret->paused, paused_fields, array_count(paused_fields), ret, &q->arena, e))
         return error_in(e, "paused");
     enum err rc = queues_check_pause(ret, q->now_ms, e);
-    /* the document is freed */
+    /* the document is freed: keep a value that outlives it */
     ret->paused = json_is_true(ret->paused) || json_is_object(ret->paused) ? json_true() : NULL;
     return rc;
 }

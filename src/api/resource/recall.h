@@ -12,8 +12,7 @@ typedef void recall_then(struct request *q, enum recall_result result, bool know
 
 /* The thread that owns the request; passes q on. False: the setup has no `recall`, the time is up, or the order is too
  * large to copy; then `then` is not called and q stays with the caller. */
-bool recall_ask(struct request *q, const struct recall_order *recall_request, int64_t wait_ms,
-                recall_then *then) must_use;
+bool recall_ask(struct request *q, const struct recall_order *order, int64_t wait_ms, recall_then *then) must_use;
 
 /* If another node gave the task back before it fired, restores the due time that it had in `claimed`: the node had
  * postponed it to leave time for this change. Does nothing if the task has run or was changed since. Any thread. */

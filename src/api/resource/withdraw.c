@@ -161,10 +161,10 @@ static enum handled withdraw_recall_next(struct withdrawal *w)
         if (withdraw_has_fired(t)) /* it has fired before: its retries go on, also one that a user asked for */
             continue;
         w->replace = withdraw_replacement(w, t);
-        struct recall_order recall_request = { .running = t,
-                                               /* the record is stored with the change itself */
-                                               .replace = &w->replace };
-        if (recall_ask(w->q, &recall_request, withdraw_left_ms(w), withdraw_on_recalled))
+        struct recall_order order = { .running = t,
+                                      /* the record is stored with the change itself */
+                                      .replace = &w->replace };
+        if (recall_ask(w->q, &order, withdraw_left_ms(w), withdraw_on_recalled))
             return HANDLED_LATER;
     }
     if (!w->again || withdraw_left_ms(w) <= 0)

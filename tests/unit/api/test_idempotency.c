@@ -61,7 +61,7 @@ static void only_one_of_a_key_is_in_flight(void **state)
     assert_false(inflight_keys_add(&f, &two, &a));
     assert_true(inflight_keys_add(&f, &three, &b));
     assert_true(inflight_keys_add(&f, &four, &other_tenant));
-    inflight_keys_remove(&f, &two); /* never held: nothing */
+    inflight_keys_remove(&f, &two); /* was not added: no effect */
     assert_false(inflight_keys_add(&f, &two, &a));
     inflight_keys_remove(&f, &one);
     inflight_keys_remove(&f, &one);

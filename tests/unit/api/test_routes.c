@@ -1,4 +1,4 @@
-/* The table and the description must say the same. */
+/* The table of routes and openapi.json must agree. */
 #include "check.h"
 
 #include <stdio.h>
@@ -63,9 +63,10 @@ static void what_writes_takes_a_key_and_says_so(void **state)
         char *text = json_dumps(operation(root, &routes[i]), 0);
         bool takes = strstr(text, "parameters/IdempotencyKey") != NULL;
         assert_int_equal(takes, !!(routes[i].flags & ROUTE_WRITES));
-        bool only_looks = routes[i].method == HTTP_GET || routes[i].run == preview_body; /* whose question is a body */
+        /* reads only, but has a body */
+        bool only_looks = routes[i].method == HTTP_GET || routes[i].run == preview_body;
         bool leases = routes[i].run == leases_acquire || routes[i].run == leases_heartbeat ||
-                      routes[i].run == leases_report; /* what was said before is known by the lease */
+                      routes[i].run == leases_report; /* repeated reports are recognised by the lease */
         assert_int_equal(takes, !only_looks && !leases);
         assert_int_equal(routes[i].body_max > 0, takes || leases || routes[i].run == preview_body);
         free(text);
@@ -73,7 +74,7 @@ static void what_writes_takes_a_key_and_says_so(void **state)
     json_doc_release(&doc);
 }
 
-/* Each "$ref" leads somewhere. */
+/* Each "$ref" has a target. */
 static void check_refs(json_t *root, json_t *at)
 {
     const char *key;

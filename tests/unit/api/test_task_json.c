@@ -35,7 +35,7 @@ static void everything_but_the_target_has_a_default(void **state)
     assert_int_equal(t.created_ms, NOW_MS);
     assert_int_equal(t.updated_ms, NOW_MS);
     assert_int_equal(t.started_ms + t.completed_ms + t.attempts + t.losses, 0);
-    assert_int_equal(t.schedule.end_ms, 0); /* no schedule at all: nothing of it is stored */
+    assert_int_equal(t.schedule.end_ms, 0); /* no schedule: none is stored */
     assert_false(t.deleted);
 }
 
@@ -90,7 +90,7 @@ static void every_field_of_a_recurring_task_is_kept(void **state)
     assert_int_equal(s->catch_up, CATCH_UP_NONE);
     assert_int_equal(s->catch_up_window_ms, 3600000);
     assert_int_equal(s->overlap, OVERLAP_CANCEL_PREVIOUS);
-    int64_t monday = at("2026-03-02T07:00:00Z"); /* and up to a minute later, by the spread */
+    int64_t monday = at("2026-03-02T07:00:00Z"); /* up to a minute later, because of the spread */
     assert_in_range(t.cursor_ms, monday, monday + 59999);
     assert_int_equal(t.due_ms, t.cursor_ms);
     assert_int_equal(t.scheduled_ms, t.cursor_ms);
@@ -112,7 +112,7 @@ static void a_recurring_task_has_defaults_too(void **state)
     assert_int_equal(s->catch_up, CATCH_UP_ONE);
     assert_int_equal(s->catch_up_window_ms, 86400000);
     assert_int_equal(s->overlap, OVERLAP_SKIP);
-    assert_int_equal(t.cursor_ms, NOW_MS); /* occurrence 0 is the start: its creation */
+    assert_int_equal(t.cursor_ms, NOW_MS); /* the start, occurrence 0, is the creation */
     struct task anchored = make(state, "{" EVERY HOOK ",\"start_time\":\"2026-02-10T07:59:00Z\"}");
     assert_int_equal(anchored.cursor_ms, at("2026-02-10T08:04:00Z"));
     struct task typed = make(state, "{" DAILY HOOK ",\"type\":\"RECURRING\",\"time_zone\":\"America/New_York\"}");
@@ -150,7 +150,7 @@ static void the_short_form_becomes_a_target(void **state)
     assert_str(t.target_config, "{\"url\":\"https://h\"}");
     assert_int_equal(t.timeout_ms, 77);
     t = make(state,
-             "{\"target_type\":\"NOOP\",\"payload\":{\"webhook_url\":7}}"); /* with a target it is just a payload */
+             "{\"target_type\":\"NOOP\",\"payload\":{\"webhook_url\":7}}"); /* with a target it is only a payload */
     assert_str(t.payload, "{\"webhook_url\":7}");
 }
 
@@ -302,7 +302,7 @@ static const struct {
     { "{'payload':{'a':1}}", "target_config", "is required: " },
     { "{'payload':null}", "target_config", "is required: " },
     { "{'target_config':null}", "target_config", "is required: " },
-    /* unknown, later, ours */
+    /* unknown, not supported yet, read-only */
     { "{'nmae':'x'," H "}", "nmae", "is unknown, did you mean 'name'?" },
     { "{'whatever':1," H "}", "whatever", "is unknown" },
     { "{'depends_on':[]," H "}", "depends_on", "is not supported yet" },
@@ -358,7 +358,7 @@ static const struct {
     { "{'catch_up_mode':'SKIP_MISSED'," H "}", "catch_up_mode", "belongs to a RECURRING task" },
     { "{'catch_up_window_seconds':1," H "}", "catch_up_window_seconds", "belongs to a RECURRING task" },
     { "{'overlap_policy':'ALLOW'," H "}", "overlap_policy", "belongs to a RECURRING task" },
-    /* when, once */
+    /* time of a ONE_TIME task */
     { "{'run_at':'tomorrow'," H "}", "run_at", "" },
     { "{'run_at':1770710400," H "}", "run_at", "must be a string, not a number" },
     { "{'run_at':'2026-02-30T08:00:00Z'," H "}", "run_at", "day 30 does not exist in February" },
@@ -372,7 +372,7 @@ static const struct {
     { "{'delay':'-1s'," H "}", "delay", "" },
     { "{'delay':''," H "}", "delay", "" },
     { "{'delay':'200000d'," H "}", "delay", "" },
-    /* when, again and again */
+    /* time of a RECURRING task */
     { "{'interval_seconds':0," H "}", "interval_seconds", "must be between 1 and 3162240000, not 0" },
     { "{'interval_seconds':3162240001," H "}", "interval_seconds", "must be between 1 and 3162240000" },
     { "{'interval_seconds':0.5," H "}", "interval_seconds", "must be a whole number" },
