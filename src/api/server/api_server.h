@@ -87,8 +87,7 @@ struct api_setup {
 
     /* Each of these may be NULL. */
     void *context;
-    void (*nudge)(void *context, const struct task *tasks,
-                  size_t n); /* Tasks were just written. On the writer's thread. */
+    void (*nudge)(void *context, const struct task *tasks, size_t n); /* Tasks were just written. On any thread. */
     void (*recall)(void *context, const struct recall_order *order,
                    struct recall_answer *answer);         /* NULL: running tasks can not be changed */
     void (*status)(void *context, struct jw *w);          /* adds members to /v1/scheduler/status. On a pool thread */

@@ -153,7 +153,7 @@ bool request_require_default_tenant(struct request *q);
 
 struct uuid request_new_id(struct request *q); /* a new UUIDv7 */
 
-/* Tells the node that these tasks were written, if the setup has `nudge`. The writer's thread, or the caller's. */
+/* Tells the node that these tasks were written, if the setup has `nudge`. The caller's thread. */
 void request_nudge(struct request *q, const struct task *tasks, size_t n);
 
 /* `done` of an operation that creates tasks: counts and nudges them and answers. The writer's thread. */
