@@ -175,7 +175,7 @@ static void heard(struct store_watch *w, const struct store_notice *news)
     add_settled(&a->news, news);
     unlock(a);
     if ((all || news->catalog) && a->http)
-        api_server_forget_keys(a->http);
+        api_server_clear_key_cache(a->http);
     if (all || news->lanes || news->catalog) /* behind the keys: when it has read, all of it is heeded */
         watcher_heard(a->watcher, all || news->lanes, all || news->catalog, news->heard);
 }

@@ -63,7 +63,7 @@ def test_a_report_may_be_repeated_and_no_other_comes_behind_it(server, client):
     first = say(client, held, "complete")
     assert say(client, held, "complete") == first
     assert "is COMPLETED" in say(client, held, "fail", {"error": "no"}, expect=409)["detail"]
-    assert "this lease is over" in say(client, held, "heartbeat", expect=409)["detail"]
+    assert "this lease has ended" in say(client, held, "heartbeat", expect=409)["detail"]
 
 
 def test_what_fails_comes_again_when_its_worker_says_so(server, client):

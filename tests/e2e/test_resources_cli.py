@@ -112,7 +112,7 @@ def test_a_tenant_gets_keys_and_limits(ask, client, tmp_path):
     listed = done(ask("key", "list", "--tenant", "acme"), "deploy", "tasks:read,tasks:write", "in 89d")
     assert key not in listed.out
     done(ask("tenant", "disable", "acme"), "acme disabled\n")
-    refused(ask("list", key=key), 1, "the tenant of this key is disabled")
+    refused(ask("list", key=key), 1, "the tenant of this API key is disabled")
     done(ask("tenant", "enable", "acme"), "acme enabled\n")
     ident = json.loads(done(ask("key", "list", "--tenant", "acme", "--json")).out)["id"]
     refused(ask("key", "revoke", ident), 1, "there is no such key")

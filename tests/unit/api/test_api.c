@@ -1,4 +1,4 @@
-/* Every route over real sockets, as a client uses it. What a hostile one does is in test_hostile_requests.c. */
+/* Every route over real sockets, as a client uses it. Hostile clients are in test_hostile_requests.c. */
 #include "check.h"
 #include "http_client.h"
 
@@ -83,7 +83,8 @@ static void a_request_sent_twice_is_done_once(void **state)
     assert_string_equal(header_of(&b, "Location"), path_of(text_of(&a, "id"), ""));
     assert_problem(ask_with(h, h->key, "POST", "/v1/tasks", key, "{\"target_type\":\"NOOP\"}"), 422,
                    "idempotency-key-reused", "another body");
-    struct answer other = ask_with(h, h->key, "POST", "/v1/recurring-tasks", key, HOURLY); /* another route */
+    /* the same key on another route */
+    struct answer other = ask_with(h, h->key, "POST", "/v1/recurring-tasks", key, HOURLY);
     assert_status(&other, 201);
     assert_problem(ask_with(h, h->key, "POST", "/v1/tasks", "Idempotency-Key: \r\n", NOOP_FAR), 400, "invalid-request",
                    "1 to 255");
@@ -155,7 +156,7 @@ static void what_the_store_can_not_do_is_503_and_keeps_its_secrets(void **state)
     assert_null(strstr(buf_cstr(&b.body), "disk"));
     assert_true(metric_count(h->metrics, METRIC_HTTP_ERRORS) >= 2);
     struct answer again = ask_with(h, h->key, "POST", "/v1/tasks", "Idempotency-Key: full\r\n", NOOP_FAR);
-    assert_status(&again, 201); /* nothing was remembered of the failure */
+    assert_status(&again, 201); /* a failed request stores no record */
     answer_release(&a);
     answer_release(&b);
     answer_release(&again);

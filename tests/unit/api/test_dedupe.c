@@ -1,4 +1,5 @@
-/* Creates under a dedupe key: what is found, moved or taken over, and what happens when others come in between. */
+/* Creates with a dedupe key: the task is found, moved, or its key taken over; also while other requests come in
+ * between. */
 #include "check.h"
 #include "http_client.h"
 
@@ -46,7 +47,7 @@ static int64_t counted(enum metric m)
     return metric_count(h->metrics, m);
 }
 
-/* ---- one ---- */
+/* ---- one task ---- */
 
 static void the_second_create_is_answered_with_the_first_task(void **state)
 {
@@ -83,7 +84,7 @@ static void a_task_that_has_not_fired_is_moved(void **state)
     assert_string_equal(text_of(&a, "run_at"), LATER);
     assert_int_equal(number_of(&a, "version"), 2);
     assert_int_equal(h->nudged, nudged + 1);
-    struct answer b = create(MOVE("move", LATER)); /* it is there already */
+    struct answer b = create(MOVE("move", LATER)); /* the task exists already */
     assert_status(&b, 200);
     assert_int_equal(number_of(&b, "version"), 2);
     answer_release(&a);
@@ -111,7 +112,7 @@ static void what_is_over_leaves_its_key_to_the_next(void **state)
     answer_release(&b);
 }
 
-/* ---- what comes in between ---- */
+/* ---- other requests in between ---- */
 
 struct asked {
     const char *body;
@@ -125,7 +126,7 @@ static void *ask_held(void *asked)
     return NULL;
 }
 
-/* Both have read before either has written. */
+/* Both requests have read before either has written. */
 static void ask_both_at_once(struct asked two[2])
 {
     pthread_t threads[2];
@@ -178,7 +179,7 @@ static void a_move_that_meets_another_change_is_done_again(void **state)
     assert_int_equal(h->conflicts, 0);
     answer_release(&a);
     h->conflicts = 100;
-    assert_problem(create(MOVE("busy", FAR_FUTURE)), 409, "conflict", "faster");
+    assert_problem(create(MOVE("busy", FAR_FUTURE)), 409, "conflict", "first");
     assert_int_equal(h->conflicts, 68);
     h->conflicts = 0;
     assert_task(id, "run_at", LATER);
@@ -193,7 +194,7 @@ static void a_store_that_fails_is_no_answer(void **state)
     assert_problem(create(MOVE("sick", LATER)), 503, "unavailable", "");
     assert_problem(create(FAR("sick too", "")), 503, "unavailable", "");
     h->broken = ERR_OK;
-    for (int reads = 0; reads < 2; reads++) { /* the key, the task */
+    for (int reads = 0; reads < 2; reads++) { /* one read for the key, one for the task */
         h->reads_before_broken = reads;
         assert_problem(create(FAR("sick", "")), 503, "unavailable", "");
         h->reads_before_broken = INT_MAX;
@@ -201,7 +202,7 @@ static void a_store_that_fails_is_no_answer(void **state)
     assert_task(id, "run_at", FAR_FUTURE);
 }
 
-/* ---- tasks that are claimed ---- */
+/* ---- claimed tasks ---- */
 
 static void a_claimed_task_is_asked_back_and_moved(void **state)
 {
@@ -229,7 +230,7 @@ static void a_claimed_task_is_asked_back_and_moved(void **state)
     harness_claim_until(h, INT64_MAX / 2);
     struct answer c = ask_with(h, h->key, "POST", "/v1/tasks", key, MOVE("claimed", LATER));
     assert_string_equal(header_of(&c, "Idempotency-Replayed"), "true");
-    assert_int_equal(h->recalls, 1); /* what was done under that key is done */
+    assert_int_equal(h->recalls, 1); /* the idempotency key has a record: nothing is done again */
     answer_release(&c);
     assert_task(id, "run_at", FAR_FUTURE);
 }
@@ -245,7 +246,7 @@ static void a_task_that_is_not_given_back_counts_as_fired(void **state)
     struct answer a = create(MOVE("kept", LATER));
     assert_status(&a, 201);
     assert_string_not_equal(text_of(&a, "id"), id);
-    assert_true(h->recalls > 1); /* it was asked until the time was up */
+    assert_true(h->recalls > 1); /* it was recalled until the time was up */
     answer_release(&a);
     assert_task(id, "run_at", FAR_FUTURE);
     h->recall_silent = true;
@@ -256,7 +257,7 @@ static void a_task_that_is_not_given_back_counts_as_fired(void **state)
     answer_release(&b);
     h->recall_silent = false;
     struct recall_answer *late = h->recall_waiting;
-    late->done(late); /* too late: nobody waits */
+    late->done(late); /* too late: no request waits for this answer */
 }
 
 static void a_task_that_runs_is_not_moved(void **state)
@@ -287,7 +288,7 @@ static void the_answer_that_was_given_is_kept(void **state)
         { "Idempotency-Key: i1\r\n", FAR("i", ""), 201 },
         { "Idempotency-Key: i2\r\n", FAR("i", ""), 200 },
         { "Idempotency-Key: i3\r\n", MOVE("i", LATER), 200 },
-        { "Idempotency-Key: i4\r\n", MOVE("i", LATER), 200 }, /* nothing to write but the record */
+        { "Idempotency-Key: i4\r\n", MOVE("i", LATER), 200 }, /* only the record is written */
     };
     struct answer first[array_count(rows)];
     for (size_t i = 0; i < array_count(rows); i++) {
@@ -315,7 +316,7 @@ static void a_batch_moves_many_and_makes_the_rest(void **state)
     client_create(h, FAR("b0", ""), ids[0]);
     client_create(h, FAR("b1", ""), ids[1]);
     client_create(h, FAR("b2", ""), ids[2]);
-    harness_claim_until(h, INT64_MAX / 2); /* all of them; two come back */
+    harness_claim_until(h, INT64_MAX / 2); /* claims all of them; two are given back */
     h->recall_result = RECALL_DONE;
     struct answer p = ask(h, "POST", path_of(ids[0], "/pause"), NULL),
                   r = ask(h, "POST", path_of(ids[1], "/pause"), NULL);
@@ -343,7 +344,7 @@ static void a_batch_that_meets_changes_is_decided_anew(void **state)
     char ids[2][UUID_TEXT + 1];
     client_create(h, FAR("n0", ""), ids[0]);
     client_create(h, FAR("n1", ""), ids[1]);
-    h->conflicts = 3; /* two, then one of two, then it is done */
+    h->conflicts = 3; /* two conflicts, then one of two, then success */
     struct answer a =
         ask(h, "POST", "/v1/tasks/batch", "[" MOVE("n0", LATER) "," MOVE("n1", LATER) "," FAR("n2", "") "]");
     assert_status(&a, 201);

@@ -1,4 +1,4 @@
-/* Edits, actions, and tasks that are claimed by someone: over real sockets, like test_api.c. */
+/* Edits, actions, and claimed tasks: over real sockets, like test_api.c. */
 #include "check.h"
 #include "http_client.h"
 
@@ -40,7 +40,7 @@ static void an_edit_changes_what_it_names_and_counts(void **state)
     assert_problem(ask(h, "PATCH", path_of(id, ""), "[1]"), 400, "invalid-request", "object");
     assert_problem(ask(h, "PATCH", path_of(id, ""), NULL), 400, "invalid-request", "object");
     assert_problem(ask(h, "PATCH", path_of(id, ""), "{\"status\":\"PAUSED\",\"name\":\"x\"}"), 400, "invalid-request",
-                   "alone");
+                   "together");
     assert_problem(ask(h, "PATCH", path_of(id, ""), "{\"status\":\"COMPLETED\"}"), 400, "invalid-request", "PAUSED");
     struct answer p = ask(h, "PATCH", path_of(id, ""), "{\"status\":\"PAUSED\"}");
     assert_string_equal(text_of(&p, "status"), "PAUSED");
@@ -154,7 +154,7 @@ static void an_edit_that_meets_another_is_done_again(void **state)
     assert_int_equal(h->conflicts, 0);
     answer_release(&a);
     h->conflicts = 100;
-    assert_problem(ask(h, "PATCH", path_of(id, ""), "{\"priority\":1}"), 409, "conflict", "faster");
+    assert_problem(ask(h, "PATCH", path_of(id, ""), "{\"priority\":1}"), 409, "conflict", "first");
     assert_int_equal(h->conflicts, 92);
     h->conflicts = 0;
     h->broken = ERR_UNAVAILABLE;
@@ -162,7 +162,8 @@ static void an_edit_that_meets_another_is_done_again(void **state)
     h->broken = ERR_OK;
 }
 
-/* Whoever changed something and does not know it, has the scheduler look: else it looks at its next safety poll. */
+/* If the answer to a change was lost, the scheduler is nudged, because the change may have been written. Without the
+ * nudge it would find the task at its next safety poll. */
 static void a_change_whose_answer_was_lost_is_looked_after(void **state)
 {
     (void)state;
@@ -171,7 +172,7 @@ static void a_change_whose_answer_was_lost_is_looked_after(void **state)
     client_create(h, "{\"target_type\":\"NOOP\",\"cron_expression\":\"0 0 1 1 *\"}", yearly);
     static const struct {
         const char *method, *tail, *body;
-        size_t nudges; /* run-now of a recurring task: itself, and what it made */
+        size_t nudges; /* run-now of a recurring task nudges two: the task, and the new occurrence */
     } rows[] = {
         { "POST", "/run-now", NULL, 1 },
         { "PATCH", "", "{\"priority\":1}", 1 },
@@ -186,10 +187,10 @@ static void a_change_whose_answer_was_lost_is_looked_after(void **state)
         assert_problem(ask(h, rows[i].method, path, rows[i].body), 503, "unavailable", "");
         h->lost = false;
         assert_int_equal(h->nudged, nudged + rows[i].nudges);
-        int64_t now_ms = clock_wall_ms(clock_system()); /* what a withdrawal set back, may be due now */
+        int64_t now_ms = clock_wall_ms(clock_system()); /* the withdrawal set the cursor back: it may be due now */
         assert_true(h->nudged_ms <= now_ms && h->nudged_ms >= before_ms - 60000);
     }
-    h->broken = ERR_LIMIT; /* it was not made, that is known */
+    h->broken = ERR_LIMIT; /* known not to be written: no nudge */
     size_t nudged = h->nudged;
     assert_changed("PATCH", path_of(id, ""), "{\"priority\":3}", 400);
     h->broken = ERR_OK;
@@ -203,7 +204,7 @@ static void a_claimed_task_is_asked_back_from_its_owner(void **state)
     client_create(h, NOOP_FAR, id);
     harness_claim_until(h, INT64_MAX / 2);
     struct answer shown = ask(h, "GET", path_of(id, ""), NULL);
-    assert_string_equal(text_of(&shown, "status"), "SCHEDULED"); /* not yet fired */
+    assert_string_equal(text_of(&shown, "status"), "SCHEDULED"); /* claimed, but not fired yet */
     answer_release(&shown);
     h->recall_result = RECALL_DONE;
     h->recalls = 0;
@@ -229,14 +230,14 @@ static void a_recalled_edit_and_the_record_of_its_key_are_one_transaction(void *
     client_create(h, NOOP_FAR, id);
     harness_claim_until(h, INT64_MAX / 2);
     h->recall_result = RECALL_DONE;
-    h->recall_breaks = true; /* nothing more is written behind the recall */
+    h->recall_breaks = true; /* no other write follows the recall */
     const char *head = "Idempotency-Key: together\r\nIf-Match: \"1\"\r\n";
     struct answer a = ask_with(h, h->key, "PATCH", path_of(id, ""), head, "{\"priority\":9}");
     h->recall_breaks = false;
     h->broken = ERR_OK;
     assert_status(&a, 200);
     struct answer b = ask_with(h, h->key, "PATCH", path_of(id, ""), head, "{\"priority\":9}");
-    assert_status(&b, 200); /* and not 412: it was done before */
+    assert_status(&b, 200); /* not 412: the record answers */
     assert_string_equal(header_of(&b, "Idempotency-Replayed"), "true");
     assert_string_equal(buf_cstr(&a.body), buf_cstr(&b.body));
     answer_release(&a);
@@ -249,10 +250,10 @@ static void a_recall_whose_key_has_a_record_is_answered_by_that(void **state)
     char id[UUID_TEXT + 1];
     client_create(h, NOOP_FAR, id);
     harness_claim_until(h, INT64_MAX / 2);
-    h->recall_result = RECALL_ANSWERED; /* but there is none to be found */
+    h->recall_result = RECALL_ANSWERED; /* but the store has no such record */
     const char *head = "Idempotency-Key: elsewhere\r\n";
     assert_problem(ask_with(h, h->key, "POST", path_of(id, "/pause"), head, NULL), 409, "request-in-flight",
-                   "send it again");
+                   "send the request again");
     h->recall_result = RECALL_DONE;
 }
 
@@ -263,14 +264,14 @@ static void a_running_task_stays_when_its_owner_says_so(void **state)
     client_create(h, "{\"target_type\":\"NOOP\"}", id);
     harness_claim_until(h, clock_wall_ms(clock_system()));
     h->recalls = 0;
-    assert_problem(ask(h, "POST", path_of(id, "/pause"), NULL), 409, "running", "RUNNING"); /* the core knows */
+    assert_problem(ask(h, "POST", path_of(id, "/pause"), NULL), 409, "running", "RUNNING"); /* the core refuses it */
     assert_problem(ask(h, "PATCH", path_of(id, ""), "{\"name\":\"z\"}"), 409, "running", "");
     assert_int_equal(h->recalls, 0);
     h->recall_result = RECALL_RUNNING;
     assert_problem(ask(h, "POST", path_of(id, "/cancel"), NULL), 409, "running", "try again");
     assert_int_equal(h->recalls, 1);
     assert_true(h->recall_abort);
-    h->recall_result = RECALL_ABORTING; /* but it never ends */
+    h->recall_result = RECALL_ABORTING; /* but the task never ends */
     assert_problem(ask(h, "POST", path_of(id, "/cancel"), NULL), 409, "running", "try again");
     assert_int_equal(h->recalls, 2);
     struct answer x = ask(h, "GET", path_of(id, "/executions"), NULL);
@@ -292,10 +293,10 @@ static void an_owner_that_does_not_answer_is_not_waited_for(void **state)
     struct recall_answer *late = h->recall_waiting;
     assert_true(atomic_load(&late->given_up));
     late->result = RECALL_DONE;
-    late->done(late); /* and harmless */
+    late->done(late); /* the late answer has no effect */
 }
 
-/* Settles a RUNNING task as the updater would. */
+/* Settles a RUNNING task, as the updater would. */
 static void settle_as(const char *id, enum task_state next)
 {
     struct settlement v = { .fence = 1, .verdict = { .next = next, .attempts = 1, .has_execution = true } };
@@ -424,7 +425,7 @@ static void run_now_of_a_recurring_task_spawns_an_occurrence(void **state)
         answer_release(all[i]);
 }
 
-/* One occurrence of a recurring task, claimed: its id. */
+/* Creates and claims one occurrence of a recurring task; returns its id. */
 static void run_and_claim(const char *task, char ret_id[UUID_TEXT + 1])
 {
     struct answer a = ask(h, "POST", path_of(task, "/run-now"), NULL);
@@ -455,7 +456,7 @@ static void a_changed_recurring_task_takes_back_what_is_claimed_of_it(void **sta
     assert_changed("PATCH", path_of(id, ""), "{\"priority\":6}", 200);
     assert_int_equal(h->recalls, 1);
     assert_false(h->recall_abort);
-    assert_occurrence(occurrence, "SCHEDULED", 6, NULL); /* it goes on, as its task is now */
+    assert_occurrence(occurrence, "SCHEDULED", 6, NULL); /* it goes on, with the fields that its task has now */
 
     harness_claim_until(h, clock_wall_ms(clock_system()));
     assert_changed("POST", path_of(id, "/pause"), NULL, 200);
@@ -474,12 +475,12 @@ static void a_claim_that_its_owner_has_yet_to_hear_of_is_asked_for_again(void **
     client_create(h, "{\"target_type\":\"NOOP\",\"cron_expression\":\"0 0 1 1 *\"}", id);
     h->recall_result = RECALL_RUNNING;
     run_and_claim(id, occurrence);
-    assert_changed("POST", path_of(id, "/pause"), NULL, 200); /* the change is made, whatever its owner says */
+    assert_changed("POST", path_of(id, "/pause"), NULL, 200); /* the change is made, whatever the owner answers */
     assert_true(h->recalls > 1);
     assert_occurrence(occurrence, "RUNNING", 5, NULL);
 
     assert_changed("POST", path_of(id, "/resume"), NULL, 200);
-    h->recall_known = true; /* it runs */
+    h->recall_known = true; /* the occurrence runs */
     h->recalls = 0;
     assert_changed("DELETE", path_of(id, ""), NULL, 204);
     assert_int_equal(h->recalls, 1);

@@ -1,4 +1,4 @@
-/* What clients do that mean no good, or know no better: too much, too slowly, too oddly, without a key. */
+/* Hostile or faulty clients: requests that are too large, too slow, malformed, or without a key. */
 #include "check.h"
 #include "http_client.h"
 
@@ -23,7 +23,7 @@ static int stop(void **state)
 
 #define NOOP "{\"target_type\":\"NOOP\"}"
 
-/* Sends the text as it is and reads what comes. */
+/* Sends the text as it is and reads the answer. */
 static struct answer say(const char *text)
 {
     int fd = client_connect(h);
@@ -55,7 +55,8 @@ static void without_a_good_key_there_is_nothing(void **state)
     assert_problem(ask_with(h, wrong, "GET", "/v1/tasks", NULL, NULL), 401, "unauthorized",
                    "unknown, expired or wrong");
     assert_problem(ask_with(h, unknown, "GET", "/v1/tasks", NULL, NULL), 401, "unauthorized", "wrong");
-    assert_problem(ask_with(h, "bf_short", "GET", "/v1/tasks", NULL, NULL), 401, "unauthorized", "no API key");
+    assert_problem(ask_with(h, "bf_short", "GET", "/v1/tasks", NULL, NULL), 401, "unauthorized",
+                   "not a complete API key");
     assert_problem(ask_with(h, NULL, "GET", "/metrics", "Authorization: Basic YTpi\r\n", NULL), 401, "unauthorized",
                    "");
     struct answer good = ask(h, "GET", "/v1/tasks", NULL);
@@ -82,7 +83,7 @@ static void a_key_opens_what_its_scopes_name(void **state)
     char reader[AUTH_KEY_TEXT + 1], old[AUTH_KEY_TEXT + 1];
     put_key(S("reader0001"), 1, S("tasks:read nonsense"), 0, reader);
     put_key(S("expired001"), 1, S("admin"), 5, old);
-    for (int i = 0; i < 2; i++) { /* first by the store, then from the cache */
+    for (int i = 0; i < 2; i++) { /* first checked by the store, then from the cache */
         struct answer a = ask_with(h, reader, "GET", "/v1/tasks", NULL, NULL);
         assert_status(&a, 200);
         answer_release(&a);
@@ -181,7 +182,8 @@ static void too_much_is_refused(void **state)
     for (int i = 0; i < 60000; i++)
         buf_text(&text, "a: b\r\n");
     buf_text(&text, "\r\n");
-    many = say(buf_cstr(&text)); /* more than the library itself holds: its own words, the right number */
+    /* more than libmicrohttpd itself accepts: it answers in its own words, with the right status */
+    many = say(buf_cstr(&text));
     assert_true(many.status == 431 || many.status == 0);
     answer_release(&many);
     struct answer deep =
@@ -230,7 +232,7 @@ static void contradictions_are_refused(void **state)
     (void)state;
     assert_problem(say("POST /v1/tasks HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n"
                        "0\r\n\r\n"),
-                   400, "invalid-request", "contradict");
+                   400, "invalid-request", "not both");
     assert_problem(ask_with(h, h->key, "POST", "/v1/tasks", "Idempotency-Key: a\r\nidempotency-key: b\r\n", NOOP), 400,
                    "invalid-request", "Idempotency-Key is given twice");
     assert_problem(ask_with(h, h->key, "GET", "/v1/tasks", "Authorization: x\r\n", NULL), 400, "invalid-request",
@@ -251,7 +253,7 @@ static void contradictions_are_refused(void **state)
     }
 }
 
-/* One answer, and then the end: nothing behind the headers is taken for a request. */
+/* One answer, then the end of the connection: nothing after the headers is read as a request. */
 static void a_request_has_one_reading(void **state)
 {
     (void)state;
@@ -274,7 +276,7 @@ static void a_request_has_one_reading(void **state)
         answer_release(&next);
         close(fd);
     }
-    struct answer old = say("GET /health HTTP/1.0\r\n\r\n"); /* which knew no Host */
+    struct answer old = say("GET /health HTTP/1.0\r\n\r\n"); /* HTTP/1.0 has no Host header */
     assert_status(&old, 200);
     answer_release(&old);
 }
@@ -356,7 +358,7 @@ static void one_address_has_so_many_connections(void **state)
         close(fds[i]);
     assert_int_equal(refused, 16);
     struct answer a = { 0 };
-    for (int i = 0; i < 100 && a.status != 200; i++) { /* when they are gone, there is room */
+    for (int i = 0; i < 100 && a.status != 200; i++) { /* when they are closed, there is room again */
         answer_release(&a);
         a = ask(h, "GET", "/health", NULL);
     }
