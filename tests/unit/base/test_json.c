@@ -41,8 +41,8 @@ static void broken_texts_are_refused_with_place_and_path(void **state)
         { "{'a':1}", "", "near '''" },
         { "[\"\\ud800\"]", "[0]", "is not valid JSON" },
         { "[\"a\nb\"]", "[0]", "is not valid JSON" },
-        { "{\"n\": 9223372036854775808}", "n", "has a number too large to hold (line 1, column 25)" },
-        { "{\"a\":[1e400]}", "a[0]", "has a number too large to hold" },
+        { "{\"n\": 9223372036854775808}", "n", "has a number that is too large (line 1, column 25)" },
+        { "{\"a\":[1e400]}", "a[0]", "has a number that is too large" },
         { "{\"\\u0000\": 1}", "", "NUL byte" },
         { "\xef\xbb\xbf{}", "", "is not valid JSON" },
     };

@@ -70,7 +70,7 @@ static void gauges_show_the_last_value(void **state)
         metric_set(m, METRIC_UTILIZATION, rows[i].value);
         cleanup_with(free_charp) char *text = printed(m, "belfry_worker_utilization");
         snprintf(expected, sizeof expected,
-                 "# HELP belfry_worker_utilization Part of the worker slots in use, 0 to 1\n"
+                 "# HELP belfry_worker_utilization Fraction of the worker slots in use, 0 to 1\n"
                  "# TYPE belfry_worker_utilization gauge\n"
                  "belfry_worker_utilization %s\n",
                  rows[i].text);
