@@ -4,7 +4,8 @@
  * A function that can fail:
  *  - returns enum err (must_use);
  *  - returns its result through a `ret` pointer, which it leaves untouched on failure;
- *  - takes a struct error * as its last argument. A bug in our own code fails an assertion instead. */
+ *  - takes a struct error * as its last argument.
+ * A bug in our own code fails an assertion instead. */
 #include "base/mem.h"
 
 #define ERR_MAP(X)                                                                                                     \

@@ -6,7 +6,8 @@
  * - 'T', 't' or one blank between date and time;
  * - a fraction of 1 to 9 digits, truncated to milliseconds;
  * - 'Z', 'z' or ±hh:mm;
- * - the years 0000 to 9999. A leap second (23:59:60 UTC on the last day of a month) is read as the following second. */
+ * - the years 0000 to 9999.
+ * A leap second (23:59:60 UTC on the last day of a month) is read as the following second. */
 #include "base/date.h"
 #include "base/str.h"
 

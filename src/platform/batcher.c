@@ -174,7 +174,7 @@ static void finish(struct batcher *b, struct op *const *ops, size_t n)
     uint64_t woken = 0;
     for (size_t i = 0; i < n; i++) {
         woken |= woken_by(ops[i]);
-        ops[i]->done(ops[i]);
+        op_complete(ops[i]);
     }
     if (woken && b->unblocked)
         b->unblocked(b->unblocked_context, woken);

@@ -40,10 +40,21 @@ struct op {
     struct arena arena;          /* for results; whoever made the operation inits and releases it */
     void (*done)(struct op *op); /* called by the writer's owner after the commit, or the failure */
     void *context;
-    struct list link;             /* the writer's, like the next two */
-    void (*relay)(struct op *op); /* where `done` goes on to, when a loop stands in between */
-    void *relay_context;
+    struct list link; /* the writer's, like the next two */
+    /* NULL, or set by a writer in front of another one that calls `done` on a thread of its choice (platform/loop_uv.c):
+     * the inner writer then reports the result here instead. */
+    void (*deliver)(struct op *op);
+    void *deliver_context;
 };
+
+/* For the writer that has applied the operation: reports the result, once. The callee may free the operation. */
+static inline void op_complete(struct op *op)
+{
+    if (op->deliver)
+        op->deliver(op);
+    else
+        op->done(op);
+}
 
 /* Keeps an answer for whoever asks again with the same key (R2.3), in the transaction of what it answers. Where a record of
  * the key exists already, the operation fails with ERR_CONFLICT, field "idempotency-key", and does nothing else. */

@@ -222,7 +222,7 @@ static void what_can_not_be_read_is_refused_with_its_place(void **state)
     refuse(FILE(EVENT("DTSTART;VALUE=DATE:20260102\r\nDTEND;VALUE=DATE:20260101\r\n")), "ends before it begins");
     refuse(FILE(EVENT("DTSTART;VALUE=DATE:20260102\r\nDURATION:-P1D\r\n")), "ends before it begins");
     refuse(FILE(EVENT("DTSTART;VALUE=DATE:20260102\r\nDURATION:P99999W\r\n")), "lasts longer");
-    refuse(FILE(EVENT("DTSTART;VALUE=DATE:20260102\r\nRRULE:FREQ=SOMETIMES\r\n")), "RRULE that can not be read");
+    refuse(FILE(EVENT("DTSTART;VALUE=DATE:20260102\r\nRRULE:FREQ=SOMETIMES\r\n")), "RRULE that cannot be read");
     refuse(FILE(EVENT("DTSTART;VALUE=DATE:20260102\r\nRRULE:FREQ=MINUTELY\r\n")), "more than once a day");
     refuse(FILE(EVENT("DTSTART;VALUE=DATE:20260102\r\nRRULE:FREQ=YEARLY\r\nEXDATE;VALUE=DATE:never\r\n")), "EXDATE");
     refuse(FILE(EVENT("DTSTART;VALUE=DATE:20260102\r\nRDATE:soon\r\n")), "RDATE");

@@ -98,7 +98,7 @@ static void who_calls_from_another_thread_is_heard_on_the_loops_and_stepped_afte
     c.forgotten = (struct call){ .fn = never };
     assert_ok(loop_new(&(struct loop_setup){ .clock = clock_system(), .step = count, .context = &c }, &c.loop, &e), &e);
     loop_call(c.loop, &c.forgotten);
-    loop_forget(c.loop, &c.forgotten);
+    loop_cancel_call(c.loop, &c.forgotten);
     assert_int_equal(pthread_create(&thread, NULL, call_it, &c), 0);
     loop_run(c.loop);
     pthread_join(thread, NULL);

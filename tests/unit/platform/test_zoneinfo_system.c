@@ -165,9 +165,9 @@ static void other_trees_and_other_paths_are_refused(void **state)
 {
     struct folder *f = *state;
     refused(f->zones, "right/Europe/Berlin", ERR_INVALID, "time_zone",
-            "'right/Europe/Berlin' is not offered; use Europe/Berlin");
+            "'right/Europe/Berlin' is not supported; use Europe/Berlin");
     refused(f->zones, "posix/Europe/Berlin", ERR_INVALID, "time_zone",
-            "'posix/Europe/Berlin' is not offered; use Europe/Berlin");
+            "'posix/Europe/Berlin' is not supported; use Europe/Berlin");
     static const char *const unsound[] = { "../Berlin", "/etc/passwd", "Europe//Berlin", "Europe/", "Europe/Ber lin",
                                            "",          "zone.tab" };
     for (size_t i = 0; i < array_count(unsound); i++) {
