@@ -478,7 +478,7 @@ static enum err ical_split(struct ical_reading *g, struct str text)
     return rc;
 }
 
-static int compare_dates(const void *a, const void *b)
+static int ical_compare_dates(const void *a, const void *b)
 {
     const struct calendar_date *x = a, *y = b;
     if (x->day != y->day)
@@ -490,7 +490,7 @@ static enum err ical_collect_dates(struct ical_reading *g, struct ical_dates *re
 {
     size_t n = 0;
     if (g->date_count)
-        qsort(g->dates, g->date_count, sizeof *g->dates, compare_dates);
+        qsort(g->dates, g->date_count, sizeof *g->dates, ical_compare_dates);
     for (size_t i = 0; i < g->date_count; i++)
         if (n == 0 || g->dates[i].day != g->dates[n - 1].day)
             g->dates[n++] = g->dates[i];

@@ -172,7 +172,7 @@ static void answers_are_kept_and_read_up_to_a_cap(void **state)
     assert_int_equal(p.outcome.http_status, 200);
     assert_int_equal(p.output_n, 16384);
     call_path(f, &p, "/heads");
-    assert_failed(&p, FAILURE_NETWORK, true, "answer's headers are too long");
+    assert_failed(&p, FAILURE_NETWORK, true, "response headers are too long");
 }
 
 static void broken_answers_are_network_failures(void **state)
@@ -180,11 +180,11 @@ static void broken_answers_are_network_failures(void **state)
     struct fixture *f = *state;
     struct probe p;
     call_path(f, &p, "/close");
-    assert_failed(&p, FAILURE_NETWORK, true, "connection closed without an answer");
+    assert_failed(&p, FAILURE_NETWORK, true, "connection closed without a response");
     call_path(f, &p, "/half");
-    assert_failed(&p, FAILURE_NETWORK, true, "answer broke off");
+    assert_failed(&p, FAILURE_NETWORK, true, "response ended early");
     call_path(f, &p, "/garbage");
-    assert_failed(&p, FAILURE_NETWORK, true, "answer is not HTTP");
+    assert_failed(&p, FAILURE_NETWORK, true, "response is not HTTP");
     assert_int_equal(p.outcome.http_status, 0);
 }
 
@@ -196,7 +196,7 @@ static void a_call_at_most_once_is_never_sent_again(void **state)
     prepare(f, &p, "127.0.0.1", "/close", "");
     p.task.delivery = DELIVER_AT_MOST_ONCE;
     call(f, &p);
-    assert_failed(&p, FAILURE_NETWORK, true, "connection closed without an answer");
+    assert_failed(&p, FAILURE_NETWORK, true, "connection closed without a response");
     assert_int_equal(f->target.requests, 2);
     call_path(f, &p, "/ok");
     assert_int_equal(p.outcome.kind, OUTCOME_OK);
@@ -378,7 +378,7 @@ static void urls_that_deceive_are_refused(void **state)
           "url must have its host written plainly: a name, or an address as four decimal numbers" },
         { "http://256.0.0.1/", "url has no valid address" },
         { "http://1.2.3.4.5/", "url has no valid address" },
-        { "http://[fe80::1%25eth0]/", "url must not name a zone" },
+        { "http://[fe80::1%25eth0]/", "url must not have an IPv6 zone" },
         { "http://a~b/", "url has no valid host name" },
         { "http:///127.0.0.1/",
           "url must have its host written plainly: a name, or an address as four decimal numbers" },

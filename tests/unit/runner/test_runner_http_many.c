@@ -107,7 +107,7 @@ static void hosts_and_connections_nobody_uses_are_dropped(void **state)
     call_path(f, &p, "/ok");
     struct runner_http *r = container_of(runner(f), struct runner_http, base);
     assert_int_equal(r->hosts.n, 1);
-    assert_int_equal(r->callers.n, 1);
+    assert_int_equal(r->tenants.n, 1);
     uv_timer_t patience; /* the sweep alone does not hold the loop */
     bool over = false;
     uv_timer_init(&f->loop, &patience);
@@ -118,7 +118,7 @@ static void hosts_and_connections_nobody_uses_are_dropped(void **state)
     uv_close((uv_handle_t *)&patience, NULL);
     uv_run(&f->loop, UV_RUN_NOWAIT);
     assert_int_equal(r->hosts.n, 0);
-    assert_int_equal(r->callers.n, 0);
+    assert_int_equal(r->tenants.n, 0);
     assert_int_equal(f->target.open, 0);
     assert_false(uv_is_active((uv_handle_t *)r->sweep_timer));
     call_path(f, &p, "/ok");
