@@ -53,7 +53,7 @@ static void arming_again_replaces_and_an_empty_spec_disarms(void **state)
     assert_false(failpoint("after_commit"));
 }
 
-/* Passes `name` so often in a process of its own; returns how that ended. */
+/* Passes `name` a number of times in a child process; returns the child's wait status. */
 static int status_after(const char *spec, const char *name, int passes)
 {
     pid_t child = fork();

@@ -74,7 +74,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* args: separated by '|'. May be called again: the values stay, the words go. */
+/* args are separated by '|'. May be called again: the values stay, the words are replaced. */
 static enum err flags(struct line *l, const char *args)
 {
     free(l->o.words);
@@ -142,7 +142,7 @@ static void every_way_to_write_a_flag_is_read(void **state)
     assert_ok(flags(l, "--no-verbose|--color|--no-wait"), &l->e);
     assert_int_equal(number(l, "verbose"), 0);
     assert_int_equal(number(l, "color"), 1);
-    assert_int_equal(number(l, "no-wait"), 1); /* its own name, not the negation of another */
+    assert_int_equal(number(l, "no-wait"), 1); /* a flag of this name, not the negation of another */
     assert_ok(flags(l, "--no-no-wait|-vqn3"), &l->e);
     assert_int_equal(number(l, "verbose") * 100 + number(l, "no-wait") * 10 + number(l, "count"), 113);
     assert_ok(flags(l, "--method=|--from=2026-02-10T08:00:00Z|--dst-gap|SKIP"), &l->e);
@@ -232,7 +232,7 @@ static void flags_that_are_wrong_say_what_would_be_right(void **state)
             assert_string_equal(l->e.text, wrong[i].text);
         assert_true(l->e.text[0]);
     }
-    assert_int_equal(number(l, "count"), 5); /* nothing wrong was kept */
+    assert_int_equal(number(l, "count"), 5); /* no invalid value was stored */
 }
 
 static const char *variable(const char *name)
@@ -430,7 +430,7 @@ static void a_file_beyond_its_limit_is_refused(void **state)
     struct str bare = { text, OPTION_FILE_MAX };
     assert_ok(options_parse_file(&l->o, "f", bare, &l->e), &l->e);
     assert_ok(options_parse_file(&l->o, "f", bare, &l->e), &l->e);
-    assert_int_equal(options_parse_file(&l->o, "f", bare, &l->e), ERR_LIMIT); /* files beyond number are not kept */
+    assert_int_equal(options_parse_file(&l->o, "f", bare, &l->e), ERR_LIMIT); /* file texts are kept up to a limit */
     text[11] = text[OPTION_FILE_MAX - 1] = '"';
     assert_int_equal(options_parse_file(&l->o, "f", bare, &l->e), ERR_LIMIT);
     assert_string_equal(l->e.text, "'f' is too large: its values do not fit in the memory allowed");
@@ -511,7 +511,7 @@ static void a_family_of_keys_is_a_list_of_names_and_texts(void **state)
     assert_str(v->list[1], "b.c=y");
     assert_int_equal(options_parse_file(&o, "f", S("brokers.a = z"), &e), ERR_INVALID);
     assert_says(&e, "is given twice");
-    assert_int_equal(options_parse_file(&o, "f", S("brokers. = z"), &e), ERR_INVALID); /* of no name */
+    assert_int_equal(options_parse_file(&o, "f", S("brokers. = z"), &e), ERR_INVALID); /* without a name */
     options_release(&o);
 }
 
@@ -527,7 +527,7 @@ static void what_belongs_to_others_who_share_the_file_is_passed_over(void **stat
     assert_ok(options_parse_file(&o, "f", S("color = true\ncount = 3\n"), &e), &e);
     assert_int_equal(option_get(&o, "count")->number, 3);
     assert_int_equal(options_parse_file(&o, "f", S("zebra = true"), &e), ERR_INVALID);
-    assert_int_equal(options_parse_file(&o, "f", S("color = \"true"), &e), ERR_INVALID); /* the line must be sound */
+    assert_int_equal(options_parse_file(&o, "f", S("color = \"true"), &e), ERR_INVALID); /* the line must be valid */
     options_release(&o);
 }
 

@@ -54,7 +54,7 @@ static void fractions_are_cut_to_milliseconds(void **state)
         { "1970-01-01T00:00:00.999999999Z", 999 },
         { "1970-01-01T00:00:00.000999999+00:00", 0 },
         { "1969-12-31T23:59:59.999Z", -1 },
-        { "1969-12-31T23:59:59.9999Z", -1 }, /* cut as it is written, also before 1970 */
+        { "1969-12-31T23:59:59.9999Z", -1 }, /* truncated as written, also before 1970 */
     };
     for (size_t i = 0; i < array_count(rows); i++) {
         int64_t ms = 77;

@@ -1,4 +1,4 @@
-/* What a worker believes of its machine, read from files as Linux writes them. */
+/* What a worker reads about its machine, from files in Linux's format. */
 #include "platform/machine.h"
 
 #include <stdio.h>
@@ -69,7 +69,7 @@ static void the_limits_of_a_group_count(void **state)
     write_file(&w, "/sys/fs/cgroup/app.slice/belfry/cpu.max", "50000 100000\n");
     machine_measure(w.root, &m);
     assert_int_equal(m.memory_mb, 1024);
-    assert_int_equal(m.memory_used_mb, 500); /* what the kernel only keeps for later is not in use */
+    assert_int_equal(m.memory_used_mb, 500); /* page cache is not in use */
     assert_int_equal(m.cpu_milli, 500);
     assert_null(machine_is_full(&m));
     world_release(&w);
