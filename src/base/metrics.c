@@ -15,7 +15,7 @@ enum metric_type { COUNTER, GAUGE, HISTOGRAM };
 
 static const char *const type_names[] = { "counter", "gauge", "histogram" };
 
-static const struct row {
+static const struct metric_row {
     enum metric_type type;
     const char *name, *help;
 } rows[METRIC_COUNT] = {
@@ -25,7 +25,7 @@ static const struct row {
 };
 
 /* Inclusive upper bounds of the buckets. The last bucket is unbounded. */
-static const struct bound {
+static const struct metric_bound {
     int64_t us;
     const char *seconds;
 } bounds[] = {
@@ -36,14 +36,14 @@ static const struct bound {
 };
 
 /* A counter uses `sum`, a gauge `level`, a histogram `sum` (microseconds) and `buckets`. */
-struct cell {
+struct metric_cell {
     atomic_int_least64_t sum;
     _Atomic double level;
     atomic_int_least64_t buckets[array_count(bounds)];
 };
 
 struct metrics {
-    struct cell cells[METRIC_COUNT];
+    struct metric_cell cells[METRIC_COUNT];
 };
 
 struct metrics *metrics_new(void)
@@ -101,7 +101,7 @@ int64_t metric_count(const struct metrics *m, enum metric id)
     return count;
 }
 
-static void metric_print_histogram(const char *name, const struct cell *c, struct buf *out)
+static void metric_print_histogram(const char *name, const struct metric_cell *c, struct buf *out)
 {
     int64_t count = 0;
     for (size_t i = 0; i < array_count(bounds); i++) {
@@ -113,7 +113,7 @@ static void metric_print_histogram(const char *name, const struct cell *c, struc
     buf_printf(out, "%s_count %" PRId64 "\n", name, count);
 }
 
-static void metric_print_gauge(const char *name, const struct cell *c, struct buf *out)
+static void metric_print_gauge(const char *name, const struct metric_cell *c, struct buf *out)
 {
     struct jw w;
     buf_printf(out, "%s ", name);
@@ -125,8 +125,8 @@ static void metric_print_gauge(const char *name, const struct cell *c, struct bu
 void metrics_print(const struct metrics *m, struct buf *out)
 {
     for (size_t i = 0; i < METRIC_COUNT; i++) {
-        const struct row *r = &rows[i];
-        const struct cell *c = &m->cells[i];
+        const struct metric_row *r = &rows[i];
+        const struct metric_cell *c = &m->cells[i];
         buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", r->name, r->help, r->name, type_names[r->type]);
         if (r->type == HISTOGRAM)
             metric_print_histogram(r->name, c, out);

@@ -7,7 +7,7 @@
 
 enum { YEAR, MONTH, DAY, HOUR, MINUTE, SECOND, OFFSET_HOUR, OFFSET_MINUTE, NUMBER_COUNT };
 
-static const struct number {
+static const struct rfc3339_number {
     const char *name;
     char before; /* 0: none, or already read by the caller */
     int digits;
@@ -23,7 +23,7 @@ static const struct number {
     [OFFSET_MINUTE] = { "offset minute", ':', 2, 0, 59 },
 };
 
-struct reader {
+struct rfc3339_reader {
     struct str text;
     size_t at;
     int values[NUMBER_COUNT];
@@ -32,12 +32,12 @@ struct reader {
 };
 
 /* The next character, or NUL at the end of the text. No rule accepts NUL. */
-static char rfc3339_peek(const struct reader *r)
+static char rfc3339_peek(const struct rfc3339_reader *r)
 {
     return r->at < r->text.n ? r->text.p[r->at] : '\0';
 }
 
-static enum err rfc3339_refuse(const struct reader *r, const char *wanted, struct error *e)
+static enum err rfc3339_refuse(const struct rfc3339_reader *r, const char *wanted, struct error *e)
 {
     char shown[STR_CHAR_TEXT];
     if (r->text.n == 0)
@@ -48,16 +48,16 @@ static enum err rfc3339_refuse(const struct reader *r, const char *wanted, struc
                      str_show_char(r->text.p[r->at], shown), r->at + 1, wanted);
 }
 
-static enum err rfc3339_refuse_no_digit(const struct reader *r, const struct number *n, struct error *e)
+static enum err rfc3339_refuse_no_digit(const struct rfc3339_reader *r, const struct rfc3339_number *n, struct error *e)
 {
     char wanted[48];
     snprintf(wanted, sizeof wanted, "the %s (%d digits)", n->name, n->digits);
     return rfc3339_refuse(r, wanted, e);
 }
 
-static enum err rfc3339_read_number(struct reader *r, int which, struct error *e)
+static enum err rfc3339_read_number(struct rfc3339_reader *r, int which, struct error *e)
 {
-    const struct number *n = &numbers[which];
+    const struct rfc3339_number *n = &numbers[which];
     if (n->before && rfc3339_peek(r) != n->before)
         return rfc3339_refuse(r, n->before == '-' ? "'-'" : "':'", e);
     r->at += n->before != 0;
@@ -86,7 +86,7 @@ static enum err rfc3339_check_day(const int *values, struct error *e)
     return error_set(e, ERR_INVALID, "day %d does not exist in %s", day, names[month - 1]);
 }
 
-static enum err rfc3339_read_separator(struct reader *r, struct error *e)
+static enum err rfc3339_read_separator(struct rfc3339_reader *r, struct error *e)
 {
     if (r->at == r->text.n)
         return error_set(e, ERR_INVALID, "needs a time after the date: " STR_FMT "T08:00:00Z", STR_ARG(r->text));
@@ -97,7 +97,7 @@ static enum err rfc3339_read_separator(struct reader *r, struct error *e)
     return ERR_OK;
 }
 
-static enum err rfc3339_read_fraction(struct reader *r, struct error *e)
+static enum err rfc3339_read_fraction(struct rfc3339_reader *r, struct error *e)
 {
     if (rfc3339_peek(r) != '.')
         return ERR_OK;
@@ -115,7 +115,7 @@ static enum err rfc3339_read_fraction(struct reader *r, struct error *e)
     return ERR_OK;
 }
 
-static enum err rfc3339_read_offset(struct reader *r, struct error *e)
+static enum err rfc3339_read_offset(struct rfc3339_reader *r, struct error *e)
 {
     if (r->at == r->text.n)
         return error_set(e, ERR_INVALID, "needs an offset: 'Z' or '+01:00'");
@@ -132,7 +132,7 @@ static enum err rfc3339_read_offset(struct reader *r, struct error *e)
     return ERR_OK;
 }
 
-static enum err rfc3339_read(struct reader *r, struct error *e)
+static enum err rfc3339_read(struct rfc3339_reader *r, struct error *e)
 {
     for (int i = YEAR; i <= DAY; i++)
         if (rfc3339_read_number(r, i, e))
@@ -149,7 +149,7 @@ static enum err rfc3339_read(struct reader *r, struct error *e)
 
 enum err rfc3339_parse(struct str text, int64_t *ret_ms, struct error *e)
 {
-    struct reader r = { .text = text };
+    struct rfc3339_reader r = { .text = text };
     if (rfc3339_read(&r, e))
         return ERR_INVALID;
     const int *v = r.values;
