@@ -107,7 +107,7 @@ static void batch_finish(struct batcher *b, struct op *const *ops, size_t n)
     uint64_t unblocked = 0;
     for (size_t i = 0; i < n; i++) {
         unblocked |= op_unblocked_lanes(ops[i]);
-        ops[i]->done(ops[i]);
+        op_complete(ops[i]);
     }
     if (unblocked && b->unblocked)
         b->unblocked(b->unblocked_context, unblocked);

@@ -24,7 +24,7 @@ struct fleet_setup {
 /* Ports that nobody has connected yet: they are there, and the first call of each tells whether its server is. */
 struct fleet {
     struct async_io_ports ports;
-    bool wanted[ASYNC_IO_PLACES];
+    bool wanted[ASYNC_IO_CHANNELS];
 };
 
 enum err fleet_open(const struct fleet_setup *setup, struct fleet *ret, struct error *e) must_use;

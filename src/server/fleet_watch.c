@@ -16,11 +16,11 @@ static void tell_of(struct fleet_watch *w, enum async_io_channel place, const ch
 
 void fleet_watch_look(struct fleet_watch *w)
 {
-    static const char *const what[ASYNC_IO_PLACES] = {
+    static const char *const what[ASYNC_IO_CHANNELS] = {
         [ASYNC_IO_QUEUE] = "queue",          [ASYNC_IO_TAKE] = "queue, taking", [ASYNC_IO_PUBLISH] = "events",
         [ASYNC_IO_POLL] = "events, polling", [ASYNC_IO_LEASE] = "lease",
     };
-    for (int i = 0; i < ASYNC_IO_PLACES; i++)
+    for (int i = 0; i < ASYNC_IO_CHANNELS; i++)
         tell_of(w, (enum async_io_channel)i, what[i]);
 }
 

@@ -5,7 +5,7 @@
 
 struct fleet_watch {
     struct async_io *async_io;
-    bool down[ASYNC_IO_PLACES]; /* and it was said */
+    bool down[ASYNC_IO_CHANNELS]; /* and it was said */
 };
 
 void fleet_watch_look(struct fleet_watch *w); /* now and then, on one thread */

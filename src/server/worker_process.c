@@ -86,7 +86,7 @@ static void look_at_machine(struct worker_process *p)
         return;
     measure_cpu(p, now_ms);
     p->looked_ms = now_ms;
-    machine_look("", &p->machine);
+    machine_measure("", &p->machine);
     pthread_mutex_lock(&p->seen.lock);
     p->seen.machine = p->machine;
     pthread_mutex_unlock(&p->seen.lock);

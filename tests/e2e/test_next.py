@@ -368,7 +368,7 @@ WRONG = [
     # times
     (["0 8 * * *", "--from", "tomorrow"], "--from ", "where the year (4 digits) is expected"),
     (["0 8 * * *", "--from", ""], "--from ", "is empty"),
-    (["0 8 * * *", "--from", "2026-03-28"], "--from ", "needs a time behind the date"),
+    (["0 8 * * *", "--from", "2026-03-28"], "--from ", "needs a time after the date"),
     (["0 8 * * *", "--from", "2026-03-28T00:00:00"], "--from ", "needs an offset"),
     (["0 8 * * *", "--to", "2026-02-30T00:00:00Z"], "--to ", "day 30 does not exist in February"),
     (["0 8 * * *", "--to", "2026-13-01T00:00:00Z"], "--to ", "month 13 is not between"),
