@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 
-struct bare_load {
+struct bare_curl_load {
     struct clock *clock;
     const char *url;
     const char *payload; /* sent as the body of each POST */
@@ -12,4 +12,4 @@ struct bare_load {
 };
 
 /* *ret_rate: calls a second. A call that fails is an error. */
-enum err bench_bare(const struct bare_load *l, double *ret_rate, struct error *e) must_use;
+enum err bench_bare_curl(const struct bare_curl_load *l, double *ret_rate, struct error *e) must_use;

@@ -21,14 +21,14 @@ enum { WAIT_STEP_MS = 2, FILES_AT_ONCE = 16, VERSIONS_ARENA = 1 << 20 };
 enum { KNOWN_MS = 4000 }; /* by then nodes have heard of their workers, and count with them */
 
 /* What the child tells once it listens. */
-struct hello {
+struct bench_ready_message {
     bool ok;
     uint16_t port;
     char key[BENCH_KEY_TEXT];
     struct error error;
 };
 
-struct child {
+struct bench_node_context {
     struct clock *clock;
     struct bench_shared *shared;
     const struct server *server;
@@ -36,9 +36,9 @@ struct child {
 };
 
 /* Places are taken in any order and shown in theirs: other nodes write too. */
-static void observe(void *context, const struct event *ev, const struct settlement *s)
+static void bench_server_on_settled(void *context, const struct event *ev, const struct settlement *s)
 {
-    struct child *c = context;
+    struct bench_node_context *c = context;
     if (s->stale)
         return;
     atomic_store_explicit(&c->shared->conflicts[c->node], server_count(c->server, METRIC_CLAIM_CONFLICTS),
@@ -53,12 +53,12 @@ static void observe(void *context, const struct event *ev, const struct settleme
     atomic_store_explicit(&c->shared->n, at + 1, memory_order_release);
 }
 
-static _Noreturn void run_child(const struct bench_server *s, size_t node, int tell)
+static _Noreturn void bench_run_node(const struct bench_server *s, size_t node, int tell)
 {
     struct cli *cli = s->cli;
     char dir[sizeof s->dir + 16];
     snprintf(dir, sizeof dir, node ? "%s/node%zu" : "%s", s->dir, node);
-    struct child child = { .clock = cli->clock, .shared = s->shared, .node = node };
+    struct bench_node_context child = { .clock = cli->clock, .shared = s->shared, .node = node };
     struct server_setup setup = { .clock = cli->clock,
                                   .zones = cli->zones,
                                   .data_dir = dir,
@@ -76,9 +76,9 @@ static _Noreturn void run_child(const struct bench_server *s, size_t node, int t
                                                  .idempotency_ms = DAY_MS,
                                                  .jobs_ms = 7 * DAY_MS,
                                                  .interval_ms = 60000 },
-                                  .observe = observe,
+                                  .observe = bench_server_on_settled,
                                   .observe_context = &child };
-    struct hello hello = { 0 };
+    struct bench_ready_message hello = { 0 };
     struct server *a = NULL;
     hello.ok = server_new(&setup, hello.key, &a, &hello.error) == ERR_OK;
     child.server = a;
@@ -90,7 +90,7 @@ static _Noreturn void run_child(const struct bench_server *s, size_t node, int t
     _exit(0);
 }
 
-static _Noreturn void run_worker_child(const struct bench_server *s, int tell)
+static _Noreturn void bench_run_worker(const struct bench_server *s, int tell)
 {
     struct worker_process_setup setup = { .clock = s->cli->clock,
                                           .fleet = s->fleet,
@@ -98,7 +98,7 @@ static _Noreturn void run_worker_child(const struct bench_server *s, int tell)
                                           .slots = max_of(s->slots / s->workers, (size_t)1),
                                           .allow_loopback = true,
                                           .drain_ms = 10000 };
-    struct hello hello = { 0 };
+    struct bench_ready_message hello = { 0 };
     struct worker_process *p = NULL;
     hello.ok = worker_process_new(&setup, &p, &hello.error) == ERR_OK;
     bool told = write(tell, &hello, sizeof hello) == (ssize_t)sizeof hello;
@@ -108,7 +108,7 @@ static _Noreturn void run_worker_child(const struct bench_server *s, int tell)
     _exit(0);
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+static int bench_remove_file(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {
     (void)st;
     (void)type;
@@ -116,14 +116,14 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
     return remove(path);
 }
 
-static void remove_tree(const char *path)
+static void bench_remove_tree(const char *path)
 {
-    nftw(path, remove_one, FILES_AT_ONCE, FTW_DEPTH | FTW_PHYS);
+    nftw(path, bench_remove_file, FILES_AT_ONCE, FTW_DEPTH | FTW_PHYS);
 }
 
-static enum err hear_child(struct bench_server *s, int hear, struct error *e)
+static enum err bench_read_ready_message(struct bench_server *s, int hear, struct error *e)
 {
-    struct hello hello = { 0 };
+    struct bench_ready_message hello = { 0 };
     bool heard = read(hear, &hello, sizeof hello) == (ssize_t)sizeof hello;
     if (!heard || !hello.ok)
         return error_set(e, ERR_UNAVAILABLE, "start a server: %s", heard ? hello.error.text : "it ended");
@@ -135,7 +135,7 @@ static enum err hear_child(struct bench_server *s, int hear, struct error *e)
 }
 
 /* The nodes first, then the workers. */
-static enum err start_child(struct bench_server *s, size_t child, struct error *e)
+static enum err bench_start_child(struct bench_server *s, size_t child, struct error *e)
 {
     int ends[2];
     if (pipe(ends) != 0)
@@ -145,28 +145,29 @@ static enum err start_child(struct bench_server *s, size_t child, struct error *
     if (pid == 0) {
         close(ends[0]);
         if (child < s->nodes)
-            run_child(s, child, ends[1]);
-        run_worker_child(s, ends[1]);
+            bench_run_node(s, child, ends[1]);
+        bench_run_worker(s, ends[1]);
     }
     close(ends[1]);
     s->pids[child] = max_of(pid, 0);
-    enum err rc = pid < 0 ? error_set(e, ERR_UNAVAILABLE, "fork: %s", strerror(errno)) : hear_child(s, ends[0], e);
+    enum err rc =
+        pid < 0 ? error_set(e, ERR_UNAVAILABLE, "fork: %s", strerror(errno)) : bench_read_ready_message(s, ends[0], e);
     close(ends[0]);
     return rc;
 }
 
-enum err bench_server_again(struct bench_server *s, struct error *e)
+enum err bench_server_restart(struct bench_server *s, struct error *e)
 {
     s->port = 0;
     for (size_t i = 0; i < s->nodes + s->workers; i++)
-        if (start_child(s, i, e))
+        if (bench_start_child(s, i, e))
             return e->code;
     if (s->workers)
         poll(NULL, 0, KNOWN_MS);
     return ERR_OK;
 }
 
-static enum err check_empty(const struct bench_place *place, struct clock *clock, struct error *e)
+static enum err bench_check_database_empty(const struct bench_setup *place, struct clock *clock, struct error *e)
 {
     struct store_migration *v;
     size_t n;
@@ -180,7 +181,7 @@ static enum err check_empty(const struct bench_place *place, struct clock *clock
     return ERR_OK;
 }
 
-enum err bench_server_start(struct cli *cli, size_t slots, const struct bench_place *place, struct bench_server *ret,
+enum err bench_server_start(struct cli *cli, size_t slots, const struct bench_setup *place, struct bench_server *ret,
                             struct error *e)
 {
     struct bench_server s = { .cli = cli,
@@ -190,13 +191,13 @@ enum err bench_server_start(struct cli *cli, size_t slots, const struct bench_pl
                               .fleet = place->fleet,
                               .workers = place->workers };
     const char *tmp = place->dir ? place->dir : getenv("TMPDIR");
-    if (place->store && check_empty(place, cli->clock, e))
+    if (place->store && bench_check_database_empty(place, cli->clock, e))
         return e->code;
     snprintf(s.dir, sizeof s.dir, "%s/belfry-bench.XXXXXX", tmp ? tmp : "/tmp");
     s.shared = mmap(NULL, sizeof *s.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (s.shared == MAP_FAILED || !mkdtemp(s.dir))
         return error_set(e, ERR_UNAVAILABLE, "prepare a server in '%s': %s", s.dir, strerror(errno));
-    enum err rc = bench_server_again(&s, e);
+    enum err rc = bench_server_restart(&s, e);
     if (rc) {
         bench_server_stop(&s);
         return rc;
@@ -205,7 +206,7 @@ enum err bench_server_start(struct cli *cli, size_t slots, const struct bench_pl
     return ERR_OK;
 }
 
-void bench_server_end(struct bench_server *s, int signal)
+void bench_server_signal(struct bench_server *s, int signal)
 {
     for (size_t i = 0; i < s->nodes + s->workers; i++)
         if (s->pids[i])
@@ -219,10 +220,10 @@ void bench_server_end(struct bench_server *s, int signal)
 
 void bench_server_stop(struct bench_server *s)
 {
-    bench_server_end(s, SIGTERM);
+    bench_server_signal(s, SIGTERM);
     if (s->shared) {
         munmap(s->shared, sizeof *s->shared);
-        remove_tree(s->dir);
+        bench_remove_tree(s->dir);
         struct error ignored; /* what could not be removed is found by the next benchmark on it */
         if (s->store)
             (void)!store_postgres_migrate(s->store, s->cli->clock, 0, &ignored);
@@ -230,7 +231,7 @@ void bench_server_stop(struct bench_server *s)
     s->shared = NULL;
 }
 
-static _Noreturn void run_sink(struct sink *sink)
+static _Noreturn void bench_run_sink(struct sink *sink)
 {
     struct error e;
     _exit(sink_run(sink, &e) ? 1 : 0);
@@ -256,7 +257,7 @@ enum err bench_sink_start(struct cli *cli, struct bench_sink *ret, struct error 
     s.pid = fork();
     if (s.pid == 0) {
         close(ends[1]);
-        run_sink(sink);
+        bench_run_sink(sink);
     }
     close(ends[0]);
     sink_free(sink);

@@ -35,20 +35,20 @@ struct bench_server {
 };
 
 /* dir: where the data directory is made; NULL: /tmp, or $TMPDIR. A database must be empty. */
-struct bench_place {
+struct bench_setup {
     const char *dir, *store;
     size_t nodes;
     struct fleet_urls *fleet; /* NULL: none */
     size_t workers;
 };
-enum err bench_server_start(struct cli *cli, size_t slots, const struct bench_place *place, struct bench_server *ret,
+enum err bench_server_start(struct cli *cli, size_t slots, const struct bench_setup *place, struct bench_server *ret,
                             struct error *e) must_use;
 void bench_server_stop(struct bench_server *s); /* SIGTERM, waits, removes its data; once more is fine */
 
 /* Ends the process, by SIGTERM or SIGKILL, and waits for that; starts one again on the same data, which returns when it
  * listens. */
-void bench_server_end(struct bench_server *s, int signal);
-enum err bench_server_again(struct bench_server *s, struct error *e) must_use;
+void bench_server_signal(struct bench_server *s, int signal);
+enum err bench_server_restart(struct bench_server *s, struct error *e) must_use;
 
 /* A receiver of webhooks in a process of its own, for tasks to call. */
 struct bench_sink {

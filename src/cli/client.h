@@ -15,9 +15,9 @@ void client_free(struct client *c); /* NULL is fine */
 void client_freep(struct client **c);
 
 /* Calls end after so long, however they are, and are not made again. */
-void client_hurry(struct client *c, int64_t ms);
+void client_set_deadline(struct client *c, int64_t ms);
 
-struct call {
+struct client_request {
     const char *method;  /* "GET" */
     const char *path;    /* "/v1/tasks?limit=20" */
     struct str body;     /* JSON, or what type says; empty: none */
@@ -28,15 +28,15 @@ struct call {
     bool may_be_missing; /* a 404 is an answer without a body, and nothing is said of it */
 };
 
-struct answer {
+struct client_answer {
     int status;
     struct buf body;     /* what doc borrows from */
     struct json_doc doc; /* root NULL: an answer without a body */
 };
 
 /* EXIT_DONE: a 2xx, and *ret is the caller's to release. EXIT_REFUSED, EXIT_UNREACHABLE: said so, *ret untouched. */
-enum exit_code client_call(struct client *c, const struct call *call, struct answer *ret) must_use;
-void answer_release(struct answer *a);
+enum exit_code client_call(struct client *c, const struct client_request *call, struct client_answer *ret) must_use;
+void client_answer_release(struct client_answer *a);
 
 /* One line of JSON as the server wrote it; line ends within (there are none inside strings) become blanks. */
-void json_line(struct buf *out, struct str json);
+void client_json_line(struct buf *out, struct str json);

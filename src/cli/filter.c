@@ -21,15 +21,15 @@ const struct option filter_options[] = {
 
 enum { NAME_TEXT = 32 };
 
-static bool is_plain(char c)
+static bool filter_is_unreserved(char c)
 {
     return is_digit(c) || (ascii_lower(c) >= 'a' && ascii_lower(c) <= 'z') || c == '-' || c == '_' || c == '.';
 }
 
-static void add_encoded(struct buf *query, struct str text)
+static void filter_add_encoded(struct buf *query, struct str text)
 {
     for (size_t i = 0; i < text.n; i++) {
-        if (is_plain(text.p[i]))
+        if (filter_is_unreserved(text.p[i]))
             buf_char(query, text.p[i]);
         else
             buf_printf(query, "%%%02X", (unsigned char)text.p[i]);
@@ -39,11 +39,11 @@ static void add_encoded(struct buf *query, struct str text)
 void query_add(struct buf *query, const char *name, struct str value)
 {
     buf_printf(query, "%c%s=", str_find(buf_str(query), '?', 0) < query->n ? '&' : '?', name);
-    add_encoded(query, value);
+    filter_add_encoded(query, value);
 }
 
 /* due_before, of due-before; true if it fits. */
-static bool query_name(struct str flag, char out[NAME_TEXT])
+static bool filter_query_name(struct str flag, char out[NAME_TEXT])
 {
     if (flag.n >= NAME_TEXT)
         return false;
@@ -54,7 +54,7 @@ static bool query_name(struct str flag, char out[NAME_TEXT])
 }
 
 /* A choice goes out as the table spells it, whatever case it was typed in. */
-static struct str spelled(const struct option *row, const struct option_value *v)
+static struct str filter_choice_text(const struct option *row, const struct option_value *v)
 {
     struct str rest = str_from(row->choices), choice = { NULL, 0 };
     for (int64_t i = 0; i <= v->number; i++)
@@ -63,17 +63,17 @@ static struct str spelled(const struct option *row, const struct option_value *v
     return choice;
 }
 
-static void add_value(struct buf *query, const struct option *row, const struct option_value *v)
+static void filter_add_value(struct buf *query, const struct option *row, const struct option_value *v)
 {
     char name[NAME_TEXT], time[RFC3339_TEXT + 1];
-    struct str text = row->type == OPTION_CHOICE ? spelled(row, v) : v->text;
+    struct str text = row->type == OPTION_CHOICE ? filter_choice_text(row, v) : v->text;
     if (row->type == OPTION_TIME) {
         rfc3339_format(v->number, time);
         text = str_from(time);
     }
     if (row->type == OPTION_FLAG)
         query_add(query, "type", S("RECURRING"));
-    else if (query_name(str_from(row->flag), name))
+    else if (filter_query_name(str_from(row->flag), name))
         query_add(query, name, text);
 }
 
@@ -83,21 +83,21 @@ void filter_from_options(const struct options *o, struct buf *query)
         const struct option *row = &filter_options[i];
         const struct option_value *v = option_get(o, row->flag);
         if (v->source > FROM_PRESET && (row->type != OPTION_FLAG || v->number))
-            add_value(query, row, v);
+            filter_add_value(query, row, v);
     }
 }
 
-static const struct option *find_row(struct str name)
+static const struct option *filter_find_option(struct str name)
 {
     char wanted[NAME_TEXT], known[NAME_TEXT];
-    for (size_t i = 0; query_name(name, wanted) && i < FILTER_OPTION_COUNT; i++)
-        if (filter_options[i].type != OPTION_FLAG && query_name(str_from(filter_options[i].flag), known) &&
+    for (size_t i = 0; filter_query_name(name, wanted) && i < FILTER_OPTION_COUNT; i++)
+        if (filter_options[i].type != OPTION_FLAG && filter_query_name(str_from(filter_options[i].flag), known) &&
             strcmp(wanted, known) == 0)
             return &filter_options[i];
     return NULL;
 }
 
-static enum err unknown(struct str name, const char *field, struct error *e)
+static enum err filter_fail_unknown(struct str name, const char *field, struct error *e)
 {
     struct suggest s;
     char shown[QUOTE_TEXT];
@@ -111,7 +111,7 @@ static enum err unknown(struct str name, const char *field, struct error *e)
         e, field, "knows no %s; write status=, type=, name=, queue=, task-type=, due-before= or due-after=", shown);
 }
 
-static bool has_name(const struct buf *query, const char *name)
+static bool filter_has_name(const struct buf *query, const char *name)
 {
     struct str rest = buf_str(query), pair;
     str_cut(&rest, '?', &pair);
@@ -122,8 +122,8 @@ static bool has_name(const struct buf *query, const char *name)
 }
 
 /* The option module judges the value, as if it had been given by its flag. */
-static enum err add_judged(const struct option *row, struct str value, const char *field, struct buf *query,
-                           struct error *e)
+static enum err filter_add_checked(const struct option *row, struct str value, const char *field, struct buf *query,
+                                   struct error *e)
 {
     cleanup_with(buf_release) struct buf argument;
     cleanup_with(options_release) struct options one;
@@ -133,11 +133,11 @@ static enum err add_judged(const struct option *row, struct str value, const cha
     struct error why;
     if (options_parse_flags(&one, 1, &argument.p, &why))
         return error_field(e, field, "%s %s", row->flag, why.text);
-    add_value(query, row, &one.values[0]);
+    filter_add_value(query, row, &one.values[0]);
     return ERR_OK;
 }
 
-static enum err add_pair(struct str pair, const char *field, struct buf *query, struct error *e)
+static enum err filter_add_pair(struct str pair, const char *field, struct buf *query, struct error *e)
 {
     size_t equals = str_find(pair, '=', 0);
     struct str name = str_trim(str_sub(pair, 0, equals));
@@ -146,12 +146,12 @@ static enum err add_pair(struct str pair, const char *field, struct buf *query, 
     quote_text(pair, shown);
     if (name.n == 0 || value.n == 0)
         return error_field(e, field, "has %s, where name=value is expected: status=PAUSED,queue=mail", shown);
-    const struct option *row = find_row(name);
+    const struct option *row = filter_find_option(name);
     if (!row)
-        return unknown(name, field, e);
-    if (query_name(str_from(row->flag), known) && has_name(query, known))
+        return filter_fail_unknown(name, field, e);
+    if (filter_query_name(str_from(row->flag), known) && filter_has_name(query, known))
         return error_field(e, field, "has '%s' twice", row->flag);
-    return add_judged(row, value, field, query, e);
+    return filter_add_checked(row, value, field, query, e);
 }
 
 enum err filter_parse(struct str text, const char *field, struct buf *query, struct error *e)
@@ -160,7 +160,7 @@ enum err filter_parse(struct str text, const char *field, struct buf *query, str
     if (str_trim(text).n == 0)
         return error_field(e, field, "is empty: write it like status=PAUSED,queue=mail");
     while (str_cut(&rest, ',', &pair)) {
-        enum err rc = add_pair(str_trim(pair), field, query, e);
+        enum err rc = filter_add_pair(str_trim(pair), field, query, e);
         if (rc)
             return rc;
     }
@@ -168,7 +168,7 @@ enum err filter_parse(struct str text, const char *field, struct buf *query, str
 }
 
 /* What query_add wrote: its escapes are sound. */
-static void add_decoded(struct buf *out, struct str text)
+static void filter_add_decoded(struct buf *out, struct str text)
 {
     for (size_t i = 0; i < text.n; i++) {
         bool escaped = text.p[i] == '%';
@@ -187,7 +187,7 @@ void filter_json(struct str query, struct jw *w)
         buf_init(&name, NAME_TEXT);
         buf_init(&value, query.n + 1);
         buf_add(&name, str_sub(pair, 0, equals));
-        add_decoded(&value, str_sub(pair, min_of(equals + 1, pair.n), pair.n));
+        filter_add_decoded(&value, str_sub(pair, min_of(equals + 1, pair.n), pair.n));
         jw_kv_str(w, buf_cstr(&name), buf_str(&value));
     }
     jw_object_end(w);

@@ -20,5 +20,5 @@ void table_clear(struct table *t); /* forgets the rows, but not how wide they we
 
 /* Text that came from elsewhere, made harmless: one line, nothing that would act on a terminal, cut at `width` characters with
  * a mark. */
-void plain_text(struct str text, size_t width, struct buf *out);
-const char *cell_text(struct str text, char out[CELL_TEXT]); /* the same for a cell; returns out */
+void table_plain_text(struct str text, size_t width, struct buf *out);
+const char *table_cell(struct str text, char out[CELL_TEXT]); /* the same for a cell; returns out */

@@ -66,7 +66,7 @@ const struct option task_options[] = {
 /* clang-format on */
 
 /* How an option's value is written. A text that is empty, and no seconds at all, take a field back to its default. */
-enum as { AS_TEXT, AS_NUMBER, AS_SECONDS, AS_TIME, AS_NAME };
+enum member_format { AS_TEXT, AS_NUMBER, AS_SECONDS, AS_TIME, AS_NAME };
 
 static const char *const catch_up_names[] = { "RUN_ONE_NOW", "RUN_ALL_MISSED", "SKIP_MISSED" };
 static const char *const calendar_policy_names[] = { "SKIP", "NEXT_DAY", "PREVIOUS_DAY" };
@@ -76,7 +76,7 @@ static const char *const delivery_names[] = { "AT_LEAST_ONCE", "AT_MOST_ONCE" };
 
 static const struct field {
     const char *flag, *member;
-    enum as as;
+    enum member_format as;
     const char *const *names; /* AS_NAME: of a choice's index */
 } fields[] = {
     { "at", "run_at", AS_TIME, NULL },
@@ -108,7 +108,7 @@ static const struct field {
 enum { CPU_MAX = 1024 };
 enum { SCHEDULE_COUNT = 4 }; /* of the fields above, those that exclude each other */
 
-static enum err check_schedules(const struct options *o, struct error *e)
+static enum err task_body_check_schedules(const struct options *o, struct error *e)
 {
     const char *first = NULL;
     for (size_t i = 0; i < SCHEDULE_COUNT; i++) {
@@ -123,7 +123,7 @@ static enum err check_schedules(const struct options *o, struct error *e)
     return ERR_OK;
 }
 
-static enum err write_seconds(const struct field *f, int64_t ms, struct jw *w, struct error *e)
+static enum err task_body_write_seconds(const struct field *f, int64_t ms, struct jw *w, struct error *e)
 {
     char name[24];
     snprintf(name, sizeof name, "--%s", f->flag);
@@ -137,7 +137,7 @@ static enum err write_seconds(const struct field *f, int64_t ms, struct jw *w, s
     return ERR_OK;
 }
 
-static void write_text(const struct field *f, struct str text, struct jw *w)
+static void task_body_write_text(const struct field *f, struct str text, struct jw *w)
 {
     jw_key(w, f->member);
     if (text.n)
@@ -146,19 +146,20 @@ static void write_text(const struct field *f, struct str text, struct jw *w)
         jw_null(w);
 }
 
-static enum err write_field(const struct field *f, const struct option_value *v, struct jw *w, struct error *e)
+static enum err task_body_write_field(const struct field *f, const struct option_value *v, struct jw *w,
+                                      struct error *e)
 {
     switch (f->as) {
-    case AS_TEXT: write_text(f, v->text, w); break;
+    case AS_TEXT: task_body_write_text(f, v->text, w); break;
     case AS_NUMBER: jw_kv_i64(w, f->member, v->number); break;
     case AS_TIME: jw_kv_time(w, f->member, v->number); break;
     case AS_NAME: jw_kv_cstr(w, f->member, f->names[v->number]); break;
-    case AS_SECONDS: return write_seconds(f, v->number, w, e);
+    case AS_SECONDS: return task_body_write_seconds(f, v->number, w, e);
     }
     return ERR_OK;
 }
 
-static void write_labels(const struct options *o, struct jw *w)
+static void task_body_write_labels(const struct options *o, struct jw *w)
 {
     const struct option_value *v = option_get(o, "requires");
     jw_key(w, "requires");
@@ -170,7 +171,7 @@ static void write_labels(const struct options *o, struct jw *w)
 }
 
 /* What is not said of the two stays as it is. */
-static enum err write_resources(const struct options *o, struct jw *w, struct error *e)
+static enum err task_body_write_resources(const struct options *o, struct jw *w, struct error *e)
 {
     bool cpu = option_given(o, "cpu"), memory = option_given(o, "memory-mb");
     char *end = NULL;
@@ -193,10 +194,10 @@ static enum err write_resources(const struct options *o, struct jw *w, struct er
 
 enum err task_members_write(const struct options *o, struct jw *w, struct error *e)
 {
-    enum err rc = check_schedules(o, e);
+    enum err rc = task_body_check_schedules(o, e);
     for (size_t i = 0; rc == ERR_OK && i < array_count(fields); i++)
         if (option_given(o, fields[i].flag))
-            rc = write_field(&fields[i], option_get(o, fields[i].flag), w, e);
+            rc = task_body_write_field(&fields[i], option_get(o, fields[i].flag), w, e);
     if (rc == ERR_OK && option_given(o, "max-attempts")) {
         jw_key(w, "retry");
         jw_object(w);
@@ -204,8 +205,8 @@ enum err task_members_write(const struct options *o, struct jw *w, struct error 
         jw_object_end(w);
     }
     if (rc == ERR_OK && option_given(o, "requires"))
-        write_labels(o, w);
-    return rc ? rc : write_resources(o, w, e);
+        task_body_write_labels(o, w);
+    return rc ? rc : task_body_write_resources(o, w, e);
 }
 
 /* ---- the target ---- */
@@ -216,7 +217,7 @@ void target_release(struct target *t)
 }
 
 /* BODY, @FILE, @- or -. */
-static enum err read_data(struct str given, struct buf *out, struct error *e)
+static enum err task_body_read_data(struct str given, struct buf *out, struct error *e)
 {
     bool is_file = str_starts(given, S("@"));
     if (!is_file && !str_eq(given, S("-"))) {
@@ -229,12 +230,12 @@ static enum err read_data(struct str given, struct buf *out, struct error *e)
 }
 
 /* JSON stays as it was written; any other text becomes a string. */
-static enum err read_body(struct str given, struct buf *ret, struct error *e)
+static enum err task_body_read_json(struct str given, struct buf *ret, struct error *e)
 {
     cleanup_with(buf_release) struct buf raw;
     cleanup_with(json_doc_release) struct json_doc doc = { 0 };
     buf_init(&raw, TASK_BODY_MAX);
-    if (read_data(given, &raw, e))
+    if (task_body_read_data(given, &raw, e))
         return e->code;
     struct error ignored;
     struct jw w;
@@ -253,7 +254,7 @@ enum err target_read(const struct options *o, struct str url, struct target *ret
     struct target t = { .url = url };
     buf_init(&t.body, 2 * TASK_BODY_MAX);
     t.given = url.n || option_given(o, "method") || option_given(o, "header") || option_given(o, "data");
-    if (option_given(o, "data") && read_body(option_get(o, "data")->text, &t.body, e)) {
+    if (option_given(o, "data") && task_body_read_json(option_get(o, "data")->text, &t.body, e)) {
         target_release(&t);
         return e->code;
     }
@@ -261,7 +262,7 @@ enum err target_read(const struct options *o, struct str url, struct target *ret
     return ERR_OK;
 }
 
-static enum err write_headers(const struct options *o, struct jw *w, struct error *e)
+static enum err task_body_write_headers(const struct options *o, struct jw *w, struct error *e)
 {
     const struct option_value *v = option_get(o, "header");
     jw_key(w, "headers");
@@ -281,7 +282,7 @@ static enum err write_headers(const struct options *o, struct jw *w, struct erro
 }
 
 /* What the target has now and no option speaks of. */
-static void write_kept(const struct options *o, const struct target *t, struct str current, struct jw *w)
+static void task_body_write_unchanged(const struct options *o, const struct target *t, struct str current, struct jw *w)
 {
     struct json_cursor c = { .text = current };
     struct str name, value;
@@ -305,10 +306,10 @@ enum err target_write(const struct options *o, const struct target *t, struct st
     jw_object(w);
     if (t->url.n)
         jw_kv_str(w, "url", t->url);
-    write_kept(o, t, current, w);
+    task_body_write_unchanged(o, t, current, w);
     if (option_given(o, "method"))
         jw_kv_str(w, "method", option_get(o, "method")->text);
-    if (option_given(o, "header") && write_headers(o, w, e))
+    if (option_given(o, "header") && task_body_write_headers(o, w, e))
         return e->code;
     if (t->body.n) {
         jw_key(w, "body");

@@ -28,7 +28,7 @@ enum exit_code verbs_run(struct cli *cli, const struct options *o, const struct 
 enum { VERB_PATH = 256 };
 void verb_path(const struct verb_work *w, const char *collection, char out[VERB_PATH]);
 
-bool verb_name_is_sound(struct str name);
+bool verb_name_is_valid(struct str name);
 
 /* One fact a line: what is absent, null, false or "" is left out. */
 enum fact_kind { FACT_TEXT, FACT_NUMBER, FACT_MOMENT, FACT_YES };
@@ -40,7 +40,7 @@ void named_facts_print(struct cli *cli, const json_t *root, const struct named_f
                        struct buf *out);
 
 /* Calls, and prints the answer: as JSON, or by `show` (may be NULL: then `done`, "mail paused"). */
-enum exit_code verb_call(struct verb_work *w, const struct call *call,
+enum exit_code verb_call(struct verb_work *w, const struct client_request *call,
                          void (*show)(struct verb_work *w, const struct json_doc *doc, struct buf *out),
                          const char *done) must_use;
 

@@ -16,8 +16,8 @@ enum {
     TRIES_MAX = 8,
 };
 
-struct watcher {
-    struct watcher_setup setup;
+struct catalog_watcher {
+    struct catalog_watcher_setup setup;
     struct reader *reader;
     pthread_t thread;
     pthread_mutex_t lock; /* over what follows */
@@ -28,12 +28,12 @@ struct watcher {
 
 /* ---- the catalog ---- */
 
-static void unreadable(const struct catalog_entry *entry, const struct error *e)
+static void catalog_watcher_on_unreadable(const struct catalog_entry *entry, const struct error *e)
 {
     log_error("catalog_unreadable", kv_str("name", entry->name), kv_i64("tenant", entry->tenant), kv_err(e));
 }
 
-struct walk {
+struct catalog_walk {
     struct catalog_cache *catalog;
     struct reader *reader;
     struct catalog_filter filter;
@@ -42,7 +42,8 @@ struct walk {
 };
 
 /* Entries have up to CATALOG_DOC_MAX: where a page of them does not fit, one does. */
-static enum err read_page(struct walk *w, struct arena *a, struct catalog_page *ret, struct error *e)
+static enum err catalog_watcher_read_page(struct catalog_walk *w, struct arena *a, struct catalog_page *ret,
+                                          struct error *e)
 {
     w->filter.limit = PAGE_ENTRIES;
     enum err rc = reader_catalog_list(w->reader, &w->filter, a, ret, e);
@@ -53,7 +54,7 @@ static enum err read_page(struct walk *w, struct arena *a, struct catalog_page *
     return reader_catalog_list(w->reader, &w->filter, a, ret, e);
 }
 
-static void go_behind(struct walk *w, const struct catalog_entry *last)
+static void catalog_walk_advance(struct catalog_walk *w, const struct catalog_entry *last)
 {
     memcpy(w->name, last->name.p, last->name.n);
     w->filter.after = (struct str){ w->name, last->name.n };
@@ -63,31 +64,34 @@ static void go_behind(struct walk *w, const struct catalog_entry *last)
 
 /* One page; *ret_more: there is another, or this one is to be read again. Whoever changes the book all the time does not keep us for ever:
  * the next walk sees to it. */
-static enum err walk_page(struct walk *w, bool *ret_more, struct error *e)
+static enum err catalog_walk_page(struct catalog_walk *w, bool *ret_more, struct error *e)
 {
     cleanup_with(arena_release) struct arena arena;
     arena_init(&arena, PAGE_ARENA);
     struct catalog_page page = { 0 };
     uint64_t generation = catalog_cache_generation(w->catalog);
-    if (read_page(w, &arena, &page, e))
+    if (catalog_watcher_read_page(w, &arena, &page, e))
         return e->code;
     struct catalog_cache_page p = {
         .kind = w->filter.kind, .after_tenant = w->filter.after_tenant, .after = w->filter.after, .page = &page
     };
-    bool followed = catalog_cache_follow(w->catalog, &p, generation, unreadable) || ++w->tries == TRIES_MAX;
+    bool followed =
+        catalog_cache_follow(w->catalog, &p, generation, catalog_watcher_on_unreadable) || ++w->tries == TRIES_MAX;
     *ret_more = !followed || page.more;
     if (followed && page.entries.n)
-        go_behind(w, &page.entries.v[page.entries.n - 1]);
+        catalog_walk_advance(w, &page.entries.v[page.entries.n - 1]);
     return ERR_OK;
 }
 
-enum err watcher_fill(struct catalog_cache *catalog, struct reader *r, struct error *e)
+enum err catalog_watcher_fill(struct catalog_cache *catalog, struct reader *r, struct error *e)
 {
     static const enum catalog_kind kinds[] = { CATALOG_TENANT, CATALOG_QUEUE, CATALOG_CALENDAR };
     for (size_t i = 0; i < array_count(kinds); i++) {
-        struct walk w = { .catalog = catalog, .reader = r, .filter = { .kind = kinds[i], .all_tenants = true } };
+        struct catalog_walk w = { .catalog = catalog,
+                                  .reader = r,
+                                  .filter = { .kind = kinds[i], .all_tenants = true } };
         for (bool more = true; more;)
-            if (walk_page(&w, &more, e))
+            if (catalog_walk_page(&w, &more, e))
                 return e->code;
     }
     return ERR_OK;
@@ -95,36 +99,36 @@ enum err watcher_fill(struct catalog_cache *catalog, struct reader *r, struct er
 
 /* ---- the thread ---- */
 
-static bool has_reader(struct watcher *w, struct error *e)
+static bool catalog_watcher_open_reader(struct catalog_watcher *w, struct error *e)
 {
     return w->reader || store_reader(w->setup.store, &w->reader, e) == ERR_OK;
 }
 
-static void look_at_catalog(struct watcher *w, uint64_t heard)
+static void catalog_watcher_reload_catalog(struct catalog_watcher *w, uint64_t heard)
 {
     struct error e;
     uint64_t before = catalog_cache_generation(w->setup.catalog);
-    bool failed = !has_reader(w, &e) || watcher_fill(w->setup.catalog, w->reader, &e);
+    bool failed = !catalog_watcher_open_reader(w, &e) || catalog_watcher_fill(w->setup.catalog, w->reader, &e);
     if (failed)
         log_debug("catalog_not_read", kv_err(&e)); /* who writes to the store says so louder */
     w->setup.on_catalog(w->setup.context, catalog_cache_generation(w->setup.catalog) != before, failed ? 0 : heard);
 }
 
-static void look_at_lanes(struct watcher *w)
+static void catalog_watcher_reload_lanes(struct catalog_watcher *w)
 {
     cleanup_with(arena_release) struct arena arena;
     arena_init(&arena, LANES_ARENA);
     struct lane *lanes = NULL;
     struct error e;
     size_t n = 0;
-    if (!has_reader(w, &e) || reader_lanes(w->reader, &arena, &lanes, &n, &e))
+    if (!catalog_watcher_open_reader(w, &e) || reader_lanes(w->reader, &arena, &lanes, &n, &e))
         log_debug("lanes_not_read", kv_err(&e));
     else
         w->setup.on_lanes(w->setup.context, lanes, n);
 }
 
 /* Until there is news, or it is time to look all the same; false then. Under the lock. */
-static bool wait_for_news(struct watcher *w)
+static bool catalog_watcher_wait(struct catalog_watcher *w)
 {
     struct timespec until = clock_condition_end(LANES_EVERY_US);
     while (!w->lanes && !w->catalog && !w->stopping)
@@ -133,13 +137,13 @@ static bool wait_for_news(struct watcher *w)
     return true;
 }
 
-static void *watch(void *context)
+static void *catalog_watcher_thread(void *context)
 {
-    struct watcher *w = context;
+    struct catalog_watcher *w = context;
     int quiet = 0;
     pthread_mutex_lock(&w->lock);
     while (!w->stopping) {
-        bool news = wait_for_news(w);
+        bool news = catalog_watcher_wait(w);
         quiet += !news;
         bool lanes = w->lanes || !news, catalog = w->catalog || quiet == CATALOG_EVERY;
         w->lanes = w->catalog = false;
@@ -147,16 +151,16 @@ static void *watch(void *context)
         uint64_t heard = w->heard; /* before it is read */
         pthread_mutex_unlock(&w->lock);
         if (catalog)
-            look_at_catalog(w, heard);
+            catalog_watcher_reload_catalog(w, heard);
         if (lanes)
-            look_at_lanes(w);
+            catalog_watcher_reload_lanes(w);
         pthread_mutex_lock(&w->lock);
     }
     pthread_mutex_unlock(&w->lock);
     return NULL;
 }
 
-void watcher_heard(struct watcher *w, bool lanes, bool catalog, uint64_t heard)
+void catalog_watcher_notify(struct catalog_watcher *w, bool lanes, bool catalog, uint64_t heard)
 {
     pthread_mutex_lock(&w->lock);
     w->lanes = w->lanes || lanes;
@@ -166,13 +170,13 @@ void watcher_heard(struct watcher *w, bool lanes, bool catalog, uint64_t heard)
     pthread_mutex_unlock(&w->lock);
 }
 
-enum err watcher_new(const struct watcher_setup *setup, struct watcher **ret, struct error *e)
+enum err catalog_watcher_new(const struct catalog_watcher_setup *setup, struct catalog_watcher **ret, struct error *e)
 {
-    struct watcher *w = xnew(*w);
+    struct catalog_watcher *w = xnew(*w);
     w->setup = *setup;
     pthread_mutex_init(&w->lock, NULL);
     clock_condition_init(&w->told);
-    int why = pthread_create(&w->thread, NULL, watch, w);
+    int why = pthread_create(&w->thread, NULL, catalog_watcher_thread, w);
     if (why) {
         free(w);
         return error_set(e, ERR_UNAVAILABLE, "start a thread: %s", strerror(why));
@@ -181,7 +185,7 @@ enum err watcher_new(const struct watcher_setup *setup, struct watcher **ret, st
     return ERR_OK;
 }
 
-void watcher_free(struct watcher *w)
+void catalog_watcher_free(struct catalog_watcher *w)
 {
     if (!w)
         return;

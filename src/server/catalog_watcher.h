@@ -7,7 +7,7 @@
 #include "port/clock.h"
 #include "port/store.h"
 
-struct watcher_setup {
+struct catalog_watcher_setup {
     struct store *store;
     struct catalog_cache *catalog;
     /* On the watcher's thread: the lanes that there are, which are there until it returns; the catalog was read, or could not be. */
@@ -17,13 +17,14 @@ struct watcher_setup {
     void *context;
 };
 
-struct watcher;
+struct catalog_watcher;
 
 /* Reads the catalog into the book, once; entries that it can not read are logged and left out. */
-enum err watcher_fill(struct catalog_cache *catalog, struct reader *r, struct error *e) must_use;
+enum err catalog_watcher_fill(struct catalog_cache *catalog, struct reader *r, struct error *e) must_use;
 
-enum err watcher_new(const struct watcher_setup *setup, struct watcher **ret, struct error *e) must_use;
-void watcher_free(struct watcher *w); /* when it returns nothing is told any more; NULL is fine */
+enum err catalog_watcher_new(const struct catalog_watcher_setup *setup, struct catalog_watcher **ret,
+                             struct error *e) must_use;
+void catalog_watcher_free(struct catalog_watcher *w); /* when it returns nothing is told any more; NULL is fine */
 
 /* From any thread. heard: what the news of the catalog came with, 0 if with nothing. */
-void watcher_heard(struct watcher *w, bool lanes, bool catalog, uint64_t heard);
+void catalog_watcher_notify(struct catalog_watcher *w, bool lanes, bool catalog, uint64_t heard);

@@ -31,5 +31,5 @@ enum err fleet_open(const struct fleet_setup *setup, struct fleet *ret, struct e
 void fleet_release(struct fleet *f); /* those that no courier took */
 
 /* For courier_threads, whose context is the fleet: the place's port goes there. */
-enum err fleet_hand_over(void *context, enum async_io_channel place, struct async_io_ports *ret,
+enum err fleet_take_port(void *context, enum async_io_channel place, struct async_io_ports *ret,
                          struct error *e) must_use;

@@ -2,7 +2,7 @@
 
 #include "base/log.h"
 
-static void tell_of(struct fleet_watch *w, enum async_io_channel place, const char *what)
+static void fleet_watch_log_change(struct fleet_watch *w, enum async_io_channel place, const char *what)
 {
     struct async_io_health h;
     async_io_threads_health(w->async_io, place, &h);
@@ -14,14 +14,14 @@ static void tell_of(struct fleet_watch *w, enum async_io_channel place, const ch
     w->down[place] = down;
 }
 
-void fleet_watch_look(struct fleet_watch *w)
+void fleet_watch_check(struct fleet_watch *w)
 {
     static const char *const what[ASYNC_IO_PLACES] = {
         [ASYNC_IO_QUEUE] = "queue",          [ASYNC_IO_TAKE] = "queue, taking", [ASYNC_IO_PUBLISH] = "events",
         [ASYNC_IO_POLL] = "events, polling", [ASYNC_IO_LEASE] = "lease",
     };
     for (int i = 0; i < ASYNC_IO_PLACES; i++)
-        tell_of(w, (enum async_io_channel)i, what[i]);
+        fleet_watch_log_change(w, (enum async_io_channel)i, what[i]);
 }
 
 void fleet_watch_write(struct async_io *c, enum async_io_channel place, int64_t now_ms, struct jw *w)

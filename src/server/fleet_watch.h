@@ -8,7 +8,7 @@ struct fleet_watch {
     bool down[ASYNC_IO_PLACES]; /* and it was said */
 };
 
-void fleet_watch_look(struct fleet_watch *w); /* now and then, on one thread */
+void fleet_watch_check(struct fleet_watch *w); /* now and then, on one thread */
 
 /* "queue", or whatever it is: since when it is down, and why; from any thread. */
 void fleet_watch_write(struct async_io *c, enum async_io_channel place, int64_t now_ms, struct jw *w);

@@ -67,7 +67,7 @@ void node_view_free(struct node_view *v)
     free(v);
 }
 
-static void keep_breaker(void *context, const struct breaker_view *b)
+static void node_view_on_breaker(void *context, const struct breaker_view *b)
 {
     struct shown_breakers *to = context;
     if (to->n == BREAKERS_SHOWN)
@@ -82,7 +82,7 @@ static void keep_breaker(void *context, const struct breaker_view *b)
 
 /* ---- nodes ---- */
 
-static struct short_text shorten(struct str s)
+static struct short_text node_view_shorten(struct str s)
 {
     struct short_text t = { .n = min_of(s.n, (size_t)NODE_TEXT) };
     if (t.n)
@@ -90,19 +90,19 @@ static struct short_text shorten(struct str s)
     return t;
 }
 
-static struct str text_of(const struct short_text *t)
+static struct str node_view_text(const struct short_text *t)
 {
     return (struct str){ t->p, t->n };
 }
 
 /* Of what another version wrote, whatever is understood. */
-static void read_doc(struct str text, struct shown_node *n)
+static void node_view_read_doc(struct str text, struct shown_node *n)
 {
     struct json_doc doc;
     struct error e;
     if (json_parse(text, &doc, &e))
         return;
-    n->state = shorten(json_text_at(doc.root, "state"));
+    n->state = node_view_shorten(json_text_at(doc.root, "state"));
     n->leader = json_is_true(json_at(doc.root, "leader"));
     n->partitions = json_i64_at(doc.root, "partitions", 0);
     n->running = json_i64_at(doc.root, "running", 0);
@@ -113,22 +113,22 @@ static void read_doc(struct str text, struct shown_node *n)
     json_doc_release(&doc);
 }
 
-static void keep_node(const struct node_row *row, struct shown_node *n)
+static void node_view_copy_node(const struct node_row *row, struct shown_node *n)
 {
     *n = (struct shown_node){ .id = row->id,
-                              .name = shorten(row->name),
-                              .version = shorten(row->version),
+                              .name = node_view_shorten(row->name),
+                              .version = node_view_shorten(row->version),
                               .alive = !row->dead,
                               .joined_ms = row->joined_ms,
                               .dead_ms = row->dead_ms };
     if (row->dead)
-        n->state = shorten(S("dead"));
+        n->state = node_view_shorten(S("dead"));
     else
-        read_doc(row->doc, n);
+        node_view_read_doc(row->doc, n);
 }
 
 /* The few seconds between two beats of others matter to nobody, so they are read while the lock is held. */
-static void keep_nodes(struct node_view *v, const struct node *n)
+static void node_view_copy_nodes(struct node_view *v, const struct node *n)
 {
     const struct node_rows *rows = node_others(n);
     if (v->generation == node_others_generation(n))
@@ -136,16 +136,16 @@ static void keep_nodes(struct node_view *v, const struct node *n)
     v->generation = node_others_generation(n);
     v->nodes->n = min_of(rows->n, (size_t)NODES_SHOWN);
     for (size_t i = 0; i < v->nodes->n; i++)
-        keep_node(&rows->v[i], &v->nodes->v[i]);
+        node_view_copy_node(&rows->v[i], &v->nodes->v[i]);
 }
 
 /* Our own numbers are at hand. */
-static void bring_up_to_date(struct shown_node *n, const struct node_status *s, int64_t now_ms)
+static void node_view_set_own_figures(struct shown_node *n, const struct node_status *s, int64_t now_ms)
 {
-    n->state = shorten(s->aside        ? S("serving")
-                       : s->draining   ? S("leaving")
-                       : s->recovering ? S("joining")
-                                       : S("ready"));
+    n->state = node_view_shorten(s->aside        ? S("serving")
+                                 : s->draining   ? S("leaving")
+                                 : s->recovering ? S("joining")
+                                                 : S("ready"));
     n->leader = s->leader;
     n->partitions = (int64_t)s->partitions;
     n->running = (int64_t)s->running;
@@ -157,14 +157,14 @@ static void bring_up_to_date(struct shown_node *n, const struct node_status *s, 
     n->lag_ms = oldest_ms == INT64_MAX ? 0 : max_of(now_ms - oldest_ms, (int64_t)0);
 }
 
-static void write_node(struct jw *w, const struct shown_node *n)
+static void node_view_write_node(struct jw *w, const struct shown_node *n)
 {
     jw_object(w);
     jw_kv_uuid(w, "id", n->id);
-    jw_kv_str(w, "name", text_of(&n->name));
-    jw_kv_str(w, "version", text_of(&n->version));
+    jw_kv_str(w, "name", node_view_text(&n->name));
+    jw_kv_str(w, "version", node_view_text(&n->version));
     jw_kv_bool(w, "alive", n->alive);
-    jw_kv_str(w, "state", text_of(&n->state));
+    jw_kv_str(w, "state", node_view_text(&n->state));
     jw_kv_time(w, "joined_at", n->joined_ms);
     if (n->alive) {
         jw_kv_bool(w, "leader", n->leader);
@@ -193,8 +193,8 @@ void node_view_nodes(struct node_view *v, int64_t now_ms, struct jw *w)
     jw_array(w);
     for (size_t i = 0; i < all->n; i++) {
         if (uuid_eq(all->v[i].id, s.id) && all->v[i].alive)
-            bring_up_to_date(&all->v[i], &s, now_ms);
-        write_node(w, &all->v[i]);
+            node_view_set_own_figures(&all->v[i], &s, now_ms);
+        node_view_write_node(w, &all->v[i]);
     }
     jw_array_end(w);
     free(all);
@@ -208,11 +208,11 @@ void node_view_update(struct node_view *v, struct node *n, int64_t now_ms)
     if (look) {
         v->looked_ms = now_ms;
         v->found.n = 0;
-        node_each_breaker(n, now_ms, keep_breaker, &v->found);
+        node_each_breaker(n, now_ms, node_view_on_breaker, &v->found);
     }
     pthread_mutex_lock(&v->lock);
     v->status = node_status(n);
-    keep_nodes(v, n);
+    node_view_copy_nodes(v, n);
     if (look && (v->found.n || v->breakers.n)) {
         v->breakers.n = v->found.n;
         memcpy(v->breakers.v, v->found.v, v->found.n * sizeof *v->found.v);
@@ -228,7 +228,7 @@ struct node_status node_view_status(struct node_view *v)
     return s;
 }
 
-static struct shown_breakers copy_breakers(struct node_view *v)
+static struct shown_breakers node_view_copy_breakers(struct node_view *v)
 {
     pthread_mutex_lock(&v->lock);
     struct shown_breakers b = v->breakers;
@@ -236,21 +236,21 @@ static struct shown_breakers copy_breakers(struct node_view *v)
     return b;
 }
 
-static struct str host_of(const struct shown_breaker *b)
+static struct str node_view_breaker_host(const struct shown_breaker *b)
 {
     return (struct str){ b->host, b->host_size };
 }
 
 void node_view_breakers(struct node_view *v, struct jw *w)
 {
-    struct shown_breakers all = copy_breakers(v);
+    struct shown_breakers all = node_view_copy_breakers(v);
     jw_array(w);
     for (size_t i = 0; i < all.n; i++) {
         const struct shown_breaker *b = &all.v[i];
         jw_object(w);
         jw_kv_i64(w, "tenant", b->tenant);
         if (b->host_size)
-            jw_kv_str(w, "host", host_of(b));
+            jw_kv_str(w, "host", node_view_breaker_host(b));
         jw_kv_cstr(w, "state", breaker_state_name(b->status.state));
         jw_kv_bool(w, "retry_after", b->status.held_by_retry_after);
         jw_kv_time(w, "since", b->status.since_ms);
@@ -264,7 +264,7 @@ void node_view_breakers(struct node_view *v, struct jw *w)
     jw_array_end(w);
 }
 
-static void print_waits(const struct node_status *s, int64_t now_ms, struct buf *out)
+static void node_view_print_waits(const struct node_status *s, int64_t now_ms, struct buf *out)
 {
     static const char *const names[] = { [CLASS_LOW] = "low", [CLASS_NORMAL] = "normal", [CLASS_HIGH] = "high" };
     buf_printf(
@@ -279,7 +279,7 @@ static void print_waits(const struct node_status *s, int64_t now_ms, struct buf 
 }
 
 /* A host has no quote, backslash or line break in it, but nothing checks what only stands in a URL. */
-static void print_label(struct str s, struct buf *out)
+static void node_view_print_label(struct str s, struct buf *out)
 {
     for (size_t i = 0; i < s.n; i++) {
         unsigned char c = (unsigned char)s.p[i];
@@ -287,7 +287,7 @@ static void print_label(struct str s, struct buf *out)
     }
 }
 
-static void print_clock(const struct node_status *s, struct buf *out)
+static void node_view_print_cluster(const struct node_status *s, struct buf *out)
 {
     buf_printf(out,
                "# HELP belfry_clock_offset_seconds By how much the store's clock is ahead of this machine's\n"
@@ -304,9 +304,9 @@ static void print_clock(const struct node_status *s, struct buf *out)
 void node_view_metrics(struct node_view *v, int64_t now_ms, struct buf *out)
 {
     struct node_status s = node_view_status(v);
-    struct shown_breakers all = copy_breakers(v);
-    print_waits(&s, now_ms, out);
-    print_clock(&s, out);
+    struct shown_breakers all = node_view_copy_breakers(v);
+    node_view_print_waits(&s, now_ms, out);
+    node_view_print_cluster(&s, out);
     buf_printf(
         out,
         "# HELP belfry_breaker_state Circuit breakers that are not closed, some of them: 1 open, 2 half-open; no host: "
@@ -314,7 +314,7 @@ void node_view_metrics(struct node_view *v, int64_t now_ms, struct buf *out)
     for (size_t i = 0; i < all.n; i++) {
         const struct shown_breaker *b = &all.v[i];
         buf_printf(out, "belfry_breaker_state{tenant=\"%d\",host=\"", (int)b->tenant);
-        print_label(host_of(b), out);
+        node_view_print_label(node_view_breaker_host(b), out);
         buf_printf(out, "\"} %d\n", (int)b->status.state);
     }
 }

@@ -89,15 +89,15 @@ const struct option server_options[] = {
 };
 /* clang-format on */
 
-const char *environment(const char *name)
+const char *options_getenv(const char *name)
 {
     const char *text = getenv(name);
     return text && text[0] ? text : NULL;
 }
 
-void data_dir(const struct options *o, struct buf *out)
+void options_data_dir(const struct options *o, struct buf *out)
 {
-    const char *share = environment("XDG_DATA_HOME"), *home = environment("HOME");
+    const char *share = options_getenv("XDG_DATA_HOME"), *home = options_getenv("HOME");
     if (option_given(o, "data-dir"))
         buf_add(out, option_get(o, "data-dir")->text);
     else if (share && share[0] == '/') /* the standard has relative ones ignored */
@@ -108,7 +108,7 @@ void data_dir(const struct options *o, struct buf *out)
         buf_text(out, "/var/lib/belfry");
 }
 
-enum err config_read(struct options *o, const char *path, struct error *e)
+enum err options_read_config_file(struct options *o, const char *path, struct error *e)
 {
     cleanup_with(buf_release) struct buf text;
     struct error why;
@@ -120,21 +120,21 @@ enum err config_read(struct options *o, const char *path, struct error *e)
     return options_parse_file(o, path, buf_str(&text), e);
 }
 
-enum err process_begin(const struct options *given, struct options **ret, struct error *e)
+enum err options_begin_process(const struct options *given, struct options **ret, struct error *e)
 {
     union {
         const struct options *in;
         struct options *out;
     } values = { given }; /* the rows are the command's own */
     struct options *o = *ret = values.out;
-    const char *fail = environment("BELFRY_FAILPOINT");
-    if (option_given(o, "config") && config_read(o, option_get(o, "config")->text.p, e))
+    const char *fail = options_getenv("BELFRY_FAILPOINT");
+    if (option_given(o, "config") && options_read_config_file(o, option_get(o, "config")->text.p, e))
         return e->code;
     return fail ? failpoint_arm(str_from(fail), e) : ERR_OK;
 }
 
 /* "`--listen ADDRESS`"; a bar would end the cell. */
-static void write_flag(const struct option *row, struct buf *out)
+static void options_write_flag(const struct option *row, struct buf *out)
 {
     if (!row->flag)
         return;
@@ -144,7 +144,7 @@ static void write_flag(const struct option *row, struct buf *out)
     buf_char(out, '`');
 }
 
-static void write_values(const struct option *row, struct buf *out)
+static void options_write_values(const struct option *row, struct buf *out)
 {
     struct str rest = row->choices ? str_from(row->choices) : S(""), choice;
     char text[RANGE_TEXT];
@@ -163,7 +163,7 @@ static void write_values(const struct option *row, struct buf *out)
     }
 }
 
-void config_reference(struct buf *out)
+void options_write_reference(struct buf *out)
 {
     buf_text(out,
              "| in the file | environment | flag | default | values | what it does |\n|---|---|---|---|---|---|\n");
@@ -174,42 +174,42 @@ void config_reference(struct buf *out)
             option_env_name(row->key, name);
         const char *tick = row->key ? "`" : "";
         buf_printf(out, "| %s%s%s | %s%s%s | ", tick, row->key ? row->key : "", tick, tick, name, tick);
-        write_flag(row, out);
+        options_write_flag(row, out);
         buf_printf(out, " | %s%s%s | ", row->preset ? "`" : "", row->preset ? row->preset : "", row->preset ? "`" : "");
-        write_values(row, out);
+        options_write_values(row, out);
         buf_printf(out, " | %s |\n", row->help);
     }
 }
 
-static struct str trim_lines(struct str s)
+static struct str options_trim_secret(struct str s)
 {
     while (s.n && (s.p[s.n - 1] == '\n' || s.p[s.n - 1] == '\r'))
         s.n--;
     return str_trim(s);
 }
 
-enum err secret_read_file(const char *path, struct buf *out, struct error *e)
+enum err options_read_secret_file(const char *path, struct buf *out, struct error *e)
 {
     cleanup_with(buf_release) struct buf text;
     buf_init(&text, SECRET_MAX);
     enum err rc = file_read(path, &text, e);
     if (rc && rc != ERR_LIMIT)
         return rc;
-    struct str secret = trim_lines(buf_str(&text));
+    struct str secret = options_trim_secret(buf_str(&text));
     if (rc || secret.n == 0)
         return error_set(e, ERR_INVALID, "%s %s", path, rc ? "is too long to be a secret" : "is empty");
     buf_add(out, secret);
     return ERR_OK;
 }
 
-enum err secret_read(struct str given, const char *field, struct buf *out, struct error *e)
+enum err options_read_secret(struct str given, const char *field, struct buf *out, struct error *e)
 {
     if (!str_starts(given, S("file:"))) {
         buf_add(out, given);
         return ERR_OK;
     }
     struct error why;
-    if (secret_read_file(given.p + 5, out, &why)) /* a NUL stands behind what options hold */
+    if (options_read_secret_file(given.p + 5, out, &why)) /* a NUL stands behind what options hold */
         return error_field(e, field, "cannot be read: %s", why.text);
     return ERR_OK;
 }

@@ -18,21 +18,21 @@ extern const struct option server_options[SETTING_COUNT];
 #define worker_options (&server_options[SERVE_ALONE])
 
 /* For options_parse_env: the environment, where an empty variable counts as none. */
-const char *environment(const char *name);
+const char *options_getenv(const char *name);
 
 /* What --data-dir or BELFRY_DATA_DIR says, else $XDG_DATA_HOME/belfry, else ~/.local/share/belfry. o has a "data-dir". */
-void data_dir(const struct options *o, struct buf *out);
+void options_data_dir(const struct options *o, struct buf *out);
 
 /* Reads the settings of a file into the server's options. The sentence of an error names file and line. */
-enum err config_read(struct options *o, const char *path, struct error *e) must_use;
+enum err options_read_config_file(struct options *o, const char *path, struct error *e) must_use;
 
 /* How a server or a worker begins: the file that --config names is read into its options, and what BELFRY_FAILPOINT says is armed. */
-enum err process_begin(const struct options *given, struct options **ret, struct error *e) must_use;
+enum err options_begin_process(const struct options *given, struct options **ret, struct error *e) must_use;
 
 /* The table as Markdown, for docs/CONFIGURATION.md. */
-void config_reference(struct buf *out);
+void options_write_reference(struct buf *out);
 
 /* A secret as it is given: itself, or "file:/path", of which blanks and line ends around it are cut off. */
-enum err secret_read(struct str given, const char *field, struct buf *out, struct error *e) must_use;
-enum err secret_read_file(const char *path, struct buf *out,
-                          struct error *e) must_use; /* ERR_NOT_FOUND: no such file */
+enum err options_read_secret(struct str given, const char *field, struct buf *out, struct error *e) must_use;
+enum err options_read_secret_file(const char *path, struct buf *out,
+                                  struct error *e) must_use; /* ERR_NOT_FOUND: no such file */

@@ -15,7 +15,7 @@ enum {
 };
 
 /* Thousands of calls at once are thousands of descriptors. */
-static void raise_descriptor_limit(void)
+static void process_raise_descriptor_limit(void)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
@@ -26,7 +26,7 @@ static void raise_descriptor_limit(void)
 
 /* Batches come and go in pieces of a megabyte. Left to itself malloc maps and unmaps each, and the kernel clears every page
  * anew: a tenth of the time of a create. */
-static void keep_freed_memory(void)
+static void process_keep_freed_memory(void)
 {
     mallopt(M_MMAP_THRESHOLD, 32 << 20);
     mallopt(M_TRIM_THRESHOLD, 64 << 20);
@@ -34,8 +34,8 @@ static void keep_freed_memory(void)
 
 void process_prepare(void)
 {
-    raise_descriptor_limit();
-    keep_freed_memory();
+    process_raise_descriptor_limit();
+    process_keep_freed_memory();
 }
 
 void process_name(char out[PROCESS_NAME_TEXT])

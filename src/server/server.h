@@ -56,7 +56,7 @@ uint16_t server_port(const struct server *a);
 int64_t server_count(const struct server *a, enum metric id); /* of a counter; from any thread */
 
 /* Tasks were written past the API: the node looks in time for them. From any thread. */
-void server_nudge(struct server *a, const struct task *tasks, size_t count);
+void server_on_tasks_written(struct server *a, const struct task *tasks, size_t count);
 
 /* The book has changed: the node holds to it from now on. From any thread. */
-void server_rules_changed(struct server *a);
+void server_on_catalog_changed(struct server *a);

@@ -4,7 +4,7 @@
 
 #include "server/server_internal.h"
 
-struct question {
+struct loop_request {
     struct call call;
     struct server *server;
     void (*put)(struct server *a, const void *about, void *answer);
@@ -12,31 +12,34 @@ struct question {
     void *answer;
 };
 
-static void put_on_loop(struct call *call)
+static void loop_request_on_call(struct call *call)
 {
-    struct question *q = container_of(call, struct question, call);
+    struct loop_request *q = container_of(call, struct loop_request, call);
     q->put(q->server, q->about, q->answer);
     free(q);
 }
 
-static void ask(struct server *a, void (*put)(struct server *, const void *, void *), const void *about, void *answer)
+static void loop_request_send(struct server *a, void (*put)(struct server *, const void *, void *), const void *about,
+                              void *answer)
 {
-    struct question *q = xnew(*q);
-    *q = (struct question){ .call.fn = put_on_loop, .server = a, .put = put, .about = about, .answer = answer };
+    struct loop_request *q = xnew(*q);
+    *q = (struct loop_request){
+        .call.fn = loop_request_on_call, .server = a, .put = put, .about = about, .answer = answer
+    };
     loop_call(a->loop, &q->call);
 }
 
 /* ---- recall ---- */
 
-struct recalling {
+struct server_recall {
     struct recall recall;
     struct recall_answer *answer;
     struct server *server;
 };
 
-static void recalled(struct recall *r)
+static void server_on_recalled(struct recall *r)
 {
-    struct recalling *c = container_of(r, struct recalling, recall);
+    struct server_recall *c = container_of(r, struct server_recall, recall);
     if (r->result == RECALL_DONE)
         node_nudge(c->server->node, r->replace, 1, clock_wall_ms(c->server->setup.clock));
     c->answer->result = r->result;
@@ -45,10 +48,10 @@ static void recalled(struct recall *r)
     free(c);
 }
 
-static void put_recall(struct server *a, const void *about, void *answer)
+static void server_recall_on_loop(struct server *a, const void *about, void *answer)
 {
     const struct recall_order *recall_request = about;
-    struct recalling *c = xnew(*c);
+    struct server_recall *c = xnew(*c);
     c->server = a;
     c->answer = answer;
     c->recall = (struct recall){
@@ -57,23 +60,23 @@ static void put_recall(struct server *a, const void *about, void *answer)
         .idempotency = recall_request->record,
         .abort = recall_request->abort,
         .given_up = &c->answer->given_up,
-        .done = recalled,
+        .done = server_on_recalled,
         .result = RECALL_RUNNING,
     };
     if (atomic_load(&c->answer->given_up))
-        recalled(&c->recall);
+        server_on_recalled(&c->recall);
     else
         node_recall(a->node, &c->recall);
 }
 
 void server_recall(void *context, const struct recall_order *recall_request, struct recall_answer *answer)
 {
-    ask(context, put_recall, recall_request, answer);
+    loop_request_send(context, server_recall_on_loop, recall_request, answer);
 }
 
 /* ---- what the node knows ---- */
 
-static void put_explain(struct server *a, const void *about, void *answer)
+static void server_explain_on_loop(struct server *a, const void *about, void *answer)
 {
     struct explain_answer *x = answer;
     node_explain(a->node, about, clock_wall_ms(a->setup.clock), &x->explanation);
@@ -82,10 +85,10 @@ static void put_explain(struct server *a, const void *about, void *answer)
 
 void server_explain(void *context, const struct task *t, struct explain_answer *answer)
 {
-    ask(context, put_explain, t, answer);
+    loop_request_send(context, server_explain_on_loop, t, answer);
 }
 
-static void put_queues(struct server *a, const void *about, void *answer)
+static void server_queues_on_loop(struct server *a, const void *about, void *answer)
 {
     (void)about;
     struct queues_answer *x = answer;
@@ -94,14 +97,14 @@ static void put_queues(struct server *a, const void *about, void *answer)
     x->done(x);
 }
 
-void server_ask_queues(void *context, struct queues_answer *answer)
+void server_describe_queues(void *context, struct queues_answer *answer)
 {
-    ask(context, put_queues, NULL, answer);
+    loop_request_send(context, server_queues_on_loop, NULL, answer);
 }
 
 /* ---- leases ---- */
 
-static void put_lease(struct server *a, const void *about, void *answer)
+static void server_lease_on_loop(struct server *a, const void *about, void *answer)
 {
     (void)about;
     node_lease(a->node, answer, clock_wall_ms(a->setup.clock));
@@ -109,10 +112,10 @@ static void put_lease(struct server *a, const void *about, void *answer)
 
 void server_lease(void *context, struct lease_ask *ask_)
 {
-    ask(context, put_lease, NULL, ask_);
+    loop_request_send(context, server_lease_on_loop, NULL, ask_);
 }
 
-struct lease_end {
+struct lease_over_call {
     struct call call;
     struct server *server;
     int32_t tenant;
@@ -120,9 +123,9 @@ struct lease_end {
     struct str queue; /* behind it */
 };
 
-static void end_on_loop(struct call *call)
+static void server_lease_over_on_loop(struct call *call)
 {
-    struct lease_end *end = container_of(call, struct lease_end, call);
+    struct lease_over_call *end = container_of(call, struct lease_over_call, call);
     node_lease_over(end->server->node, end->tenant, end->queue, end->unblocked);
     free(end);
 }
@@ -130,9 +133,11 @@ static void end_on_loop(struct call *call)
 void server_lease_over(void *context, const struct task *t, uint64_t unblocked)
 {
     struct server *a = context;
-    struct lease_end *end = xmalloc(sizeof *end + str_pack_size(t->queue));
+    struct lease_over_call *end = xmalloc(sizeof *end + str_pack_size(t->queue));
     char *at = (char *)(end + 1);
-    *end = (struct lease_end){ .call.fn = end_on_loop, .server = a, .tenant = t->tenant, .unblocked = unblocked };
+    *end = (struct lease_over_call){
+        .call.fn = server_lease_over_on_loop, .server = a, .tenant = t->tenant, .unblocked = unblocked
+    };
     end->queue = str_pack(t->queue, &at);
     loop_call(a->loop, &end->call);
 }

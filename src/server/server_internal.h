@@ -13,12 +13,12 @@
 
 enum { PEPPER_SIZE = 32, QUEUE_NAME_MAX = 128 };
 
-struct news_item {
+struct inbox_nudge {
     struct task task; /* only what scheduler_nudge looks at */
     char queue[QUEUE_NAME_MAX];
 };
 
-struct news {
+struct server_inbox {
     struct call call;
     pthread_mutex_t lock;          /* over what follows */
     bool posted;                   /* the call is on its way */
@@ -32,7 +32,7 @@ struct news {
     size_t lane_count;
     struct fenced_id *settled; /* by other nodes: ours, perhaps */
     size_t settled_count, settled_cap;
-    struct news_item *v;
+    struct inbox_nudge *v;
     size_t n, cap;
 };
 
@@ -84,13 +84,13 @@ struct server {
     uv_work_t stop_http;
     bool handles, stopping, draining;
     struct call stop_call;
-    struct news news;
+    struct server_inbox news;
     struct store_watch watch;
-    struct watcher *watcher;
+    struct catalog_watcher *watcher;
     struct node_view *view;
 };
 
-enum err server_know_lanes(struct server *a, struct error *e) must_use; /* those that the store has; on the loop */
+enum err server_load_lanes(struct server *a, struct error *e) must_use; /* those that the store has; on the loop */
 
 /* ---- the store and its secrets (server_store.c) ---- */
 
@@ -101,13 +101,13 @@ void server_close_store(struct server *a); /* once nobody writes */
 
 /* ---- what happened elsewhere (server_news.c) ---- */
 
-void server_news_init(struct server *a);
-void server_news_release(struct server *a);
+void server_inbox_init(struct server *a);
+void server_inbox_release(struct server *a);
 void server_on_lanes_unblocked(void *context, uint64_t lanes); /* of the batcher, on its thread */
 
 /* Of other nodes on the same store, until server_unwatch. */
-enum err server_watch(struct server *a, struct error *e) must_use;
-void server_unwatch(struct server *a);
+enum err server_start_store_watch(struct server *a, struct error *e) must_use;
+void server_stop_store_watch(struct server *a);
 
 /* ---- questions to the loop (server_ask.c): what the API's threads want of the node ---- */
 
@@ -115,16 +115,16 @@ void server_lease(void *context, struct lease_ask *ask);
 void server_lease_over(void *context, const struct task *t, uint64_t unblocked);
 void server_recall(void *context, const struct recall_order *recall_request, struct recall_answer *answer);
 void server_explain(void *context, const struct task *t, struct explain_answer *answer);
-void server_ask_queues(void *context, struct queues_answer *answer);
+void server_describe_queues(void *context, struct queues_answer *answer);
 
 /* ---- the fleet (server_fleet.c): each does nothing where there is none ---- */
 
-enum err server_open_fleet(struct server *a, struct error *e) must_use; /* the book and the loop are there */
-void server_join_fleet(struct server *a, struct node_setup *setup);     /* what the node is told of it */
-void server_see_queue(struct server *a);                                /* how it is, after a step */
-void server_close_async_io(struct server *a);                           /* before the node */
+enum err server_open_fleet(struct server *a, struct error *e) must_use;    /* the book and the loop are there */
+void server_fleet_set_up_node(struct server *a, struct node_setup *setup); /* what the node is told of it */
+void server_update_queue_state(struct server *a);                          /* how it is, after a step */
+void server_close_fleet_io(struct server *a);                              /* before the node */
 void server_close_fleet(struct server *a);
-void server_watch_fleet(struct server *a); /* who does not answer is told of */
-void server_unwatch_fleet(struct server *a);
+void server_start_fleet_watch(struct server *a); /* who does not answer is told of */
+void server_stop_fleet_watch(struct server *a);
 int64_t server_queue_timeout_max(void *context);
-void server_write_fleet(struct server *a, int64_t now_ms, struct jw *w); /* members of the status */
+void server_write_fleet_status(struct server *a, int64_t now_ms, struct jw *w); /* members of the status */

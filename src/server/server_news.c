@@ -8,7 +8,7 @@ enum { NEWS_MIN = 16, LANES_ARENA = 16 << 20 };
 static const size_t SETTLED_MAX = 100000;
 
 /* The earliest time that matters of each lane among tasks written since the loop last looked. Many writes are one call. */
-static bool joins(struct news_item *item, const struct task *t)
+static bool inbox_merge_nudge(struct inbox_nudge *item, const struct task *t)
 {
     struct task *known = &item->task;
     known->queue.p = item->queue; /* items move when there are more of them */
@@ -26,16 +26,16 @@ static bool joins(struct news_item *item, const struct task *t)
     return true;
 }
 
-static void add_news(struct news *n, const struct task *t)
+static void inbox_add_nudge(struct server_inbox *n, const struct task *t)
 {
     for (size_t i = n->n; i > 0; i--)
-        if (joins(&n->v[i - 1], t))
+        if (inbox_merge_nudge(&n->v[i - 1], t))
             return;
     if (n->n == n->cap) {
         n->cap = max_of(n->cap * 2, (size_t)NEWS_MIN);
         n->v = xrealloc(n->v, n->cap * sizeof *n->v);
     }
-    struct news_item *item = &n->v[n->n++];
+    struct inbox_nudge *item = &n->v[n->n++];
     assert(t->queue.n <= sizeof item->queue);
     memcpy(item->queue, t->queue.p, t->queue.n);
     item->task = (struct task){ .kind = t->kind,
@@ -49,7 +49,7 @@ static void add_news(struct news *n, const struct task *t)
 }
 
 /* A node that drains gives back what it holds, in any case, and wants nothing new. */
-static void hear_of_others(struct server *a, const struct news *n)
+static void inbox_apply_notices(struct server *a, const struct server_inbox *n)
 {
     const struct store_notice *e = &n->elsewhere;
     if (a->draining)
@@ -69,10 +69,10 @@ static void hear_of_others(struct server *a, const struct news *n)
         node_heard_settled(a->node, n->settled, n->settled_count);
 }
 
-static void hear_news(struct call *c)
+static void inbox_on_call(struct call *c)
 {
     struct server *a = c->context;
-    struct news *n = &a->news;
+    struct server_inbox *n = &a->news;
     pthread_mutex_lock(&n->lock);
     n->posted = false;
     for (size_t i = 0; i < n->n && !a->draining; i++) {
@@ -84,7 +84,7 @@ static void hear_news(struct call *c)
         node_on_lanes_unblocked(a->node, n->unblocked);
     if (n->rules && !a->draining)
         node_rules_changed(a->node, clock_wall_ms(a->setup.clock));
-    hear_of_others(a, n);
+    inbox_apply_notices(a, n);
     uint64_t heeded = n->heeded;
     n->heeded = 0;
     n->unblocked = 0;
@@ -97,7 +97,7 @@ static void hear_news(struct call *c)
 }
 
 /* Under the lock: whether the call is to be made. */
-static bool is_to_be_posted(struct news *n)
+static bool inbox_needs_call(struct server_inbox *n)
 {
     const struct store_notice *e = &n->elsewhere;
     bool others = n->settled_count || e->due || e->recall_requested || e->given_back || e->nodes || n->lane_count ||
@@ -108,9 +108,9 @@ static bool is_to_be_posted(struct news *n)
 }
 
 /* Takes the lock off, and the call is made if there is something to say. */
-static void unlock(struct server *a)
+static void inbox_unlock(struct server *a)
 {
-    bool post = is_to_be_posted(&a->news);
+    bool post = inbox_needs_call(&a->news);
     pthread_mutex_unlock(&a->news.lock);
     if (post)
         loop_call(a->loop, &a->news.call);
@@ -121,30 +121,30 @@ void server_on_lanes_unblocked(void *context, uint64_t lanes)
     struct server *a = context;
     pthread_mutex_lock(&a->news.lock);
     a->news.unblocked |= lanes;
-    unlock(a);
+    inbox_unlock(a);
 }
 
-void server_rules_changed(struct server *a)
+void server_on_catalog_changed(struct server *a)
 {
     pthread_mutex_lock(&a->news.lock);
     a->news.rules = true;
-    unlock(a);
+    inbox_unlock(a);
 }
 
-void server_nudge(struct server *a, const struct task *tasks, size_t count)
+void server_on_tasks_written(struct server *a, const struct task *tasks, size_t count)
 {
-    struct news *n = &a->news;
+    struct server_inbox *n = &a->news;
     pthread_mutex_lock(&n->lock);
     for (size_t i = 0; i < count; i++)
         if (tasks[i].state == TASK_SCHEDULED)
-            add_news(n, &tasks[i]);
-    unlock(a);
+            inbox_add_nudge(n, &tasks[i]);
+    inbox_unlock(a);
 }
 
 /* ---- what other nodes do ---- */
 
 /* Under the lock. Those that are too many are found by who looks after what it holds. */
-static void add_settled(struct news *n, const struct store_notice *news)
+static void inbox_add_settled(struct server_inbox *n, const struct store_notice *news)
 {
     size_t count = min_of(news->settled_count, SETTLED_MAX - n->settled_count);
     if (n->settled_count + count > n->settled_cap) {
@@ -157,7 +157,7 @@ static void add_settled(struct news *n, const struct store_notice *news)
 }
 
 /* On a thread of the store's. */
-static void heard(struct store_watch *w, const struct store_notice *news)
+static void inbox_on_store_notice(struct store_watch *w, const struct store_notice *news)
 {
     struct server *a = container_of(w, struct server, watch);
     struct store_notice *e = &a->news.elsewhere;
@@ -172,19 +172,19 @@ static void heard(struct store_watch *w, const struct store_notice *news)
     e->nodes = e->nodes || all || news->nodes;
     a->news.reading = a->news.reading || all || news->catalog;
     a->news.read = a->news.read && !news->catalog; /* not what is said now */
-    add_settled(&a->news, news);
-    unlock(a);
+    inbox_add_settled(&a->news, news);
+    inbox_unlock(a);
     if ((all || news->catalog) && a->http)
         api_server_forget_keys(a->http);
     if (all || news->lanes || news->catalog) /* behind the keys: when it has read, all of it is heeded */
-        watcher_heard(a->watcher, all || news->lanes, all || news->catalog, news->heard);
+        catalog_watcher_notify(a->watcher, all || news->lanes, all || news->catalog, news->heard);
 }
 
 /* The next two on the watcher's. */
-static void lanes_read(void *context, const struct lane *lanes, size_t n)
+static void inbox_on_lanes_read(void *context, const struct lane *lanes, size_t n)
 {
     struct server *a = context;
-    struct news *news = &a->news;
+    struct server_inbox *news = &a->news;
     pthread_mutex_lock(&news->lock);
     arena_reset(&news->lanes_arena);
     news->lanes = arena_array(&news->lanes_arena, struct lane, n);
@@ -195,49 +195,51 @@ static void lanes_read(void *context, const struct lane *lanes, size_t n)
         if (!arena_str(&news->lanes_arena, lanes[i].queue, &to->queue))
             news->lane_count--;
     }
-    unlock(a);
+    inbox_unlock(a);
 }
 
-static void catalog_read(void *context, bool changed, uint64_t heard)
+static void inbox_on_catalog_read(void *context, bool changed, uint64_t heard)
 {
     struct server *a = context;
     pthread_mutex_lock(&a->news.lock);
     a->news.heeded = max_of(a->news.heeded, heard);
     a->news.rules = a->news.rules || changed;
     a->news.read = true;
-    unlock(a);
+    inbox_unlock(a);
 }
 
-enum err server_watch(struct server *a, struct error *e)
+enum err server_start_store_watch(struct server *a, struct error *e)
 {
-    struct watcher_setup setup = {
-        .store = a->store, .catalog = a->catalog, .on_lanes = lanes_read, .on_catalog = catalog_read, .context = a
-    };
+    struct catalog_watcher_setup setup = { .store = a->store,
+                                           .catalog = a->catalog,
+                                           .on_lanes = inbox_on_lanes_read,
+                                           .on_catalog = inbox_on_catalog_read,
+                                           .context = a };
     if (!store_is_shared(a->store))
         return ERR_OK;
-    if (watcher_new(&setup, &a->watcher, e))
+    if (catalog_watcher_new(&setup, &a->watcher, e))
         return e->code;
-    a->watch = (struct store_watch){ .heard = heard, .node = node_status(a->node).id };
+    a->watch = (struct store_watch){ .heard = inbox_on_store_notice, .node = node_status(a->node).id };
     store_watch(a->store, &a->watch);
     return ERR_OK;
 }
 
-void server_unwatch(struct server *a)
+void server_stop_store_watch(struct server *a)
 {
     if (!a->watcher)
         return;
     store_watch(a->store, NULL);
-    watcher_free(take(a->watcher));
+    catalog_watcher_free(take(a->watcher));
 }
 
-void server_news_init(struct server *a)
+void server_inbox_init(struct server *a)
 {
     pthread_mutex_init(&a->news.lock, NULL);
-    a->news.call = (struct call){ .fn = hear_news, .context = a };
+    a->news.call = (struct call){ .fn = inbox_on_call, .context = a };
     arena_init(&a->news.lanes_arena, LANES_ARENA);
 }
 
-void server_news_release(struct server *a)
+void server_inbox_release(struct server *a)
 {
     pthread_mutex_destroy(&a->news.lock);
     arena_release(&a->news.lanes_arena);

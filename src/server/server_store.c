@@ -12,7 +12,7 @@
 #include "store/postgres/store_postgres.h"
 #include "store/sqlite/store_sqlite.h"
 
-static enum err write_secret(const char *path, const void *data, size_t n, struct error *e)
+static enum err server_write_secret(const char *path, const void *data, size_t n, struct error *e)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     bool ok = fd >= 0 && write(fd, data, n) == (ssize_t)n && fsync(fd) == 0;
@@ -23,14 +23,14 @@ static enum err write_secret(const char *path, const void *data, size_t n, struc
 }
 
 /* The pepper is made once; without it no key opens anything, so a damaged one stops the start. */
-static enum err load_pepper(struct server *a, struct error *e)
+static enum err server_load_pepper(struct server *a, struct error *e)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/pepper", a->setup.data_dir);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT) {
         crypto_random(a->pepper, sizeof a->pepper);
-        return write_secret(path, a->pepper, sizeof a->pepper, e);
+        return server_write_secret(path, a->pepper, sizeof a->pepper, e);
     }
     ssize_t n = fd < 0 ? -1 : read(fd, a->pepper, sizeof a->pepper);
     if (fd >= 0)
@@ -42,38 +42,38 @@ static enum err load_pepper(struct server *a, struct error *e)
     return ERR_OK;
 }
 
-static struct str pepper_of(struct server *a)
+static struct str server_pepper(struct server *a)
 {
     return (struct str){ (const char *)a->pepper, sizeof a->pepper };
 }
 
 /* The one start that makes it leaves it in this data directory, and on no other node. */
-static enum err first_key(struct server *a, char ret_key[SERVER_KEY_TEXT], struct error *e)
+static enum err server_make_first_key(struct server *a, char ret_key[SERVER_KEY_TEXT], struct error *e)
 {
     char text[AUTH_KEY_TEXT + 1] = "", line[AUTH_KEY_TEXT + 2], path[PATH_MAX];
-    if (auth_bootstrap(a->store, pepper_of(a), clock_wall_ms(a->setup.clock), text, e))
+    if (auth_bootstrap(a->store, server_pepper(a), clock_wall_ms(a->setup.clock), text, e))
         return e->code;
     snprintf(ret_key, SERVER_KEY_TEXT, "%s", text);
     if (!text[0])
         return ERR_OK;
     snprintf(path, sizeof path, "%s/admin.key", a->setup.data_dir);
     int n = snprintf(line, sizeof line, "%s\n", text);
-    return write_secret(path, line, (size_t)n, e);
+    return server_write_secret(path, line, (size_t)n, e);
 }
 
 /* ---- the store ---- */
 
-static enum err open_sqlite(struct server *a, struct error *e)
+static enum err server_open_sqlite(struct server *a, struct error *e)
 {
     if (store_sqlite_open_at(a->setup.data_dir, clock_wall_ms(a->setup.clock), &a->ways[WRITER_ALL], e))
         return e->code;
     a->store = a->ways[WRITER_ALL];
-    return load_pepper(a, e);
+    return server_load_pepper(a, e);
 }
 
 /* After an outage all nodes are to beat again before one of them has been silent for too long to another that came back earlier. */
-static enum err open_way(const struct server_setup *setup, enum writer_way way, struct store *beside,
-                         struct store **ret, struct error *e)
+static enum err server_open_connection(const struct server_setup *setup, enum writer_way way, struct store *beside,
+                                       struct store **ret, struct error *e)
 {
     struct store_postgres_setup store = { .url = setup->store_url,
                                           .read_url = setup->store_read_url,
@@ -86,14 +86,14 @@ static enum err open_way(const struct server_setup *setup, enum writer_way way, 
     return store_postgres_open(&store, ret, e);
 }
 
-static enum err open_postgres(struct server *a, struct error *e)
+static enum err server_open_postgres(struct server *a, struct error *e)
 {
     const struct server_setup *setup = &a->setup;
     crypto_random(a->pepper, sizeof a->pepper); /* if it is the first */
     if (!directory_make(setup->data_dir))
         return error_set(e, ERR_UNAVAILABLE, "make data directory '%s': %s", setup->data_dir, strerror(errno));
     for (int way = 0; way < WRITER_WAYS; way++)
-        if (open_way(setup, (enum writer_way)way, a->ways[WRITER_ALL], &a->ways[way], e))
+        if (server_open_connection(setup, (enum writer_way)way, a->ways[WRITER_ALL], &a->ways[way], e))
             return e->code;
     a->store = a->ways[WRITER_ALL];
     return store_postgres_join(setup->store_url, setup->clock, a->pepper, sizeof a->pepper, e);
@@ -101,8 +101,8 @@ static enum err open_postgres(struct server *a, struct error *e)
 
 enum err server_open_store(struct server *a, char ret_key[SERVER_KEY_TEXT], struct error *e)
 {
-    enum err rc = a->setup.store_url ? open_postgres(a, e) : open_sqlite(a, e);
-    return rc ? rc : first_key(a, ret_key, e);
+    enum err rc = a->setup.store_url ? server_open_postgres(a, e) : server_open_sqlite(a, e);
+    return rc ? rc : server_make_first_key(a, ret_key, e);
 }
 
 struct writer *server_open_writer(struct server *a)

@@ -102,12 +102,12 @@ int main(int argc, char **argv)
     pid_t child = fork();
     if (child == 0)
         return sink_run(sink, &e) == ERR_OK ? 0 : 1;
-    struct bare_load load = {
+    struct bare_curl_load load = {
         .clock = clock_system(), .url = url, .payload = payload, .calls = calls, .concurrency = concurrency
     };
     for (int round = 0; round < ROUNDS; round++) {
         double bare = 0, ours = runner_rate(url, calls, concurrency);
-        if (bench_bare(&load, &bare, &e)) {
+        if (bench_bare_curl(&load, &bare, &e)) {
             fprintf(stderr, "%s\n", e.text);
             break;
         }

@@ -10,7 +10,7 @@
 
 enum { PATH_BYTES = 8192, OUT_MAX = 64 << 20, PROGRESS_EVERY = 20 };
 
-static const struct act {
+static const struct task_action {
     const struct command *command;
     const char *method, *verb; /* verb: behind the task's path */
     const char *done;          /* "12 paused" */
@@ -25,16 +25,16 @@ static const struct act {
 };
 
 /* One command at work. */
-struct work {
+struct action_run {
     struct cli *cli;
     struct client *client;
-    const struct act *act;
+    const struct task_action *act;
     bool json, force, one; /* one: a single task, named by its id */
     struct buf out;
     size_t done, refused;
 };
 
-static const struct act *act_of(const struct command *c)
+static const struct task_action *action_of_command(const struct command *c)
 {
     size_t i = 0;
     while (acts[i].command != c)
@@ -42,10 +42,10 @@ static const struct act *act_of(const struct command *c)
     return &acts[i];
 }
 
-static void tell(struct work *w, const char *id, const struct answer *a)
+static void action_print_result(struct action_run *w, const char *id, const struct client_answer *a)
 {
     if (w->json && a->doc.root)
-        json_line(&w->out, buf_str(&a->body));
+        client_json_line(&w->out, buf_str(&a->body));
     else if (w->json)
         buf_printf(&w->out, "{\"id\":\"%s\",\"removed\":true}\n", id);
     else if (w->one) {
@@ -55,24 +55,24 @@ static void tell(struct work *w, const char *id, const struct answer *a)
     }
 }
 
-static enum exit_code act_on(struct work *w, const char *id)
+static enum exit_code action_send(struct action_run *w, const char *id)
 {
     char path[PATH_BYTES];
     snprintf(path, sizeof path, "/v1/tasks/%s%s", id, w->act->verb);
-    cleanup_with(answer_release) struct answer a = { 0 };
-    struct call call = { .method = w->act->method, .path = path, .about = id };
+    cleanup_with(client_answer_release) struct client_answer a = { 0 };
+    struct client_request call = { .method = w->act->method, .path = path, .about = id };
     if (w->force)
         call.body = S("{\"force\": true}");
     enum exit_code code = client_call(w->client, &call, &a);
     if (code == EXIT_DONE)
-        tell(w, id, &a);
+        action_print_result(w, id, &a);
     w->done += code == EXIT_DONE;
     w->refused += code == EXIT_REFUSED;
     return code;
 }
 
 /* Prints what has gathered, and how far it is if a person waits for it. False: nobody takes it any more. */
-static bool report(struct work *w, size_t at, size_t of)
+static bool action_print_progress(struct action_run *w, size_t at, size_t of)
 {
     if (!w->one && isatty(fileno(w->cli->err)))
         fprintf(w->cli->err, "\r%zu of %zu", at, of);
@@ -81,13 +81,13 @@ static bool report(struct work *w, size_t at, size_t of)
     return taken;
 }
 
-static enum exit_code act_on_all(struct work *w, const struct ids *ids)
+static enum exit_code action_send_all(struct action_run *w, const struct ids *ids)
 {
     enum exit_code worst = EXIT_DONE;
     for (size_t i = 0; i < ids->n && worst != EXIT_UNREACHABLE; i++) {
-        enum exit_code code = act_on(w, ids->v[i]);
+        enum exit_code code = action_send(w, ids->v[i]);
         worst = max_of(worst, code);
-        if ((i + 1) % PROGRESS_EVERY == 0 && !report(w, i + 1, ids->n))
+        if ((i + 1) % PROGRESS_EVERY == 0 && !action_print_progress(w, i + 1, ids->n))
             break;
     }
     if (!w->one && isatty(fileno(w->cli->err)))
@@ -95,7 +95,7 @@ static enum exit_code act_on_all(struct work *w, const struct ids *ids)
     return worst;
 }
 
-static void summarise(struct work *w, size_t asked)
+static void action_print_summary(struct action_run *w, size_t asked)
 {
     size_t rest = asked - w->done - w->refused;
     if (!w->json && !w->one) {
@@ -110,7 +110,7 @@ static void summarise(struct work *w, size_t asked)
 }
 
 /* What --filter means, as a query; empty when ids are given. */
-static enum err read_filter(const struct options *o, struct buf *path, struct error *e)
+static enum err action_read_filter(const struct options *o, struct buf *path, struct error *e)
 {
     const struct option_value *v = option_get(o, "filter");
     if (!v->list_count)
@@ -124,11 +124,11 @@ static enum err read_filter(const struct options *o, struct buf *path, struct er
 }
 
 /* The server does it, all by itself: a job. */
-static enum exit_code act_by_filter(struct cli *cli, struct client *client, struct str query, bool json)
+static enum exit_code action_start_job(struct cli *cli, struct client *client, struct str query, bool json)
 {
     cleanup_with(buf_release) struct buf body;
     struct jw w;
-    const struct act *act = act_of(cli->command);
+    const struct task_action *act = action_of_command(cli->command);
     buf_init(&body, 2 * PATH_BYTES);
     jw_init(&w, &body);
     jw_object(&w);
@@ -136,29 +136,29 @@ static enum exit_code act_by_filter(struct cli *cli, struct client *client, stru
     jw_key(&w, "filter");
     filter_json(query, &w);
     jw_object_end(&w);
-    return job_run(cli, client, "/v1/tasks/bulk", buf_str(&body), act->done, json);
+    return job_start_and_follow(cli, client, "/v1/tasks/bulk", buf_str(&body), act->done, json);
 }
 
-static enum exit_code run_act(struct cli *cli, const struct options *o)
+static enum exit_code command_action_run(struct cli *cli, const struct options *o)
 {
     cleanup_with(client_freep) struct client *client = NULL;
     cleanup_with(ids_release) struct ids ids = { 0 };
     cleanup_with(buf_release) struct buf path;
     buf_init(&path, PATH_BYTES);
     struct error e;
-    if (read_filter(o, &path, &e) || (!path.n && ids_some(o, &ids, &e)))
+    if (action_read_filter(o, &path, &e) || (!path.n && ids_some(o, &ids, &e)))
         return cli_fail(cli, cli->command->name, &e, EXIT_USAGE);
     enum exit_code code = client_open(cli, o, &client);
     if (code)
         return code;
     if (path.n)
-        return act_by_filter(cli, client, buf_str(&path), option_get(o, "json")->number);
-    struct work w = { .cli = cli, .client = client, .act = act_of(cli->command), .one = ids.n == 1 };
+        return action_start_job(cli, client, buf_str(&path), option_get(o, "json")->number);
+    struct action_run w = { .cli = cli, .client = client, .act = action_of_command(cli->command), .one = ids.n == 1 };
     w.json = option_get(o, "json")->number;
     w.force = cli->command == &command_run && option_get(o, "force")->number;
     buf_init(&w.out, OUT_MAX);
-    code = act_on_all(&w, &ids);
-    summarise(&w, ids.n);
+    code = action_send_all(&w, &ids);
+    action_print_summary(&w, ids.n);
     buf_release(&w.out);
     return code;
 }
@@ -181,7 +181,7 @@ static const struct option run_options[] = {
         .detail = (detail_),                                                                                           \
         .options = (rows),                                                                                             \
         .option_count = array_count(rows),                                                                             \
-        .run = run_act,                                                                                                \
+        .run = command_action_run,                                                                                     \
     }
 
 #define FILTERS                                                                                                        \

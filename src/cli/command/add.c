@@ -40,19 +40,19 @@ enum { MESSAGE_TEXT_MAX = 8192 };
 
 enum { TARGETS_HTTP, TARGETS_WORKER, TARGETS_NOOP };
 
-static bool target_is(const struct options *o, int which)
+static bool add_target_is(const struct options *o, int which)
 {
     return option_given(o, "target") && option_get(o, "target")->number == which;
 }
 
-static bool is_noop(const struct options *o)
+static bool add_is_noop(const struct options *o)
 {
-    return option_get(o, "noop")->number || target_is(o, TARGETS_NOOP);
+    return option_get(o, "noop")->number || add_target_is(o, TARGETS_NOOP);
 }
 
-static enum err read_url(const struct options *o, struct str *ret, struct error *e)
+static enum err add_read_url(const struct options *o, struct str *ret, struct error *e)
 {
-    bool noop = is_noop(o), message = option_given(o, "message"), worker = target_is(o, TARGETS_WORKER);
+    bool noop = add_is_noop(o), message = option_given(o, "message"), worker = add_target_is(o, TARGETS_WORKER);
     *ret = S("");
     if (worker && (option_get(o, "noop")->number || message || o->word_count))
         return error_field(e, "--target",
@@ -71,7 +71,7 @@ static enum err read_url(const struct options *o, struct str *ret, struct error 
     return ERR_OK;
 }
 
-static enum err check_message(const struct options *o, struct error *e)
+static enum err add_check_message(const struct options *o, struct error *e)
 {
     bool message = option_given(o, "message");
     if (message && !option_given(o, "destination"))
@@ -89,7 +89,7 @@ static enum err check_message(const struct options *o, struct error *e)
 }
 
 /* The members that only a message has, as the text of an object: what stands in the config beside headers and body. */
-static void write_message(const struct options *o, struct buf *out)
+static void add_write_message(const struct options *o, struct buf *out)
 {
     struct jw w;
     jw_init(&w, out);
@@ -101,17 +101,17 @@ static void write_message(const struct options *o, struct buf *out)
     jw_object_end(&w);
 }
 
-static enum err write_body(const struct options *o, struct buf *out, struct error *e)
+static enum err add_write_body(const struct options *o, struct buf *out, struct error *e)
 {
     struct str url;
     cleanup_with(target_release) struct target t = { 0 };
     cleanup_with(buf_release) struct buf message;
     buf_init(&message, MESSAGE_TEXT_MAX);
-    if (read_url(o, &url, e) || check_message(o, e) || target_read(o, url, &t, e))
+    if (add_read_url(o, &url, e) || add_check_message(o, e) || target_read(o, url, &t, e))
         return e->code;
     if (option_given(o, "message"))
-        write_message(o, &message);
-    bool noop = is_noop(o), worker = target_is(o, TARGETS_WORKER);
+        add_write_message(o, &message);
+    bool noop = add_is_noop(o), worker = add_target_is(o, TARGETS_WORKER);
     if (noop && t.given)
         return error_field(e, "--noop", "calls nothing, so -X, -H and -d have no use");
     if (worker && (option_given(o, "method") || option_given(o, "header")))
@@ -132,16 +132,16 @@ static enum err write_body(const struct options *o, struct buf *out, struct erro
     return out->full ? error_set(e, ERR_LIMIT, "the task is larger than %d bytes", TASK_BODY_MAX * 2) : ERR_OK;
 }
 
-static void print_task(struct cli *cli, const struct options *o, const struct answer *a)
+static void add_print_task(struct cli *cli, const struct options *o, const struct client_answer *a)
 {
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, TASK_BODY_MAX * 2);
     if (option_get(o, "json")->number) {
-        json_line(&out, buf_str(&a->body));
+        client_json_line(&out, buf_str(&a->body));
     } else {
         char id[CELL_TEXT];
         bool quiet = option_get(o, "quiet")->number;
-        buf_printf(&out, "%s\n", cell_text(json_text_at(a->doc.root, "id"), id));
+        buf_printf(&out, "%s\n", table_cell(json_text_at(a->doc.root, "id"), id));
         if (!quiet && json_is_true(json_at(a->doc.root, "deduplicated")))
             buf_text(&out, "It was there already, under this dedupe key\n");
         if (!quiet)
@@ -154,15 +154,15 @@ static void print_task(struct cli *cli, const struct options *o, const struct an
 
 enum { MINUTE_MS = 60000, AROUND = 5, CROWDED_MIN = 20, CROWDED_TIMES = 4 };
 
-struct minutes {
+struct minute_counts {
     int64_t there;      /* fires of the new task's minute, itself among them */
     int64_t others_sum; /* of the minutes around it */
     int64_t quietest, quietest_ms;
 };
 
-static struct minutes count_minutes(const json_t *forecast, int64_t minute_ms)
+static struct minute_counts add_count_minutes(const json_t *forecast, int64_t minute_ms)
 {
-    struct minutes m = { .quietest = INT64_MAX };
+    struct minute_counts m = { .quietest = INT64_MAX };
     for (int64_t at_ms = minute_ms - AROUND * MINUTE_MS; at_ms <= minute_ms + AROUND * MINUTE_MS; at_ms += MINUTE_MS) {
         int64_t fires = 0, found_ms;
         for (size_t i = 0; i < json_count_at(forecast, "minutes"); i++) {
@@ -185,9 +185,9 @@ static struct minutes count_minutes(const json_t *forecast, int64_t minute_ms)
 }
 
 /* Everybody writes '0 8 * * *'. Who lands where many others do is told of a minute nearby; that nobody answers does not matter. */
-static void tell_crowd(struct cli *cli, struct client *client, const json_t *task)
+static void add_warn_crowded_minute(struct cli *cli, struct client *client, const json_t *task)
 {
-    cleanup_with(answer_release) struct answer a = { 0 };
+    cleanup_with(client_answer_release) struct client_answer a = { 0 };
     cleanup_with(buf_release) struct buf path = { 0 };
     char from[RFC3339_TEXT + 1], to[RFC3339_TEXT + 1], quiet[RFC3339_TEXT + 1];
     int64_t next_ms;
@@ -200,9 +200,9 @@ static void tell_crowd(struct cli *cli, struct client *client, const json_t *tas
     buf_text(&path, "/v1/upcoming?group_by=minute");
     query_add(&path, "from", str_from(from));
     query_add(&path, "to", str_from(to));
-    if (client_call(client, &(struct call){ .method = "GET", .path = buf_cstr(&path), .quiet = true }, &a))
+    if (client_call(client, &(struct client_request){ .method = "GET", .path = buf_cstr(&path), .quiet = true }, &a))
         return;
-    struct minutes m = count_minutes(a.doc.root, minute_ms);
+    struct minute_counts m = add_count_minutes(a.doc.root, minute_ms);
     if (m.there < CROWDED_MIN || m.there * 2 * AROUND < m.others_sum * CROWDED_TIMES)
         return;
     rfc3339_format(m.quietest_ms, quiet);
@@ -212,23 +212,23 @@ static void tell_crowd(struct cli *cli, struct client *client, const json_t *tas
         (long long)m.there, (long long)m.quietest, quiet);
 }
 
-static enum exit_code run_add(struct cli *cli, const struct options *o)
+static enum exit_code command_add_run(struct cli *cli, const struct options *o)
 {
     cleanup_with(buf_release) struct buf body;
     buf_init(&body, TASK_BODY_MAX * 2);
     struct error e;
-    if (write_body(o, &body, &e))
+    if (add_write_body(o, &body, &e))
         return cli_fail(cli, "add", &e, EXIT_USAGE);
     cleanup_with(client_freep) struct client *client = NULL;
-    cleanup_with(answer_release) struct answer a = { 0 };
-    struct call call = { .method = "POST", .path = "/v1/tasks", .body = buf_str(&body) };
+    cleanup_with(client_answer_release) struct client_answer a = { 0 };
+    struct client_request call = { .method = "POST", .path = "/v1/tasks", .body = buf_str(&body) };
     enum exit_code code = client_open(cli, o, &client);
     if (code == EXIT_DONE)
         code = client_call(client, &call, &a);
     if (code == EXIT_DONE)
-        print_task(cli, o, &a);
+        add_print_task(cli, o, &a);
     if (code == EXIT_DONE && option_given(o, "cron") && !option_get(o, "quiet")->number)
-        tell_crowd(cli, client, a.doc.root);
+        add_warn_crowded_minute(cli, client, a.doc.root);
     return code;
 }
 
@@ -241,5 +241,5 @@ const struct command command_add = {
     .option_count = array_count(options),
     .shared_options = task_options,
     .shared_count = TASK_OPTION_COUNT,
-    .run = run_add,
+    .run = command_add_run,
 };

@@ -5,7 +5,7 @@
 
 enum { OUT_MAX = 64 * 1024 };
 
-static enum exit_code run_check(struct cli *cli, const struct options *o)
+static enum exit_code command_check_config_run(struct cli *cli, const struct options *o)
 {
     cleanup_with(options_release) struct options file;
     cleanup_with(buf_release) struct buf out;
@@ -16,7 +16,7 @@ static enum exit_code run_check(struct cli *cli, const struct options *o)
         error_set(&e, ERR_INVALID, "name one file");
         return cli_fail(cli, "check-config", &e, EXIT_USAGE);
     }
-    if (config_read(&file, o->words[0].p, &e))
+    if (options_read_config_file(&file, o->words[0].p, &e))
         return cli_fail(cli, "check-config", &e, EXIT_REFUSED);
     size_t given = 0;
     for (size_t i = 0; i < file.count; i++)
@@ -44,15 +44,15 @@ const struct command command_check_config = {
               "\n"
               "Examples:\n"
               "  belfry check-config /etc/belfry/belfry.conf\n",
-    .run = run_check,
+    .run = command_check_config_run,
 };
 
-static enum exit_code run_reference(struct cli *cli, const struct options *o)
+static enum exit_code command_configuration_run(struct cli *cli, const struct options *o)
 {
     (void)o;
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, OUT_MAX);
-    config_reference(&out);
+    options_write_reference(&out);
     cli_print(cli, &out);
     return EXIT_DONE;
 }
@@ -61,6 +61,6 @@ const struct command command_configuration = {
     .name = "__configuration",
     .words = "",
     .summary = "print the table of docs/CONFIGURATION.md",
-    .run = run_reference,
+    .run = command_configuration_run,
     .hidden = true,
 };

@@ -29,40 +29,40 @@ static const char detail[] = "  create NAME     a new key; it is printed once, a
                              "  belfry key create acme-admin --scopes admin --tenant acme\n"
                              "  belfry key list --tenant acme\n";
 
-static void header(struct table *t)
+static void key_header(struct table *t)
 {
     table_row(t, COLUMNS, "ID", "NAME", "TENANT", "SCOPES", "CREATED", "EXPIRES");
 }
 
-static void add(struct rows *r, const json_t *key)
+static void key_add_row(struct rows *r, const json_t *key)
 {
     char id[CELL_TEXT], name[CELL_TEXT], tenant[CELL_TEXT], scopes[CELL_TEXT], created[CELL_TEXT], expires[CELL_TEXT];
     int64_t now_ms = clock_wall_ms(r->cli->clock);
     joined_text(key, "scopes", scopes);
     moment_text(key, "created_at", now_ms, created);
     moment_text(key, "expires_at", now_ms, expires);
-    table_row(&r->table, COLUMNS, cell_text(json_text_at(key, "id"), id), cell_text(json_text_at(key, "name"), name),
-              cell_text(json_text_at(key, "tenant"), tenant), scopes, created, expires);
+    table_row(&r->table, COLUMNS, table_cell(json_text_at(key, "id"), id), table_cell(json_text_at(key, "name"), name),
+              table_cell(json_text_at(key, "tenant"), tenant), scopes, created, expires);
 }
 
-static void add_tenant(const struct verb_work *w, struct buf *path)
+static void key_add_tenant(const struct verb_work *w, struct buf *path)
 {
     if (option_given(w->o, "tenant"))
         query_add(path, "tenant", option_get(w->o, "tenant")->text);
 }
 
-static enum exit_code list(struct verb_work *w)
+static enum exit_code key_list(struct verb_work *w)
 {
     cleanup_with(buf_release) struct buf path;
     buf_init(&path, VERB_PATH * 4);
     buf_text(&path, COLLECTION);
-    add_tenant(w, &path);
+    key_add_tenant(w, &path);
     struct pages p = { .client = w->client, .path = buf_cstr(&path), .member = "keys", .limit = INT64_MAX };
-    struct rows r = { .header = header, .add = add };
+    struct rows r = { .header = key_header, .add = key_add_row };
     return rows_print(w->cli, w->o, &p, &r, COLUMNS, "there is none");
 }
 
-static enum err write_body(const struct verb_work *w, struct buf *out, struct error *e)
+static enum err key_write_body(const struct verb_work *w, struct buf *out, struct error *e)
 {
     struct jw j;
     jw_init(&j, out);
@@ -89,7 +89,7 @@ static enum err write_body(const struct verb_work *w, struct buf *out, struct er
 }
 
 /* The key alone goes to stdout, so that a script can take it; the rest is for a person. */
-static void show_key(struct verb_work *w, const struct json_doc *doc, struct buf *out)
+static void key_print(struct verb_work *w, const struct json_doc *doc, struct buf *out)
 {
     struct str key = json_text_at(doc->root, "key"), id = json_text_at(doc->root, "id");
     if (!key.n) { /* asked again after a lost answer: the server does not keep it */
@@ -103,33 +103,33 @@ static void show_key(struct verb_work *w, const struct json_doc *doc, struct buf
             STR_ARG(id));
 }
 
-static enum exit_code create(struct verb_work *w)
+static enum exit_code key_create(struct verb_work *w)
 {
     cleanup_with(buf_release) struct buf body;
     buf_init(&body, BODY_MAX);
     struct error e;
-    if (write_body(w, &body, &e))
+    if (key_write_body(w, &body, &e))
         return cli_fail(w->cli, "key", &e, EXIT_USAGE);
-    struct call call = { .method = "POST", .path = COLLECTION, .body = buf_str(&body), .about = w->name };
-    return verb_call(w, &call, show_key, NULL);
+    struct client_request call = { .method = "POST", .path = COLLECTION, .body = buf_str(&body), .about = w->name };
+    return verb_call(w, &call, key_print, NULL);
 }
 
-static enum exit_code revoke(struct verb_work *w)
+static enum exit_code key_revoke(struct verb_work *w)
 {
     cleanup_with(buf_release) struct buf path;
     buf_init(&path, VERB_PATH * 4);
     buf_printf(&path, COLLECTION "/%s", w->name);
-    add_tenant(w, &path);
-    return verb_call(w, &(struct call){ .method = "DELETE", .path = buf_cstr(&path), .about = w->name }, NULL,
+    key_add_tenant(w, &path);
+    return verb_call(w, &(struct client_request){ .method = "DELETE", .path = buf_cstr(&path), .about = w->name }, NULL,
                      "revoked");
 }
 
-static enum exit_code run(struct cli *cli, const struct options *o)
+static enum exit_code command_key_run(struct cli *cli, const struct options *o)
 {
     static const struct verb verbs[] = {
-        { "create", "NAME", false, false, create },
-        { "list", NULL, false, false, list },
-        { "revoke", "ID", true, false, revoke },
+        { "create", "NAME", false, false, key_create },
+        { "list", NULL, false, false, key_list },
+        { "revoke", "ID", true, false, key_revoke },
     };
     return verbs_run(cli, o, verbs, array_count(verbs));
 }
@@ -141,5 +141,5 @@ const struct command command_key = {
     .detail = detail,
     .options = options,
     .option_count = array_count(options),
-    .run = run,
+    .run = command_key_run,
 };

@@ -27,16 +27,16 @@ enum { NEWEST = -1 };
 static_assert((int)NEWEST == (int)STORE_SQLITE_NEWEST && (int)NEWEST == (int)STORE_POSTGRES_NEWEST, "one word for all");
 
 /* Whose schema it is. */
-struct place {
+struct migrate_store {
     struct clock *clock;
     struct buf text; /* of one of the next two */
     const char *directory;
     const char *url; /* NULL: the embedded store */
 };
 
-static enum err place_init(struct place *p, struct cli *cli, const struct options *o, struct error *e)
+static enum err migrate_store_init(struct migrate_store *p, struct cli *cli, const struct options *o, struct error *e)
 {
-    *p = (struct place){ .clock = cli->clock };
+    *p = (struct migrate_store){ .clock = cli->clock };
     buf_init(&p->text, 4096);
     if (store_url_read(o, "store", &p->text, e))
         return e->code;
@@ -44,41 +44,41 @@ static enum err place_init(struct place *p, struct cli *cli, const struct option
         p->url = buf_cstr(&p->text);
         return ERR_OK;
     }
-    data_dir(o, &p->text);
+    options_data_dir(o, &p->text);
     p->directory = buf_cstr(&p->text);
     return ERR_OK;
 }
 
-static void place_release(struct place *p)
+static void migrate_store_release(struct migrate_store *p)
 {
     buf_release(&p->text);
 }
 
-struct versions {
+struct migrate_versions {
     struct arena arena;
     struct store_migration *v;
     size_t n;
 };
 
-static void versions_release(struct versions *s)
+static void migrate_versions_release(struct migrate_versions *s)
 {
     arena_release(&s->arena);
 }
 
-static enum err versions_read(const struct place *p, struct versions *ret, struct error *e)
+static enum err migrate_versions_read(const struct migrate_store *p, struct migrate_versions *ret, struct error *e)
 {
     arena_init(&ret->arena, ARENA_MAX);
     return p->url ? store_postgres_migrations(p->url, p->clock, &ret->arena, &ret->v, &ret->n, e)
                   : store_sqlite_migrations(p->directory, &ret->arena, &ret->v, &ret->n, e);
 }
 
-static enum err versions_go(const struct place *p, int to, struct error *e)
+static enum err migrate_to_version(const struct migrate_store *p, int to, struct error *e)
 {
     return p->url ? store_postgres_migrate(p->url, p->clock, to, e)
                   : store_sqlite_migrate(p->directory, to, clock_wall_ms(p->clock), e);
 }
 
-static int current(const struct versions *s)
+static int migrate_current_version(const struct migrate_versions *s)
 {
     int at = 0;
     for (size_t i = 0; i < s->n; i++)
@@ -89,7 +89,7 @@ static int current(const struct versions *s)
 
 /* ---- status ---- */
 
-static void applied_text(const struct store_migration *m, char out[RFC3339_TEXT + 1])
+static void migrate_applied_text(const struct store_migration *m, char out[RFC3339_TEXT + 1])
 {
     if (m->applied && m->applied_ms)
         rfc3339_format(m->applied_ms, out);
@@ -97,7 +97,7 @@ static void applied_text(const struct store_migration *m, char out[RFC3339_TEXT 
         snprintf(out, RFC3339_TEXT + 1, "%s", m->applied ? "yes" : "-");
 }
 
-static void write_json(const struct store_migration *m, struct buf *out)
+static void migrate_write_json(const struct store_migration *m, struct buf *out)
 {
     struct jw w;
     jw_init(&w, out);
@@ -112,7 +112,7 @@ static void write_json(const struct store_migration *m, struct buf *out)
     buf_char(out, '\n');
 }
 
-static void print_status(struct cli *cli, const struct versions *s, bool json)
+static void migrate_print_status(struct cli *cli, const struct migrate_versions *s, bool json)
 {
     cleanup_with(buf_release) struct buf out;
     cleanup_with(table_release) struct table t;
@@ -122,10 +122,10 @@ static void print_status(struct cli *cli, const struct versions *s, bool json)
     for (size_t i = 0; i < s->n; i++) {
         char version[16], name[CELL_TEXT], at[RFC3339_TEXT + 1];
         snprintf(version, sizeof version, "%04d", s->v[i].version);
-        applied_text(&s->v[i], at);
-        table_row(&t, COLUMNS, version, cell_text(s->v[i].name, name), at);
+        migrate_applied_text(&s->v[i], at);
+        table_row(&t, COLUMNS, version, table_cell(s->v[i].name, name), at);
         if (json)
-            write_json(&s->v[i], &out);
+            migrate_write_json(&s->v[i], &out);
     }
     if (!json)
         table_print(&t, &out);
@@ -135,9 +135,10 @@ static void print_status(struct cli *cli, const struct versions *s, bool json)
 /* ---- up and down ---- */
 
 /* Which version to go to. */
-static enum err choose(const struct options *o, const struct versions *s, bool up, int *ret, struct error *e)
+static enum err migrate_choose_version(const struct options *o, const struct migrate_versions *s, bool up, int *ret,
+                                       struct error *e)
 {
-    int at = current(s);
+    int at = migrate_current_version(s);
     int to = up ? NEWEST : max_of(at - 1, 0);
     if (option_given(o, "to"))
         to = (int)option_get(o, "to")->number;
@@ -150,38 +151,39 @@ static enum err choose(const struct options *o, const struct versions *s, bool u
     return ERR_OK;
 }
 
-static enum exit_code migrate(struct cli *cli, const struct options *o, const struct place *p, bool up)
+static enum exit_code migrate_up_or_down(struct cli *cli, const struct options *o, const struct migrate_store *p,
+                                         bool up)
 {
-    cleanup_with(versions_release) struct versions before = { 0 }, after = { 0 };
+    cleanup_with(migrate_versions_release) struct migrate_versions before = { 0 }, after = { 0 };
     struct error e;
     int to;
-    if (versions_read(p, &before, &e))
+    if (migrate_versions_read(p, &before, &e))
         return cli_fail(cli, "migrate", &e, EXIT_REFUSED);
-    if (choose(o, &before, up, &to, &e))
+    if (migrate_choose_version(o, &before, up, &to, &e))
         return cli_fail(cli, "migrate", &e, EXIT_USAGE);
-    if (versions_go(p, to, &e) || versions_read(p, &after, &e))
+    if (migrate_to_version(p, to, &e) || migrate_versions_read(p, &after, &e))
         return cli_fail(cli, "migrate", &e, EXIT_REFUSED);
-    print_status(cli, &after, option_get(o, "json")->number);
+    migrate_print_status(cli, &after, option_get(o, "json")->number);
     return EXIT_DONE;
 }
 
-static enum exit_code run_migrate(struct cli *cli, const struct options *o)
+static enum exit_code command_migrate_run(struct cli *cli, const struct options *o)
 {
-    cleanup_with(place_release) struct place place = { 0 };
-    cleanup_with(versions_release) struct versions s = { 0 };
+    cleanup_with(migrate_store_release) struct migrate_store place = { 0 };
+    cleanup_with(migrate_versions_release) struct migrate_versions s = { 0 };
     struct error e;
-    if (place_init(&place, cli, o, &e))
+    if (migrate_store_init(&place, cli, o, &e))
         return cli_fail(cli, "migrate", &e, EXIT_USAGE);
     struct str word = o->word_count == 1 ? o->words[0] : S("");
     if (str_eq(word, S("up")) || str_eq(word, S("down")))
-        return migrate(cli, o, &place, str_eq(word, S("up")));
+        return migrate_up_or_down(cli, o, &place, str_eq(word, S("up")));
     if (!str_eq(word, S("status"))) {
         error_set(&e, ERR_INVALID, "say one of status, up and down");
         return cli_fail(cli, "migrate", &e, EXIT_USAGE);
     }
-    if (versions_read(&place, &s, &e))
+    if (migrate_versions_read(&place, &s, &e))
         return cli_fail(cli, "migrate", &e, EXIT_REFUSED);
-    print_status(cli, &s, option_get(o, "json")->number);
+    migrate_print_status(cli, &s, option_get(o, "json")->number);
     return EXIT_DONE;
 }
 
@@ -203,5 +205,5 @@ const struct command command_migrate = {
         "  belfry migrate down --to 1 --yes     before going back to an older release\n",
     .options = options,
     .option_count = array_count(options),
-    .run = run_migrate,
+    .run = command_migrate_run,
 };

@@ -82,7 +82,7 @@ static const char detail[] =
     "On a terminal a table is printed; otherwise one UTC instant a line.\n";
 
 /* What the options come to. */
-struct question {
+struct next_query {
     struct recurrence rule;
     struct tz *zone;
     struct buf expression; /* empty for an interval */
@@ -91,14 +91,14 @@ struct question {
     bool json, skips;
 };
 
-static void question_release(struct question *q)
+static void next_query_release(struct next_query *q)
 {
     tz_unref(q->zone);
     buf_release(&q->expression);
 }
 
 /* An expression typed without quotes comes as several words; joined they are what was meant. */
-static enum err read_expression(const struct options *o, struct question *q, struct error *e)
+static enum err next_read_expression(const struct options *o, struct next_query *q, struct error *e)
 {
     bool every = option_given(o, "every");
     if (every && o->word_count)
@@ -120,12 +120,12 @@ static enum err read_expression(const struct options *o, struct question *q, str
     return every ? ERR_OK : cron_parse(buf_str(&q->expression), q->rule.hash, &q->rule.cron, e);
 }
 
-static int64_t time_or(const struct options *o, const char *name, int64_t otherwise)
+static int64_t next_time_or(const struct options *o, const char *name, int64_t otherwise)
 {
     return option_given(o, name) ? option_get(o, name)->number : otherwise;
 }
 
-static enum err read_zone(struct cli *cli, const struct options *o, struct question *q, struct error *e)
+static enum err next_read_zone(struct cli *cli, const struct options *o, struct next_query *q, struct error *e)
 {
     enum err rc = zoneinfo_get(cli->zones, option_get(o, "tz")->text, &q->zone, e);
     if (rc != ERR_INVALID)
@@ -135,7 +135,7 @@ static enum err read_zone(struct cli *cli, const struct options *o, struct quest
 }
 
 /* A table shows what is skipped anyway; a plain line could not tell it from a fire. */
-static enum err read_output(struct cli *cli, const struct options *o, struct question *q, struct error *e)
+static enum err next_read_output(struct cli *cli, const struct options *o, struct next_query *q, struct error *e)
 {
     q->json = option_get(o, "json")->number;
     q->skips = option_get(o, "skips")->number;
@@ -146,17 +146,17 @@ static enum err read_output(struct cli *cli, const struct options *o, struct que
     return ERR_OK;
 }
 
-static enum err read_question(struct cli *cli, const struct options *o, struct question *q, struct error *e)
+static enum err next_read_query(struct cli *cli, const struct options *o, struct next_query *q, struct error *e)
 {
     q->rule.hash = hash_bytes(HASH_STABLE, option_get(o, "id")->text);
-    if (read_expression(o, q, e) || read_zone(cli, o, q, e) || read_output(cli, o, q, e))
+    if (next_read_expression(o, q, e) || next_read_zone(cli, o, q, e) || next_read_output(cli, o, q, e))
         return e->code;
-    q->from_ms = time_or(o, "from", clock_wall_ms(cli->clock));
-    q->to_ms = time_or(o, "to", INT64_MAX);
+    q->from_ms = next_time_or(o, "from", clock_wall_ms(cli->clock));
+    q->to_ms = next_time_or(o, "to", INT64_MAX);
     q->count = option_given(o, "to") && !option_given(o, "count") ? INT64_MAX : option_get(o, "count")->number;
     q->rule.zone = q->zone;
-    q->rule.start_ms = time_or(o, "start", q->rule.kind == RECUR_INTERVAL ? q->from_ms : 0);
-    q->rule.end_ms = time_or(o, "end", INT64_MAX);
+    q->rule.start_ms = next_time_or(o, "start", q->rule.kind == RECUR_INTERVAL ? q->from_ms : 0);
+    q->rule.end_ms = next_time_or(o, "end", INT64_MAX);
     q->rule.spread_ms = option_given(o, "spread") ? option_get(o, "spread")->number : 0;
     if (option_given(o, "dst-gap"))
         q->rule.gap = (enum dst_gap)(DST_GAP_SHIFT + option_get(o, "dst-gap")->number);
@@ -166,7 +166,7 @@ static enum err read_question(struct cli *cli, const struct options *o, struct q
 }
 
 /* 2026-03-29T03:00:00.000+02:00 */
-static void local_text(const struct question *q, int64_t ms, char out[LOCAL_TEXT])
+static void next_local_time(const struct next_query *q, int64_t ms, char out[LOCAL_TEXT])
 {
     int64_t second = floor_div(ms, 1000);
     int offset_s = tz_span_at(q->zone, second).offset_s;
@@ -177,7 +177,7 @@ static void local_text(const struct question *q, int64_t ms, char out[LOCAL_TEXT
 }
 
 /* What is skipped has no place on the clock, only the time the rule names. */
-static void eye_text(const struct question *q, const struct occurrence *f, char out[WHEN_TEXT])
+static void next_table_time(const struct next_query *q, const struct occurrence *f, char out[WHEN_TEXT])
 {
     if (f->fires)
         when_local(q->zone, f->at_ms, out);
@@ -185,10 +185,10 @@ static void eye_text(const struct question *q, const struct occurrence *f, char 
         when_wall(f->nominal_local, 0, "", out);
 }
 
-static void add_json(const struct question *q, const struct occurrence *f, const char *note, struct buf *out)
+static void next_add_json(const struct next_query *q, const struct occurrence *f, const char *note, struct buf *out)
 {
     char local[LOCAL_TEXT];
-    local_text(q, f->at_ms, local);
+    next_local_time(q, f->at_ms, local);
     struct jw w;
     jw_init(&w, out);
     jw_object(&w);
@@ -201,7 +201,7 @@ static void add_json(const struct question *q, const struct occurrence *f, const
     buf_char(out, '\n');
 }
 
-static void add_line(const struct question *q, const struct occurrence *f, struct table *t, struct buf *out)
+static void next_add_line(const struct next_query *q, const struct occurrence *f, struct table *t, struct buf *out)
 {
     cleanup_with(buf_release) struct buf note;
     buf_init(&note, 1024);
@@ -209,10 +209,10 @@ static void add_line(const struct question *q, const struct occurrence *f, struc
     char utc[RFC3339_TEXT + 1], local[WHEN_TEXT];
     rfc3339_format(f->at_ms, utc);
     if (t) {
-        eye_text(q, f, local);
+        next_table_time(q, f, local);
         table_row(t, 3, local, f->fires ? utc : "-", buf_cstr(&note));
     } else if (q->json) {
-        add_json(q, f, buf_cstr(&note), out);
+        next_add_json(q, f, buf_cstr(&note), out);
     } else {
         buf_printf(out, "%s\n", utc);
     }
@@ -220,7 +220,7 @@ static void add_line(const struct question *q, const struct occurrence *f, struc
 
 /* Hands on what has gathered, once it is a good deal: a long answer neither waits nor fills memory. False: nobody
  * takes it any more. */
-static bool hand_on(struct cli *cli, struct table *t, struct buf *out)
+static bool next_flush(struct cli *cli, struct table *t, struct buf *out)
 {
     if (t && t->count >= PAGE_CELLS) {
         table_print(t, out);
@@ -234,7 +234,7 @@ static bool hand_on(struct cli *cli, struct table *t, struct buf *out)
 }
 
 /* Returns the number of fires. t NULL: lines, not a table. */
-static int64_t print_fires(struct cli *cli, const struct question *q, struct table *t, struct buf *out)
+static int64_t next_print_fires(struct cli *cli, const struct next_query *q, struct table *t, struct buf *out)
 {
     int64_t from_ms = q->from_ms, fires = 0;
     bool is_first = true;
@@ -246,10 +246,10 @@ static int64_t print_fires(struct cli *cli, const struct question *q, struct tab
         if (t && is_first)
             table_row(t, 3, "LOCAL", "UTC", "NOTE");
         is_first = false;
-        add_line(q, &f, t, out);
+        next_add_line(q, &f, t, out);
         fires += f.fires;
         from_ms = f.at_ms + 1;
-        if (!hand_on(cli, t, out))
+        if (!next_flush(cli, t, out))
             return fires;
     }
     if (t)
@@ -258,7 +258,7 @@ static int64_t print_fires(struct cli *cli, const struct question *q, struct tab
     return fires;
 }
 
-static void describe(const struct question *q, struct buf *out)
+static void next_describe(const struct next_query *q, struct buf *out)
 {
     char every[DURATION_TEXT];
     if (q->rule.kind == RECUR_CRON) {
@@ -270,12 +270,12 @@ static void describe(const struct question *q, struct buf *out)
     buf_printf(out, ", %s\n\n", tz_name(q->zone));
 }
 
-static enum exit_code run_next(struct cli *cli, const struct options *o)
+static enum exit_code command_next_run(struct cli *cli, const struct options *o)
 {
-    cleanup_with(question_release) struct question q = { 0 };
+    cleanup_with(next_query_release) struct next_query q = { 0 };
     buf_init(&q.expression, 4 * CRON_TEXT_MAX);
     struct error e;
-    if (read_question(cli, o, &q, &e))
+    if (next_read_query(cli, o, &q, &e))
         return cli_fail(cli, "next", &e, e.code == ERR_INVALID ? EXIT_USAGE : EXIT_REFUSED);
 
     cleanup_with(buf_release) struct buf out;
@@ -284,8 +284,8 @@ static enum exit_code run_next(struct cli *cli, const struct options *o)
     table_init(&table, 3);
     bool for_eye = cli->out_is_terminal && !q.json;
     if (for_eye)
-        describe(&q, &out);
-    int64_t fires = print_fires(cli, &q, for_eye ? &table : NULL, &out);
+        next_describe(&q, &out);
+    int64_t fires = next_print_fires(cli, &q, for_eye ? &table : NULL, &out);
     if (!fires && !cli->out_errno)
         fputs("belfry next: nothing fires in that time\n", cli->err);
     if (q.rule.kind == RECUR_CRON && q.rule.cron.uses_hash && !option_given(o, "id"))
@@ -300,5 +300,5 @@ const struct command command_next = {
     .detail = detail,
     .options = options,
     .option_count = array_count(options),
-    .run = run_next,
+    .run = command_next_run,
 };

@@ -46,7 +46,7 @@ static const char detail[] =
     "  belfry sink --listen 127.0.0.1:0 --log calls.jsonl\n"
     "  belfry sink --status 503 --delay 250ms        a bad day\n";
 
-static enum err open_log(struct str name, int *ret, struct error *e)
+static enum err sink_command_open_log(struct str name, int *ret, struct error *e)
 {
     if (!name.p)
         return ERR_OK;
@@ -58,7 +58,7 @@ static enum err open_log(struct str name, int *ret, struct error *e)
     return ERR_OK;
 }
 
-static void raise_file_limit(void)
+static void sink_command_raise_file_limit(void)
 {
     struct rlimit most;
     if (getrlimit(RLIMIT_NOFILE, &most) == 0) {
@@ -68,7 +68,7 @@ static void raise_file_limit(void)
 }
 
 /* Readable once someone asks us to end. */
-static int stop_signals(void)
+static int sink_command_open_signal_fd(void)
 {
     sigset_t set;
     sigemptyset(&set);
@@ -78,7 +78,7 @@ static int stop_signals(void)
     return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
-static enum err serve(struct cli *cli, const struct sink_setup *setup, struct error *e)
+static enum err sink_command_serve(struct cli *cli, const struct sink_setup *setup, struct error *e)
 {
     struct sink *s;
     if (sink_open(setup, &s, e))
@@ -94,7 +94,7 @@ static enum err serve(struct cli *cli, const struct sink_setup *setup, struct er
     return rc;
 }
 
-static enum exit_code run_sink(struct cli *cli, const struct options *o)
+static enum exit_code command_sink_run(struct cli *cli, const struct options *o)
 {
     struct error e;
     struct sink_setup setup = {
@@ -105,12 +105,12 @@ static enum exit_code run_sink(struct cli *cli, const struct options *o)
         .clock = cli->clock,
         .log_fd = -1,
     };
-    if (open_log(option_get(o, "log")->text, &setup.log_fd, &e))
+    if (sink_command_open_log(option_get(o, "log")->text, &setup.log_fd, &e))
         return cli_fail(cli, "sink", &e, EXIT_USAGE);
     setup.shown = setup.log_fd < 0 && cli->out_is_terminal ? cli->out : NULL;
-    setup.stop_fd = stop_signals();
-    raise_file_limit();
-    enum err rc = serve(cli, &setup, &e);
+    setup.stop_fd = sink_command_open_signal_fd();
+    sink_command_raise_file_limit();
+    enum err rc = sink_command_serve(cli, &setup, &e);
     close(setup.stop_fd);
     if (setup.log_fd > STDERR_FILENO)
         close(setup.log_fd);
@@ -124,5 +124,5 @@ const struct command command_sink = {
     .detail = detail,
     .options = options,
     .option_count = array_count(options),
-    .run = run_sink,
+    .run = command_sink_run,
 };

@@ -6,13 +6,13 @@
 
 enum { COLUMNS = 9 };
 
-static void header(struct table *t)
+static void workers_header(struct table *t)
 {
     table_row(t, COLUMNS, "NAME", "STATE", "RUNNING", "SLOTS", "QUEUES", "LABELS", "CPU", "MEMORY", "SEEN");
 }
 
 /* Words with commas between; `none` if there are none. */
-static void list_text(const json_t *worker, const char *path, const char *none, char out[CELL_TEXT])
+static void workers_list_text(const json_t *worker, const char *path, const char *none, char out[CELL_TEXT])
 {
     cleanup_with(buf_release) struct buf all;
     buf_init(&all, CELL_TEXT * 4);
@@ -20,10 +20,10 @@ static void list_text(const json_t *worker, const char *path, const char *none, 
     json_t *word;
     json_array_foreach (json_at(worker, path), i, word)
         buf_printf(&all, "%s%s", i ? "," : "", json_is_string(word) ? json_string_value(word) : "?");
-    cell_text(all.n ? buf_str(&all) : str_from(none), out);
+    table_cell(all.n ? buf_str(&all) : str_from(none), out);
 }
 
-static void machine_text(const json_t *worker, char cpu[40], char memory[40])
+static void workers_machine_text(const json_t *worker, char cpu[40], char memory[40])
 {
     const json_t *load = json_at(worker, "about.cpu.load");
     int64_t total = json_i64_at(worker, "about.memory.machine_mb", 0);
@@ -36,23 +36,23 @@ static void machine_text(const json_t *worker, char cpu[40], char memory[40])
                  (long long)(json_i64_at(worker, "about.memory.used_mb", 0) * 100 / total), (long long)total);
 }
 
-static void add(struct rows *r, const json_t *worker)
+static void workers_add_row(struct rows *r, const json_t *worker)
 {
     char name[CELL_TEXT], state[CELL_TEXT], queues[CELL_TEXT], labels[CELL_TEXT], running[32], slots[32], cpu[40],
         memory[40], seen[WHEN_TEXT] = "-";
     int64_t seen_ms;
     number_text(worker, "running", running);
     number_text(worker, "slots", slots);
-    list_text(worker, "about.queues", "all", queues);
-    list_text(worker, "about.labels", "-", labels);
-    machine_text(worker, cpu, memory);
+    workers_list_text(worker, "about.queues", "all", queues);
+    workers_list_text(worker, "about.labels", "-", labels);
+    workers_machine_text(worker, cpu, memory);
     if (json_time_at(worker, "seen_at", &seen_ms))
         when_utc(seen_ms, seen);
-    table_row(&r->table, COLUMNS, cell_text(json_text_at(worker, "name"), name),
-              cell_text(json_text_at(worker, "state"), state), running, slots, queues, labels, cpu, memory, seen);
+    table_row(&r->table, COLUMNS, table_cell(json_text_at(worker, "name"), name),
+              table_cell(json_text_at(worker, "state"), state), running, slots, queues, labels, cpu, memory, seen);
 }
 
-static enum exit_code run(struct cli *cli, const struct options *o)
+static enum exit_code command_workers_run(struct cli *cli, const struct options *o)
 {
     cleanup_with(client_freep) struct client *c = NULL;
     struct error e;
@@ -67,7 +67,7 @@ static enum exit_code run(struct cli *cli, const struct options *o)
     struct pages p = {
         .client = c, .path = all ? "/v1/workers?all=true" : "/v1/workers", .member = "workers", .limit = INT64_MAX
     };
-    struct rows r = { .header = header, .add = add };
+    struct rows r = { .header = workers_header, .add = workers_add_row };
     return rows_print(cli, o, &p, &r, COLUMNS, all ? "there has been none" : "none; start one with belfry worker");
 }
 
@@ -88,5 +88,5 @@ const struct command command_workers = {
         "  belfry workers --all --json\n",
     .options = options,
     .option_count = array_count(options),
-    .run = run,
+    .run = command_workers_run,
 };

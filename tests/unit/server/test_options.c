@@ -40,7 +40,7 @@ static void check_data_dir(const char *flag, const char *expected)
     options_init(&o, server_options, SERVER_OPTION_COUNT);
     assert_ok(options_parse_flags(&o, flag ? 1 : 0, argv, &e), &e);
     buf_init(&out, 1000);
-    data_dir(&o, &out);
+    options_data_dir(&o, &out);
     assert_str(buf_str(&out), expected);
     buf_release(&out);
     options_release(&o);
@@ -72,13 +72,13 @@ static void a_file_is_read_into_the_options(void **state)
     struct options o;
     struct error e;
     options_init(&o, server_options, SERVER_OPTION_COUNT);
-    assert_ok(config_read(&o, path, &e), &e);
+    assert_ok(options_read_config_file(&o, path, &e), &e);
     assert_int_equal(option_get(&o, "concurrency")->number, 7);
     assert_int_equal(option_get(&o, "concurrency")->source, FROM_FILE);
     unlink(path);
-    assert_int_equal(config_read(&o, path, &e), ERR_INVALID);
+    assert_int_equal(options_read_config_file(&o, path, &e), ERR_INVALID);
     assert_non_null(strstr(e.text, ": No such file or directory"));
-    assert_int_equal(config_read(&o, "/", &e), ERR_INVALID);
+    assert_int_equal(options_read_config_file(&o, "/", &e), ERR_INVALID);
     assert_str(str_from(e.text), "/: Is a directory");
     options_release(&o);
 }
@@ -88,7 +88,7 @@ static void the_reference_has_a_row_for_every_option(void **state)
     (void)state;
     struct buf out;
     buf_init(&out, 65536);
-    config_reference(&out);
+    options_write_reference(&out);
     size_t lines = 0;
     for (size_t i = 0; i < out.n; i++)
         lines += out.p[i] == '\n';
@@ -112,18 +112,18 @@ static void secrets_come_from_files(void **state)
     struct buf out;
     struct error e;
     buf_init(&out, 1000);
-    assert_ok(secret_read(str_from(given), "--key", &out, &e), &e);
+    assert_ok(options_read_secret(str_from(given), "--key", &out, &e), &e);
     assert_str(buf_str(&out), "bf_x");
     buf_reset(&out);
-    assert_ok(secret_read(S("file"), "--key", &out, &e), &e);
+    assert_ok(options_read_secret(S("file"), "--key", &out, &e), &e);
     assert_str(buf_str(&out), "file");
     unlink(path);
     close(fd);
-    assert_int_equal(secret_read(str_from(given), "--key", &out, &e), ERR_INVALID);
+    assert_int_equal(options_read_secret(str_from(given), "--key", &out, &e), ERR_INVALID);
     assert_string_equal(e.field, "--key");
     assert_says(&e, "No such file or directory");
-    assert_int_equal(secret_read_file(path, &out, &e), ERR_NOT_FOUND);
-    assert_int_equal(secret_read_file("/", &out, &e), ERR_INVALID);
+    assert_int_equal(options_read_secret_file(path, &out, &e), ERR_NOT_FOUND);
+    assert_int_equal(options_read_secret_file("/", &out, &e), ERR_INVALID);
     assert_says(&e, "Is a directory");
     buf_release(&out);
 }
