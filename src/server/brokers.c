@@ -14,7 +14,7 @@ static enum err brokers_read_one(struct str given, enum option_source source, st
     struct message_broker *b = &ret->v[ret->n++];
     buf_init(text, URL_MAX);
     if (equals == given.n)
-        return error_field(e, "--broker", "must be a name and an address, such as orders=redis://127.0.0.1");
+        return error_field(e, "--broker", "must be a name and a URL, such as orders=redis://127.0.0.1");
     if (options_read_secret(str_sub(given, equals + 1, given.n), "--broker", text, e))
         return e->code;
     if (source == FROM_FLAG)

@@ -5,14 +5,15 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "base/thread_owner.h"
 #include "platform/clock_system.h"
 
 enum {
     LANES_ARENA = 16 << 20,
     PAGE_ARENA = 32 << 20,
-    PAGE_ENTRIES = 200, /* if they fit; else one by one */
+    PAGE_ENTRIES = 200, /* if they fit into PAGE_ARENA; otherwise 1 */
     LANES_EVERY_US = 1000000,
-    CATALOG_EVERY = 10, /* of those */
+    CATALOG_EVERY = 10, /* reads of the lanes */
     TRIES_MAX = 8,
 };
 
@@ -20,13 +21,14 @@ struct catalog_watcher {
     struct catalog_watcher_setup setup;
     struct reader *reader;
     pthread_t thread;
-    pthread_mutex_t lock; /* over what follows */
-    pthread_cond_t told;
-    bool lanes, catalog, stopping;
-    uint64_t heard;
+    struct thread_owner owner; /* the watcher's thread: it uses the reader */
+    pthread_mutex_t lock;      /* guards everything below */
+    pthread_cond_t wakeup;
+    bool lanes, catalog, stopping; /* what to read */
+    uint64_t barrier;
 };
 
-/* ---- the catalog ---- */
+/* ---- reading the catalog ---- */
 
 static void catalog_watcher_on_unreadable(const struct catalog_entry *entry, const struct error *e)
 {
@@ -37,11 +39,11 @@ struct catalog_walk {
     struct catalog_cache *catalog;
     struct reader *reader;
     struct catalog_filter filter;
-    char name[CATALOG_NAME_MAX]; /* where the page begins */
+    char name[CATALOG_NAME_MAX]; /* the last entry of the page before */
     int tries;
 };
 
-/* Entries have up to CATALOG_DOC_MAX: where a page of them does not fit, one does. */
+/* An entry has up to CATALOG_DOC_MAX bytes. If a page of entries does not fit into the arena, a page of one entry does. */
 static enum err catalog_watcher_read_page(struct catalog_walk *w, struct arena *a, struct catalog_page *ret,
                                           struct error *e)
 {
@@ -62,8 +64,8 @@ static void catalog_walk_advance(struct catalog_walk *w, const struct catalog_en
     w->tries = 0;
 }
 
-/* One page; *ret_more: there is another, or this one is to be read again. Whoever changes the book all the time does not keep us for ever:
- * the next walk sees to it. */
+/* Reads one page into the cache. If the cache changed meanwhile, the same page is read again, at most TRIES_MAX times:
+ * constant changes must not keep this walk from ending, and the next walk repairs what it missed. *ret_more: call again. */
 static enum err catalog_walk_page(struct catalog_walk *w, bool *ret_more, struct error *e)
 {
     cleanup_with(arena_release) struct arena arena;
@@ -104,14 +106,15 @@ static bool catalog_watcher_open_reader(struct catalog_watcher *w, struct error 
     return w->reader || store_reader(w->setup.store, &w->reader, e) == ERR_OK;
 }
 
-static void catalog_watcher_reload_catalog(struct catalog_watcher *w, uint64_t heard)
+static void catalog_watcher_reload_catalog(struct catalog_watcher *w, uint64_t barrier)
 {
     struct error e;
+    assert_owned(&w->owner);
     uint64_t before = catalog_cache_generation(w->setup.catalog);
     bool failed = !catalog_watcher_open_reader(w, &e) || catalog_watcher_fill(w->setup.catalog, w->reader, &e);
     if (failed)
-        log_debug("catalog_not_read", kv_err(&e)); /* who writes to the store says so louder */
-    w->setup.on_catalog(w->setup.context, catalog_cache_generation(w->setup.catalog) != before, failed ? 0 : heard);
+        log_debug("catalog_not_read", kv_err(&e)); /* writers log an unavailable store at a higher level */
+    w->setup.on_catalog(w->setup.context, catalog_cache_generation(w->setup.catalog) != before, failed ? 0 : barrier);
 }
 
 static void catalog_watcher_reload_lanes(struct catalog_watcher *w)
@@ -121,18 +124,19 @@ static void catalog_watcher_reload_lanes(struct catalog_watcher *w)
     struct lane *lanes = NULL;
     struct error e;
     size_t n = 0;
+    assert_owned(&w->owner);
     if (!catalog_watcher_open_reader(w, &e) || reader_lanes(w->reader, &arena, &lanes, &n, &e))
         log_debug("lanes_not_read", kv_err(&e));
     else
         w->setup.on_lanes(w->setup.context, lanes, n);
 }
 
-/* Until there is news, or it is time to look all the same; false then. Under the lock. */
+/* Under the lock. Waits until there is something to read; false: LANES_EVERY_US have passed without a notice. */
 static bool catalog_watcher_wait(struct catalog_watcher *w)
 {
     struct timespec until = clock_condition_end(LANES_EVERY_US);
     while (!w->lanes && !w->catalog && !w->stopping)
-        if (pthread_cond_timedwait(&w->told, &w->lock, &until) == ETIMEDOUT)
+        if (pthread_cond_timedwait(&w->wakeup, &w->lock, &until) == ETIMEDOUT)
             return false;
     return true;
 }
@@ -140,18 +144,19 @@ static bool catalog_watcher_wait(struct catalog_watcher *w)
 static void *catalog_watcher_thread(void *context)
 {
     struct catalog_watcher *w = context;
-    int quiet = 0;
+    int quiet = 0; /* waits without a notice since the catalog was read */
+    thread_owner_take(&w->owner);
     pthread_mutex_lock(&w->lock);
     while (!w->stopping) {
-        bool news = catalog_watcher_wait(w);
-        quiet += !news;
-        bool lanes = w->lanes || !news, catalog = w->catalog || quiet == CATALOG_EVERY;
+        bool notified = catalog_watcher_wait(w);
+        quiet += !notified;
+        bool lanes = w->lanes || !notified, catalog = w->catalog || quiet == CATALOG_EVERY;
         w->lanes = w->catalog = false;
         quiet = catalog ? 0 : quiet;
-        uint64_t heard = w->heard; /* before it is read */
+        uint64_t barrier = w->barrier; /* taken before the read: the read covers it */
         pthread_mutex_unlock(&w->lock);
         if (catalog)
-            catalog_watcher_reload_catalog(w, heard);
+            catalog_watcher_reload_catalog(w, barrier);
         if (lanes)
             catalog_watcher_reload_lanes(w);
         pthread_mutex_lock(&w->lock);
@@ -160,13 +165,13 @@ static void *catalog_watcher_thread(void *context)
     return NULL;
 }
 
-void catalog_watcher_notify(struct catalog_watcher *w, bool lanes, bool catalog, uint64_t heard)
+void catalog_watcher_notify(struct catalog_watcher *w, bool lanes, bool catalog, uint64_t barrier)
 {
     pthread_mutex_lock(&w->lock);
     w->lanes = w->lanes || lanes;
     w->catalog = w->catalog || catalog;
-    w->heard = max_of(w->heard, heard);
-    pthread_cond_signal(&w->told);
+    w->barrier = max_of(w->barrier, barrier);
+    pthread_cond_signal(&w->wakeup);
     pthread_mutex_unlock(&w->lock);
 }
 
@@ -175,11 +180,11 @@ enum err catalog_watcher_new(const struct catalog_watcher_setup *setup, struct c
     struct catalog_watcher *w = xnew(*w);
     w->setup = *setup;
     pthread_mutex_init(&w->lock, NULL);
-    clock_condition_init(&w->told);
+    clock_condition_init(&w->wakeup);
     int why = pthread_create(&w->thread, NULL, catalog_watcher_thread, w);
     if (why) {
         free(w);
-        return error_set(e, ERR_UNAVAILABLE, "start a thread: %s", strerror(why));
+        return error_set(e, ERR_UNAVAILABLE, "cannot start a thread: %s", strerror(why));
     }
     *ret = w;
     return ERR_OK;
@@ -191,11 +196,11 @@ void catalog_watcher_free(struct catalog_watcher *w)
         return;
     pthread_mutex_lock(&w->lock);
     w->stopping = true;
-    pthread_cond_signal(&w->told);
+    pthread_cond_signal(&w->wakeup);
     pthread_mutex_unlock(&w->lock);
     pthread_join(w->thread, NULL);
     reader_free(w->reader);
     pthread_mutex_destroy(&w->lock);
-    pthread_cond_destroy(&w->told);
+    pthread_cond_destroy(&w->wakeup);
     free(w);
 }

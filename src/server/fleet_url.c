@@ -10,12 +10,12 @@
 
 enum { URL_MAX = 4096 };
 
-/* What opening one takes: two handles of a queue, where both are wanted, belong together. */
+/* How to open the ports behind a URL scheme. `queue` opens the pushing and the taking handle, because they may share state. */
 struct fleet_scheme {
     const char *name;
-    const char *absent; /* why it can not be used here; NULL: it can */
+    const char *absent; /* why this binary cannot use it; NULL: it can */
     enum err (*queue)(struct str url, const struct fleet_setup *setup, struct async_io_ports *ret,
-                      struct error *e); /* NULL: it is none, like the next two */
+                      struct error *e); /* NULL: not a queue; the next two likewise */
     enum err (*events)(struct str url, struct events **ret, struct error *e);
     enum err (*lease)(struct str url, struct lease **ret, struct error *e);
 };
@@ -74,10 +74,9 @@ static const struct fleet_scheme schemes[] = {
     { .name = "kafka", .events = events_kafka_open },
 };
 
-/* What one can be used as. */
-static bool fleet_scheme_serves(const struct fleet_scheme *s, enum async_io_channel place)
+static bool fleet_scheme_serves(const struct fleet_scheme *s, enum async_io_channel channel)
 {
-    switch (place) {
+    switch (channel) {
     case ASYNC_IO_QUEUE:
     case ASYNC_IO_TAKE: return s->queue;
     case ASYNC_IO_PUBLISH:
@@ -97,38 +96,38 @@ static const struct fleet_scheme *fleet_scheme_of(struct str url)
     return NULL;
 }
 
-/* "redis://, amqp:// or amqps://": what may stand there. */
-static void fleet_list_schemes(enum async_io_channel place, char *out, size_t size)
+/* Writes the allowed schemes: "redis://, amqp:// or amqps://". */
+static void fleet_list_schemes(enum async_io_channel channel, char *out, size_t size)
 {
     const char *names[array_count(schemes)];
     size_t n = 0, at = 0;
     for (size_t i = 0; i < array_count(schemes); i++)
-        if (fleet_scheme_serves(&schemes[i], place))
+        if (fleet_scheme_serves(&schemes[i], channel))
             names[n++] = schemes[i].name;
     for (size_t i = 0; i < n; i++)
         at += (size_t)snprintf(out + at, size - at, "%s%s://", i == 0 ? "" : i + 1 < n ? ", " : " or ", names[i]);
 }
 
-static enum err fleet_url_check(struct str url, const char *field, enum async_io_channel place, struct error *e)
+static enum err fleet_url_check(struct str url, const char *field, enum async_io_channel channel, struct error *e)
 {
     char list[128];
     const struct fleet_scheme *s = fleet_scheme_of(url);
     if (s && s->absent)
         return error_field(e, field, "%s:// %s", s->name, s->absent);
-    if (s && fleet_scheme_serves(s, place))
+    if (s && fleet_scheme_serves(s, channel))
         return ERR_OK;
-    fleet_list_schemes(place, list, sizeof list);
+    fleet_list_schemes(channel, list, sizeof list);
     return error_field(e, field, "must be a URL that begins with %s, or file:/path with one", list);
 }
 
-static enum err fleet_url_read(const struct options *o, const char *name, enum async_io_channel place, struct buf *ret,
-                               struct error *e)
+static enum err fleet_url_read(const struct options *o, const char *name, enum async_io_channel channel,
+                               struct buf *ret, struct error *e)
 {
     char field[32];
     snprintf(field, sizeof field, "--%s", name);
     if (secret_url_read(o, name, ret, e))
         return e->code;
-    return ret->n ? fleet_url_check(buf_str(ret), field, place, e) : ERR_OK;
+    return ret->n ? fleet_url_check(buf_str(ret), field, channel, e) : ERR_OK;
 }
 
 static bool fleet_has_option(const struct options *o, const char *flag)
@@ -157,7 +156,7 @@ void fleet_urls_release(struct fleet_urls *u)
     buf_release(&u->lease);
 }
 
-/* ---- opening ---- */
+/* ---- opening the ports ---- */
 
 static enum err fleet_open_ports(const struct fleet_setup *setup, struct async_io_ports *ret, struct error *e)
 {
@@ -196,11 +195,11 @@ void fleet_release(struct fleet *f)
     lease_free(take(f->ports.lease));
 }
 
-enum err fleet_take_port(void *context, enum async_io_channel place, struct async_io_ports *ret, struct error *e)
+enum err fleet_take_port(void *context, enum async_io_channel channel, struct async_io_ports *ret, struct error *e)
 {
     struct async_io_ports *mine = &((struct fleet *)context)->ports;
     (void)e;
-    switch (place) {
+    switch (channel) {
     case ASYNC_IO_QUEUE: ret->queue = take(mine->queue); break;
     case ASYNC_IO_TAKE: ret->take = take(mine->take); break;
     case ASYNC_IO_PUBLISH: ret->publish = take(mine->publish); break;

@@ -1,5 +1,6 @@
-/* The status is a few numbers, copied after each step. Breakers may be thousands: those that are not closed are looked for now and
- * then, and at most BREAKERS_SHOWN are kept, so that what is made from them stays small. Nodes are copied when a beat brought news. */
+/* The status is a few numbers, copied after each step. There may be thousands of breakers: every BREAKERS_MS, at most
+ * BREAKERS_SHOWN that are not closed are copied, so that status and metrics stay small. Nodes are copied after a heartbeat
+ * that changed them. */
 #include "server/node_view.h"
 
 #include <pthread.h>
@@ -10,7 +11,7 @@
 
 enum { BREAKERS_SHOWN = 50, BREAKERS_MS = 500, NODES_SHOWN = 2 * NODES_DEAD_SHOWN, NODE_TEXT = 96 };
 
-/* A text that is cut off where it is too long. */
+/* A text, cut off if it is too long. */
 struct short_text {
     char p[NODE_TEXT];
     size_t n;
@@ -41,13 +42,13 @@ struct shown_breakers {
 };
 
 struct node_view {
-    pthread_mutex_t lock; /* over the next three */
+    pthread_mutex_t lock; /* guards the next three */
     struct node_status status;
     struct shown_breakers breakers;
     struct shown_nodes *nodes;
-    int64_t looked_ms; /* the node's thread's, like those that follow */
+    int64_t breakers_read_ms; /* this and the fields below belong to the loop thread */
     struct shown_breakers found;
-    uint64_t generation; /* of the nodes */
+    uint64_t generation; /* of the copied nodes */
 };
 
 struct node_view *node_view_new(void)
@@ -95,7 +96,7 @@ static struct str node_view_text(const struct short_text *t)
     return (struct str){ t->p, t->n };
 }
 
-/* Of what another version wrote, whatever is understood. */
+/* A node of another version may have written other members: unknown ones are ignored, missing ones are 0. */
 static void node_view_read_doc(struct str text, struct shown_node *n)
 {
     struct json_doc doc;
@@ -127,7 +128,7 @@ static void node_view_copy_node(const struct node_row *row, struct shown_node *n
         node_view_read_doc(row->doc, n);
 }
 
-/* The few seconds between two beats of others matter to nobody, so they are read while the lock is held. */
+/* Reads the rows under the lock: they change with heartbeats only, which is rare. */
 static void node_view_copy_nodes(struct node_view *v, const struct node *n)
 {
     const struct node_rows *rows = node_others(n);
@@ -139,7 +140,7 @@ static void node_view_copy_nodes(struct node_view *v, const struct node *n)
         node_view_copy_node(&rows->v[i], &v->nodes->v[i]);
 }
 
-/* Our own numbers are at hand. */
+/* Replaces the figures of the last heartbeat of this node by its current ones. */
 static void node_view_set_own_figures(struct shown_node *n, const struct node_status *s, int64_t now_ms)
 {
     n->state = node_view_shorten(s->aside        ? S("serving")
@@ -200,13 +201,13 @@ void node_view_nodes(struct node_view *v, int64_t now_ms, struct jw *w)
     free(all);
 }
 
-/* ---- all of it ---- */
+/* ---- status, breakers and metrics ---- */
 
 void node_view_update(struct node_view *v, struct node *n, int64_t now_ms)
 {
-    bool look = now_ms < v->looked_ms || now_ms >= v->looked_ms + BREAKERS_MS;
+    bool look = now_ms < v->breakers_read_ms || now_ms >= v->breakers_read_ms + BREAKERS_MS;
     if (look) {
-        v->looked_ms = now_ms;
+        v->breakers_read_ms = now_ms;
         v->found.n = 0;
         node_each_breaker(n, now_ms, node_view_on_breaker, &v->found);
     }
@@ -268,8 +269,9 @@ static void node_view_print_waits(const struct node_status *s, int64_t now_ms, s
 {
     static const char *const names[] = { [CLASS_LOW] = "low", [CLASS_NORMAL] = "normal", [CLASS_HIGH] = "high" };
     buf_printf(
-        out, "# HELP belfry_oldest_wait_seconds How long the first of what is due in a class has waited to be started\n"
-             "# TYPE belfry_oldest_wait_seconds gauge\n");
+        out,
+        "# HELP belfry_oldest_wait_seconds How long the oldest due task of a priority class has waited for its start\n"
+        "# TYPE belfry_oldest_wait_seconds gauge\n");
     for (size_t i = 0; i < array_count(names); i++) {
         int64_t due_ms = s->scheduler.oldest_due_ms[i];
         int64_t wait_ms = due_ms == INT64_MAX ? 0 : max_of(now_ms - due_ms, (int64_t)0);
@@ -278,7 +280,7 @@ static void node_view_print_waits(const struct node_status *s, int64_t now_ms, s
     }
 }
 
-/* A host has no quote, backslash or line break in it, but nothing checks what only stands in a URL. */
+/* A valid host contains no quote, backslash or line break, but nothing has checked the host in a URL. */
 static void node_view_print_label(struct str s, struct buf *out)
 {
     for (size_t i = 0; i < s.n; i++) {
@@ -290,13 +292,13 @@ static void node_view_print_label(struct str s, struct buf *out)
 static void node_view_print_cluster(const struct node_status *s, struct buf *out)
 {
     buf_printf(out,
-               "# HELP belfry_clock_offset_seconds By how much the store's clock is ahead of this machine's\n"
+               "# HELP belfry_clock_offset_seconds Clock of the store minus clock of this machine\n"
                "# TYPE belfry_clock_offset_seconds gauge\nbelfry_clock_offset_seconds %.6f\n"
-               "# HELP belfry_clock_error_seconds How far off that may be\n"
+               "# HELP belfry_clock_error_seconds Uncertainty of belfry_clock_offset_seconds\n"
                "# TYPE belfry_clock_error_seconds gauge\nbelfry_clock_error_seconds %.6f\n"
-               "# HELP belfry_leader Whether this node does the duties that one does for all\n"
+               "# HELP belfry_leader 1 if this node is the leader of its cluster\n"
                "# TYPE belfry_leader gauge\nbelfry_leader %d\n"
-               "# HELP belfry_partitions Partitions of the tasks that this node looks after, of 256\n"
+               "# HELP belfry_partitions Partitions of the tasks that this node owns, of 256\n"
                "# TYPE belfry_partitions gauge\nbelfry_partitions %zu\n",
                (double)s->skew_us / 1e6, (double)s->error_us / 1e6, s->leader, s->partitions);
 }
@@ -309,8 +311,8 @@ void node_view_metrics(struct node_view *v, int64_t now_ms, struct buf *out)
     node_view_print_cluster(&s, out);
     buf_printf(
         out,
-        "# HELP belfry_breaker_state Circuit breakers that are not closed, some of them: 1 open, 2 half-open; no host: "
-        "of the whole tenant\n# TYPE belfry_breaker_state gauge\n");
+        "# HELP belfry_breaker_state Circuit breakers that are not closed, at most 50: 1 open, 2 half-open; an empty host "
+        "means the whole tenant\n# TYPE belfry_breaker_state gauge\n");
     for (size_t i = 0; i < all.n; i++) {
         const struct shown_breaker *b = &all.v[i];
         buf_printf(out, "belfry_breaker_state{tenant=\"%d\",host=\"", (int)b->tenant);

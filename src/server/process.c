@@ -10,11 +10,10 @@
 #include "runner/noop/runner_noop.h"
 
 enum {
-    QUEUE_TIMEOUT_MS =
-        86400000, /* a call waits for its host as long as it takes: our limit is not the task's failure */
+    QUEUE_TIMEOUT_MS = 86400000, /* a call may wait long for a connection: our own limit must not fail the task */
 };
 
-/* Thousands of calls at once are thousands of descriptors. */
+/* Thousands of concurrent calls need thousands of descriptors. */
 static void process_raise_descriptor_limit(void)
 {
     struct rlimit limit;
@@ -24,8 +23,8 @@ static void process_raise_descriptor_limit(void)
     }
 }
 
-/* Batches come and go in pieces of a megabyte. Left to itself malloc maps and unmaps each, and the kernel clears every page
- * anew: a tenth of the time of a create. */
+/* Batches allocate and free pieces of about 1 MiB. By default malloc maps and unmaps each of them, and the kernel clears
+ * every page again: that took a tenth of the time of a create. */
 static void process_keep_freed_memory(void)
 {
     mallopt(M_MMAP_THRESHOLD, 32 << 20);

@@ -21,8 +21,8 @@ static void retention_on_purged(struct op *op)
     if (op->rc) {
         log_warn("upkeep_failed", kv_err(&op->error));
     } else {
-        metric_add(u->setup.metrics, METRIC_FORGOTTEN, (int64_t)u->forget.ret_forgotten);
-        if (u->forget.ret_more) {
+        metric_add(u->setup.metrics, METRIC_FORGOTTEN, (int64_t)u->purge.ret_forgotten);
+        if (u->purge.ret_more) {
             retention_schedule(u, min_of(took_ms, PAUSE_MAX_MS));
             return;
         }
@@ -35,23 +35,23 @@ static void retention_on_timer(uv_timer_t *timer)
     struct retention_task *u = timer->data;
     const struct retention *r = &u->setup.retention;
     int64_t now_ms = clock_wall_ms(u->setup.clock);
-    if (u->setup.is_ours && !u->setup.is_ours(u->setup.context)) {
+    if (u->setup.is_leader && !u->setup.is_leader(u->setup.context)) {
         retention_schedule(u, r->interval_ms);
         return;
     }
-    u->forget = (struct op_purge){ .op = { .kind = OP_PURGE, .done = retention_on_purged, .context = u },
-                                   .now_ms = now_ms,
-                                   .idempotency_before_ms = now_ms - r->idempotency_ms,
-                                   .tasks_before_ms = now_ms - r->tasks_ms,
-                                   .dlq_before_ms = now_ms - r->dlq_ms,
-                                   .executions_before_ms = now_ms - r->executions_ms,
-                                   .jobs_before_ms = now_ms - r->jobs_ms,
-                                   .workers_before_ms = now_ms - r->jobs_ms,
-                                   .max = BATCH };
-    arena_init(&u->forget.op.arena, ARENA_MAX);
+    u->purge = (struct op_purge){ .op = { .kind = OP_PURGE, .done = retention_on_purged, .context = u },
+                                  .now_ms = now_ms,
+                                  .idempotency_before_ms = now_ms - r->idempotency_ms,
+                                  .tasks_before_ms = now_ms - r->tasks_ms,
+                                  .dlq_before_ms = now_ms - r->dlq_ms,
+                                  .executions_before_ms = now_ms - r->executions_ms,
+                                  .jobs_before_ms = now_ms - r->jobs_ms,
+                                  .workers_before_ms = now_ms - r->jobs_ms,
+                                  .max = BATCH };
+    arena_init(&u->purge.op.arena, ARENA_MAX);
     u->busy = true;
     u->begun_ns = clock_steady_ns(u->setup.clock);
-    writer_submit(u->setup.writer, &u->forget.op);
+    writer_submit(u->setup.writer, &u->purge.op);
 }
 
 void retention_start(struct retention_task *u, const struct retention_setup *setup)

@@ -4,14 +4,13 @@
 
 #include "server/options.h"
 
-/* Stars over what is between `from` and `to`. */
 static void secret_url_mask(char *url, size_t from, size_t to)
 {
     if (from < to)
         memset(url + from, '*', to - from);
 }
 
-/* user:password@ in front of the hosts. */
+/* Masks the password in user:password@ before the hosts. */
 static void secret_url_mask_user(char *url, size_t from, size_t to)
 {
     struct str s = { url, to };
@@ -29,7 +28,7 @@ static bool secret_url_is_password(struct str name)
     return name.n >= end.n && str_eq(str_sub(name, name.n - end.n, name.n), end);
 }
 
-/* …?password=…&sslpassword=…&sasl_password=… */
+/* Masks ?password=…&sslpassword=…&sasl_password=… */
 static void secret_url_mask_query(char *url, size_t from, size_t n)
 {
     struct str s = { url, n };
@@ -64,10 +63,10 @@ void secret_url_show(struct str url, struct buf *out)
 void secret_url_hide(struct str argument)
 {
     union {
-        const char *theirs;
-        char *ours;
-    } text = { argument.p };
-    secret_url_mask_password(text.ours, argument.n);
+        const char *in;
+        char *out;
+    } text = { argument.p }; /* argv is writable */
+    secret_url_mask_password(text.out, argument.n);
 }
 
 enum err secret_url_read(const struct options *o, const char *name, struct buf *ret, struct error *e)

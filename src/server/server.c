@@ -1,5 +1,10 @@
-/* Threads: the caller's is the loop's (scheduler, worker, updater, outgoing calls); the batcher's writes the store; HTTP and API
- * threads serve the API. They meet in two places only: operations go to the batcher, and calls go to the loop (loop_call). */
+/* Threads:
+ *
+ *  - the loop thread, which is the caller of server_run, runs scheduler, worker, updater and outgoing calls;
+ *  - batcher threads write to the store;
+ *  - HTTP and API threads serve the API.
+ *
+ * They exchange data in two ways only: operations go to a batcher, and calls go to the loop (loop_call). */
 #include "server/server_internal.h"
 
 #include <stdlib.h>
@@ -16,29 +21,30 @@ enum {
     SPAWN_AHEAD_MS = 10000,
     ARM_MIN_MS = 100,
     ARM_MAX_MS = 1000,
-    POLL_MS = 10000, /* should a nudge be lost: what was committed and never answered has none */
+    POLL_MS = 10000, /* covers lost nudges: a write that was committed, but whose answer was lost, sends none */
     VISIBILITY_MS = 4000,
     LANES_ARENA = 16 << 20,
-    CLOCK_QUESTIONS = 3, /* the first of them connects */
+    CLOCK_SAMPLES = 3, /* the first one also connects, so it is slow */
 };
 
-/* ---- the loop's side ---- */
+/* ---- the loop thread ---- */
 
 static void server_close_handles(struct server *a)
 {
-    if (!a->handles)
+    if (!a->handles_open)
         return;
     for (size_t i = 0; i < array_count(a->signals); i++)
         uv_close((uv_handle_t *)&a->signals[i], NULL);
     uv_close((uv_handle_t *)&a->deadline, NULL);
     retention_close(&a->retention_task);
     server_stop_fleet_watch(a);
-    a->handles = false;
+    a->handles_open = false;
 }
 
 static int64_t server_on_step(void *context, int64_t now_us)
 {
     struct server *a = context;
+    assert_owned(&a->loop_thread);
     if (!a->node)
         return INT64_MAX;
     int64_t wake = node_step(a->node, now_us);
@@ -67,7 +73,8 @@ static void server_on_api_stopped(uv_work_t *work, int status)
     uv_timer_start(&a->deadline, server_on_drain_deadline, (uint64_t)a->setup.drain_ms, 0);
 }
 
-/* Blocks until the last request was answered, some of which wait for the loop: so not on the loop's thread. */
+/* A libuv worker thread: blocks until the last request is answered. Some requests wait for the loop, so this must not run
+ * on the loop thread. */
 static void server_stop_api(uv_work_t *work)
 {
     struct server *a = work->data;
@@ -77,13 +84,14 @@ static void server_stop_api(uv_work_t *work)
 
 static void server_begin_stop(struct server *a)
 {
+    assert_owned(&a->loop_thread);
     if (a->stopping) {
         if (a->draining)
-            node_give_up(a->node); /* asked twice: at once, then */
+            node_give_up(a->node); /* a second stop: do not wait for running tasks */
         return;
     }
     a->stopping = true;
-    node_stop_leasing(a->node); /* who waits is answered, so that the API can end */
+    node_stop_leasing(a->node); /* answers waiting lease requests, so that the API can stop */
     retention_stop(&a->retention_task);
     log_info("stopping", kv_i64("deadline_ms", a->setup.drain_ms));
     a->stop_http.data = a;
@@ -106,7 +114,7 @@ void server_stop(struct server *a)
     loop_call(a->loop, &a->stop_call);
 }
 
-/* ---- what the API tells of the node ---- */
+/* ---- status, metrics and readiness for the API; any thread ---- */
 
 static void server_kv_time_or_null(struct jw *w, const char *name, int64_t ms)
 {
@@ -156,11 +164,11 @@ static bool server_is_ready(void *context, struct error *e)
     struct server *a = context;
     struct node_status s = node_view_status(a->view);
     if (s.draining)
-        error_set(e, ERR_UNAVAILABLE, "it is shutting down");
+        error_set(e, ERR_UNAVAILABLE, "the node is shutting down");
     return !s.draining;
 }
 
-/* ---- beginning and end ---- */
+/* ---- start and stop ---- */
 
 enum err server_load_lanes(struct server *a, struct error *e)
 {
@@ -189,8 +197,8 @@ static enum err server_fill_catalog_cache(struct server *a, struct error *e)
     return rc;
 }
 
-/* From here on the time is the store's. It is known before the first request comes: what one asks for is due by it, at once or later. Beats
- * measure it better soon. */
+/* Nodes of a shared store use the store's clock, because due times must mean the same on all of them. It is measured before
+ * the API takes the first request; heartbeats measure it better later. */
 static enum err server_adopt_store_clock(struct server *a, struct error *e)
 {
     struct reader *r = NULL;
@@ -199,7 +207,7 @@ static enum err server_adopt_store_clock(struct server *a, struct error *e)
         return ERR_OK;
     a->setup.clock = a->clock = clock_offset_new(a->setup.clock);
     enum err rc = store_reader(a->store, &r, e);
-    for (int i = 0; rc == ERR_OK && i < CLOCK_QUESTIONS; i++) {
+    for (int i = 0; rc == ERR_OK && i < CLOCK_SAMPLES; i++) {
         int64_t sent_us = clock_steady_us(a->clock), store_us;
         rc = reader_clock(r, &store_us, e);
         if (rc == ERR_OK)
@@ -236,7 +244,7 @@ static void server_make_node(struct server *a)
         .slots = a->setup.slots,
         .roles = a->setup.roles,
         .shared = store_is_shared(a->store),
-        .beat_ms = a->setup.beat_ms,
+        .beat_ms = a->setup.heartbeat_ms,
         .spawn_ahead_ms = SPAWN_AHEAD_MS,
         .arm_min_ms = ARM_MIN_MS,
         .arm_max_ms = ARM_MAX_MS,
@@ -272,10 +280,10 @@ static void server_start_handles(struct server *a)
                                                                    .clock = a->setup.clock,
                                                                    .metrics = a->metrics,
                                                                    .retention = a->setup.retention,
-                                                                   .is_ours = server_is_leader,
+                                                                   .is_leader = server_is_leader,
                                                                    .context = a });
     server_start_fleet_watch(a);
-    a->handles = true;
+    a->handles_open = true;
 }
 
 static enum err server_open_runners(struct server *a, struct error *e)
@@ -287,16 +295,6 @@ static enum err server_open_runners(struct server *a, struct error *e)
                                    .ca_file = a->setup.ca_file,
                                    .brokers = a->setup.brokers };
     return runners_open(&setup, &a->runners, e);
-}
-
-static void nudge(void *context, const struct task *tasks, size_t n)
-{
-    server_on_tasks_written(context, tasks, n);
-}
-
-static void catalog_changed(void *context)
-{
-    server_on_catalog_changed(context);
 }
 
 static struct uuid server_node_id(void *context)
@@ -320,7 +318,7 @@ static enum err server_start_api(struct server *a, struct error *e)
         .pepper = { (const char *)a->pepper, sizeof a->pepper },
         .require_idempotency_key = a->setup.require_idempotency_key,
         .context = a,
-        .nudge = nudge,
+        .nudge = server_on_tasks_written,
         .recall = server_recall,
         .lease = server_lease,
         .lease_over = server_lease_over,
@@ -328,10 +326,10 @@ static enum err server_start_api(struct server *a, struct error *e)
         .status = server_write_status,
         .metrics_more = server_write_metrics,
         .ready = server_is_ready,
-        .catalog_changed = catalog_changed,
+        .catalog_changed = server_on_catalog_changed,
         .queues = server_describe_queues,
         .node = store_is_shared(a->store) ? server_node_id : NULL,
-        .queue_timeout_max = a->fleet.there ? server_queue_timeout_max : NULL,
+        .queue_timeout_max = a->fleet.enabled ? server_queue_timeout_max : NULL,
     };
     return api_server_new(&setup, &a->http, e);
 }
@@ -363,8 +361,8 @@ enum err server_new(const struct server_setup *setup, char ret_key[SERVER_KEY_TE
     struct server *a = xnew(*a);
     struct error why = { 0 };
     a->setup = *setup;
-    if (!a->setup.beat_ms)
-        a->setup.beat_ms = MEMBERSHIP_BEAT_MS;
+    if (!a->setup.heartbeat_ms)
+        a->setup.heartbeat_ms = MEMBERSHIP_BEAT_MS;
     a->view = node_view_new();
     server_inbox_init(a);
     ret_key[0] = '\0';
@@ -381,7 +379,9 @@ enum err server_new(const struct server_setup *setup, char ret_key[SERVER_KEY_TE
 
 void server_run(struct server *a)
 {
+    thread_owner_take(&a->loop_thread);
     loop_run(a->loop);
+    thread_owner_drop(&a->loop_thread);
 }
 
 void server_free(struct server *a)

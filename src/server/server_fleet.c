@@ -1,19 +1,22 @@
-/* A control node's way to the queue, the events and the lease of its fleet. The courier's threads see the fleet's ports and the book, which any
- * thread may ask; what they bring is seen by the loop, and what the API tells of it is a copy under a lock. */
+/* Connects a control node to the queue, the events and the lease of its fleet.
+ *
+ * The I/O threads use the fleet's ports and the catalog cache, which is safe for any thread. Their results are delivered on
+ * the loop. API threads see a copy of the queue's state, under a lock. */
+#include "server/server_internal.h"
+
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "server/server_internal.h"
 
 enum { WATCH_MS = 500, NAME_ARENA = 1 << 16 };
 
-/* On the thread that pushes, alone. */
+/* Only the I/O thread that pushes to the queue calls this: the result lives in an arena without a lock. */
 static struct str server_fleet_tenant_name(const struct queue_names *names, int32_t number)
 {
     union {
         const struct queue_names *in;
         struct catalog_cache_names *out;
-    } mine = { names }; /* the answer lives with who was asked */
+    } mine = { names }; /* the port passes it as const; the arena in it is ours to change */
     struct catalog_cache_names *n = mine.out;
     struct tenant_rules rules;
     arena_reset(&n->arena);
@@ -28,7 +31,7 @@ enum err server_open_fleet(struct server *a, struct error *e)
     f->names = (struct catalog_cache_names){ .base = { server_fleet_tenant_name }, .catalog = a->catalog };
     arena_init(&f->names.arena, NAME_ARENA);
     pthread_mutex_init(&f->lock, NULL);
-    f->there = true;
+    f->enabled = true;
     struct fleet_setup setup = { .urls = a->setup.fleet,
                                  .names = &f->names.base,
                                  .filter = a->setup.roles & NODE_WORKER ? &f->filter : NULL,
@@ -44,7 +47,6 @@ enum err server_open_fleet(struct server *a, struct error *e)
     return ERR_OK;
 }
 
-/* Before those whose errands it carries. */
 void server_close_fleet_io(struct server *a)
 {
     async_io_threads_free(take(a->fleet.async_io));
@@ -52,25 +54,24 @@ void server_close_fleet_io(struct server *a)
 
 void server_close_fleet(struct server *a)
 {
-    if (!a->fleet.there)
+    if (!a->fleet.enabled)
         return;
     fleet_release(&a->fleet.fleet);
     arena_release(&a->fleet.names.arena);
     pthread_mutex_destroy(&a->fleet.lock);
 }
 
-/* ---- how the queue is ---- */
+/* ---- state of the queue ---- */
 
-/* On the loop, after a step. */
 void server_update_queue_state(struct server *a)
 {
     struct server_fleet *f = &a->fleet;
     struct queue_state state;
-    if (!f->there || !node_queue_state(a->node, &state))
+    if (!f->enabled || !node_queue_state(a->node, &state))
         return;
     pthread_mutex_lock(&f->lock);
     f->state = state;
-    f->known = true;
+    f->state_known = true;
     pthread_mutex_unlock(&f->lock);
     metric_set(a->metrics, METRIC_QUEUE_DEPTH, (double)max_of(state.waiting, (int64_t)0));
 }
@@ -87,7 +88,7 @@ static void server_fleet_on_settled(void *context, const struct fenced_id *settl
     store_tell(a->store, settled, n);
 }
 
-/* Where others write to the store too, somebody looks for lanes all the time. */
+/* For a shared store, the catalog watcher reads the lanes. */
 static void server_fleet_reload_lanes(void *context)
 {
     struct server *a = context;
@@ -99,7 +100,7 @@ static void server_fleet_reload_lanes(void *context)
 void server_fleet_set_up_node(struct server *a, struct node_setup *setup)
 {
     struct server_fleet *f = &a->fleet;
-    if (!f->there)
+    if (!f->enabled)
         return;
     setup->own = setup->async_io;
     setup->async_io = f->async_io;
@@ -114,7 +115,7 @@ void server_fleet_set_up_node(struct server *a, struct node_setup *setup)
 
 void server_start_fleet_watch(struct server *a)
 {
-    if (!a->fleet.there)
+    if (!a->fleet.enabled)
         return;
     uv_timer_init(loop_uv(a->loop), &a->fleet.timer);
     a->fleet.timer.data = a;
@@ -123,7 +124,7 @@ void server_start_fleet_watch(struct server *a)
 
 void server_stop_fleet_watch(struct server *a)
 {
-    if (a->fleet.there)
+    if (a->fleet.enabled)
         uv_close((uv_handle_t *)&a->fleet.timer, NULL);
 }
 
@@ -131,7 +132,7 @@ static struct queue_state server_fleet_state(struct server_fleet *f, bool *ret_k
 {
     pthread_mutex_lock(&f->lock);
     struct queue_state s = f->state;
-    *ret_known = f->known;
+    *ret_known = f->state_known;
     pthread_mutex_unlock(&f->lock);
     return s;
 }
@@ -155,7 +156,7 @@ static void server_fleet_kv_if_known(struct jw *w, const char *name, bool known,
 
 void server_write_fleet_status(struct server *a, int64_t now_ms, struct jw *w)
 {
-    if (!a->fleet.there)
+    if (!a->fleet.enabled)
         return;
     bool known;
     struct queue_state s = server_fleet_state(&a->fleet, &known);

@@ -1,5 +1,5 @@
-/* Where tasks are: in the data directory, or in a database that other nodes share. And what goes with it: the pepper that API keys are hashed
- * with, which nodes of one database have in common, and the first key. */
+/* Opens the store: SQLite in the data directory, or a PostgreSQL database that nodes share. Also loads the pepper, with which
+ * API keys are hashed, and creates the first admin key. Nodes of one database share one pepper. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static enum err server_write_secret(const char *path, const void *data, size_t n
     return ok ? ERR_OK : error_set(e, ERR_UNAVAILABLE, "write '%s': %s", path, strerror(why));
 }
 
-/* The pepper is made once; without it no key opens anything, so a damaged one stops the start. */
+/* The first start creates the pepper. Without the right pepper no API key works, so a damaged file is an error. */
 static enum err server_load_pepper(struct server *a, struct error *e)
 {
     char path[PATH_MAX];
@@ -36,8 +36,7 @@ static enum err server_load_pepper(struct server *a, struct error *e)
     if (fd >= 0)
         close(fd);
     if (n != (ssize_t)sizeof a->pepper)
-        return error_set(e, ERR_CORRUPT,
-                         "'%s' is not what Belfry wrote there: restore it from a backup; without it no API key works",
+        return error_set(e, ERR_CORRUPT, "'%s' is damaged: restore it from a backup; without it no API key works",
                          path);
     return ERR_OK;
 }
@@ -47,7 +46,7 @@ static struct str server_pepper(struct server *a)
     return (struct str){ (const char *)a->pepper, sizeof a->pepper };
 }
 
-/* The one start that makes it leaves it in this data directory, and on no other node. */
+/* Only the first start on a store creates the key. The key file is in the data directory of that node, and on no other. */
 static enum err server_make_first_key(struct server *a, char ret_key[SERVER_KEY_TEXT], struct error *e)
 {
     char text[AUTH_KEY_TEXT + 1] = "", line[AUTH_KEY_TEXT + 2], path[PATH_MAX];
@@ -61,7 +60,7 @@ static enum err server_make_first_key(struct server *a, char ret_key[SERVER_KEY_
     return server_write_secret(path, line, (size_t)n, e);
 }
 
-/* ---- the store ---- */
+/* ---- stores and writers ---- */
 
 static enum err server_open_sqlite(struct server *a, struct error *e)
 {
@@ -71,7 +70,8 @@ static enum err server_open_sqlite(struct server *a, struct error *e)
     return server_load_pepper(a, e);
 }
 
-/* After an outage all nodes are to beat again before one of them has been silent for too long to another that came back earlier. */
+/* Urgent operations are retried at the heartbeat interval: after an outage, all nodes must send heartbeats again before a
+ * node that came back earlier marks one of them dead. */
 static enum err server_open_connection(const struct server_setup *setup, enum writer_way way, struct store *beside,
                                        struct store **ret, struct error *e)
 {
@@ -79,7 +79,7 @@ static enum err server_open_connection(const struct server_setup *setup, enum wr
                                           .read_url = setup->store_read_url,
                                           .listen_url = setup->store_listen_url,
                                           .clock = setup->clock,
-                                          .retry_ms = way == WRITER_URGENT ? setup->beat_ms : 0,
+                                          .retry_ms = way == WRITER_URGENT ? setup->heartbeat_ms : 0,
                                           .migrate = !beside,
                                           .beside = beside,
                                           .archive_dir = setup->archive_dir };
@@ -89,7 +89,7 @@ static enum err server_open_connection(const struct server_setup *setup, enum wr
 static enum err server_open_postgres(struct server *a, struct error *e)
 {
     const struct server_setup *setup = &a->setup;
-    crypto_random(a->pepper, sizeof a->pepper); /* if it is the first */
+    crypto_random(a->pepper, sizeof a->pepper); /* used if the database has none yet */
     if (!directory_make(setup->data_dir))
         return error_set(e, ERR_UNAVAILABLE, "make data directory '%s': %s", setup->data_dir, strerror(errno));
     for (int way = 0; way < WRITER_WAYS; way++)
@@ -118,6 +118,6 @@ struct writer *server_open_writer(struct server *a)
 
 void server_close_store(struct server *a)
 {
-    for (int way = WRITER_WAYS; way-- > 0;) /* the first is the last to go: others stand beside it */
+    for (int way = WRITER_WAYS; way-- > 0;) /* WRITER_ALL last: the others borrow from it */
         store_free(a->ways[way]);
 }

@@ -1,4 +1,5 @@
-/* Threads: the caller's is the loop's; the courier's carry errands; that of the vitals sees copies of a few numbers under a lock. */
+/* Threads: the loop thread is the caller of worker_process_run. I/O threads run requests to queue and events. The health
+ * server's thread reads a few copied numbers under a lock (struct worker_process_shared). */
 #include "server/worker_process.h"
 
 #include <pthread.h>
@@ -8,6 +9,7 @@
 
 #include "api/server/health_server.h"
 #include "base/log.h"
+#include "base/thread_owner.h"
 #include "core/time/offset.h"
 #include "platform/async_io_threads.h"
 #include "platform/clock_offset.h"
@@ -18,16 +20,16 @@
 
 enum {
     VISIBILITY_MS = 4000,
-    LOOK_MS = 500,      /* how old what is known of the machine may be */
-    GREET_MIN_MS = 200, /* between two tries to reach a queue that is not there yet */
-    GREET_MAX_MS = 2000,
-    GREET_ARENA = 1 << 20,
-    TAKE_LONGEST_US = 5000000, /* from asking for a take to its answer */
+    MACHINE_MS = 500,     /* how old the figures of the machine may be */
+    CONNECT_MIN_MS = 200, /* between two attempts to reach the queue at the start */
+    CONNECT_MAX_MS = 2000,
+    CONNECT_ARENA = 1 << 20,
+    TAKE_LONGEST_US = 5000000, /* longest time from a take request to its answer */
     WATCH_MS = 500,
-    LAST_WORDS_MS = 5000, /* behind the deadline of a drain, for what remains to be reported */
+    REPORT_MS = 5000, /* after the drain deadline, to report the remaining outcomes */
 };
 
-/* For other threads. */
+/* Copies for the health server's thread. */
 struct worker_process_shared {
     pthread_mutex_t lock;
     struct machine machine;
@@ -36,11 +38,12 @@ struct worker_process_shared {
 
 struct worker_process {
     struct worker_process_setup setup;
-    struct clock *clock; /* the queue's time, once that is known */
+    struct thread_owner loop_thread; /* taken while worker_process_run runs */
+    struct clock *clock;             /* shows the queue's time once the first answer has come */
     struct offset offset;
     struct metrics *metrics;
     struct loop *loop;
-    struct fleet fleet; /* until the courier has taken it */
+    struct fleet fleet; /* owns each port until the I/O thread of that port takes it */
     struct async_io *async_io;
     struct runners runners;
     struct worker *worker;
@@ -48,20 +51,20 @@ struct worker_process {
     struct uuid id;
     char name[PROCESS_NAME_TEXT];
 
-    struct io_take greeting; /* asks for nothing but the time */
-    int64_t greet_ms;        /* how long to wait for the next */
-    bool greeting_now;
+    struct io_take first_take; /* takes no task; gets the queue's time */
+    int64_t connect_ms;        /* pause before the next attempt */
+    bool connecting;
 
     uv_signal_t signals[2];
     uv_timer_t deadline, again, watch;
     struct fleet_watch fleet_watch;
-    bool handles, stopping, gave_up, left_behind;
+    bool handles_open, stopping, gave_up, unreported;
 
     struct machine machine;
-    const char *full; /* of what; NULL: there is room */
-    int64_t looked_ms, cpu_us;
-    double cpu_used; /* cores that this process was on, lately */
-    struct worker_process_shared seen;
+    const char *full;            /* the exhausted resource; NULL: none */
+    int64_t measured_ms, cpu_us; /* of the last measurement */
+    double cpu_used;             /* cores that this process used between the last two measurements */
+    struct worker_process_shared shared;
 };
 
 static int64_t worker_process_steady_ms(void)
@@ -69,12 +72,12 @@ static int64_t worker_process_steady_ms(void)
     return clock_steady_ms(clock_system());
 }
 
-/* ---- the machine ---- */
+/* ---- load of the machine ---- */
 
 static void worker_process_measure_cpu(struct worker_process *p, int64_t now_ms)
 {
-    int64_t cpu_us = clock_cpu_us(getpid()), passed_ms = now_ms - p->looked_ms;
-    if (p->looked_ms && passed_ms > 0)
+    int64_t cpu_us = clock_cpu_us(getpid()), passed_ms = now_ms - p->measured_ms;
+    if (p->measured_ms && passed_ms > 0)
         p->cpu_used = (double)(cpu_us - p->cpu_us) / (double)passed_ms / 1000;
     p->cpu_us = cpu_us;
 }
@@ -82,17 +85,18 @@ static void worker_process_measure_cpu(struct worker_process *p, int64_t now_ms)
 static void worker_process_measure_machine(struct worker_process *p)
 {
     int64_t now_ms = worker_process_steady_ms();
-    if (p->looked_ms && now_ms < p->looked_ms + LOOK_MS)
+    if (p->measured_ms && now_ms < p->measured_ms + MACHINE_MS)
         return;
     worker_process_measure_cpu(p, now_ms);
-    p->looked_ms = now_ms;
+    p->measured_ms = now_ms;
     machine_look("", &p->machine);
-    pthread_mutex_lock(&p->seen.lock);
-    p->seen.machine = p->machine;
-    pthread_mutex_unlock(&p->seen.lock);
+    pthread_mutex_lock(&p->shared.lock);
+    p->shared.machine = p->machine;
+    pthread_mutex_unlock(&p->shared.lock);
 }
 
-/* A machine that others keep busy still runs one at a time: better late than never. One without memory runs none. */
+/* On a machine with a high load the worker still runs one task at a time, so that tasks do not starve. Without free memory it
+ * takes none. */
 static bool worker_process_may_take(void *context)
 {
     struct worker_process *p = context;
@@ -107,9 +111,10 @@ static bool worker_process_may_take(void *context)
     return !full || (full[0] == 'l' && worker_running(p->worker) == 0);
 }
 
-/* ---- the queue's time ---- */
+/* ---- clock of the queue ---- */
 
-/* When it was asked is not known; not longer ago than a take takes. So only the lower bound is sharp, and that is what counts. */
+/* The request was sent at an unknown time, at most TAKE_LONGEST_US ago. So only the lower bound of the offset is exact, and only
+ * that is used. */
 static void worker_process_on_queue_time(void *context, int64_t queue_us)
 {
     struct worker_process *p = context;
@@ -121,7 +126,7 @@ static void worker_process_on_queue_time(void *context, int64_t queue_us)
     clock_correct(p->clock, v.low_us, 0);
 }
 
-/* ---- what it says of itself ---- */
+/* ---- description, readiness and metrics ---- */
 
 static void worker_process_write_list(struct jw *w, const char *name, const struct str *v, size_t n)
 {
@@ -163,18 +168,18 @@ static void worker_process_describe(void *context, struct jw *w)
 static bool worker_process_is_ready(void *context, struct error *e)
 {
     struct worker_process *p = context;
-    pthread_mutex_lock(&p->seen.lock);
-    bool stopping = p->seen.stopping;
-    pthread_mutex_unlock(&p->seen.lock);
+    pthread_mutex_lock(&p->shared.lock);
+    bool stopping = p->shared.stopping;
+    pthread_mutex_unlock(&p->shared.lock);
     struct async_io_health take, publish;
     async_io_threads_health(p->async_io, ASYNC_IO_TAKE, &take);
     async_io_threads_health(p->async_io, ASYNC_IO_PUBLISH, &publish);
     if (stopping)
-        error_set(e, ERR_UNAVAILABLE, "it is shutting down");
+        error_set(e, ERR_UNAVAILABLE, "the worker is shutting down");
     else if (!take.answered || take.down_ms)
         error_set(e, ERR_UNAVAILABLE, "the queue does not answer: %s", take.why.text);
     else if (publish.down_ms)
-        error_set(e, ERR_UNAVAILABLE, "the events do not answer: %s", publish.why.text);
+        error_set(e, ERR_UNAVAILABLE, "the events server does not answer: %s", publish.why.text);
     else
         return true;
     return false;
@@ -183,16 +188,16 @@ static bool worker_process_is_ready(void *context, struct error *e)
 static void worker_process_print_metrics(void *context, struct buf *out)
 {
     struct worker_process *p = context;
-    pthread_mutex_lock(&p->seen.lock);
-    struct machine m = p->seen.machine;
-    pthread_mutex_unlock(&p->seen.lock);
+    pthread_mutex_lock(&p->shared.lock);
+    struct machine m = p->shared.machine;
+    pthread_mutex_unlock(&p->shared.lock);
     metrics_print(p->metrics, out);
     buf_printf(out,
                "# HELP belfry_machine_memory_bytes Memory of the machine, or of its control group\n"
                "# TYPE belfry_machine_memory_bytes gauge\nbelfry_machine_memory_bytes %lld\n"
-               "# HELP belfry_machine_memory_used_bytes Of that, what is in use\n"
+               "# HELP belfry_machine_memory_used_bytes Used memory of the machine, or of its control group\n"
                "# TYPE belfry_machine_memory_used_bytes gauge\nbelfry_machine_memory_used_bytes %lld\n"
-               "# HELP belfry_machine_load How many wanted a core, over the last minute\n"
+               "# HELP belfry_machine_load Load average of the last minute\n"
                "# TYPE belfry_machine_load gauge\nbelfry_machine_load %.2f\n",
                (long long)m.memory_mb << 20, (long long)m.memory_used_mb << 20, m.load);
 }
@@ -207,14 +212,14 @@ static void worker_process_on_watch(uv_timer_t *timer)
 
 static void worker_process_close_handles(struct worker_process *p)
 {
-    if (!p->handles)
+    if (!p->handles_open)
         return;
     for (size_t i = 0; i < array_count(p->signals); i++)
         uv_close((uv_handle_t *)&p->signals[i], NULL);
     uv_close((uv_handle_t *)&p->deadline, NULL);
     uv_close((uv_handle_t *)&p->again, NULL);
     uv_close((uv_handle_t *)&p->watch, NULL);
-    p->handles = false;
+    p->handles_open = false;
 }
 
 static void worker_process_end(struct worker_process *p)
@@ -226,9 +231,10 @@ static void worker_process_end(struct worker_process *p)
 static int64_t worker_process_on_step(void *context, int64_t now_us)
 {
     struct worker_process *p = context;
-    if (p->handles && p->stopping && !p->worker && !p->greeting_now)
+    assert_owned(&p->loop_thread);
+    if (p->handles_open && p->stopping && !p->worker && !p->connecting)
         worker_process_end(p);
-    if (!p->worker || !p->handles)
+    if (!p->worker || !p->handles_open)
         return INT64_MAX;
     int64_t wake_ms = worker_step(p->worker, now_us / 1000, clock_behind_ms(p->clock));
     if (p->stopping && worker_is_idle(p->worker))
@@ -236,13 +242,13 @@ static int64_t worker_process_on_step(void *context, int64_t now_us)
     return wake_ms;
 }
 
-/* Nobody takes what it has to say: the queue will notice that it is gone. */
+/* The outcomes could not be reported in time. The process ends; the queue's delivery timeout reports the tasks as lost. */
 static void worker_process_on_report_deadline(uv_timer_t *timer)
 {
     struct worker_process *p = timer->data;
     log_error("left_unreported", kv_i64("outcomes", (int64_t)worker_unpublished(p->worker)),
               kv_i64("running", (int64_t)worker_running(p->worker)));
-    p->left_behind = true;
+    p->unreported = true;
     worker_process_end(p);
 }
 
@@ -252,7 +258,7 @@ static void worker_process_give_up(struct worker_process *p)
         return;
     p->gave_up = true;
     worker_give_up(p->worker);
-    uv_timer_start(&p->deadline, worker_process_on_report_deadline, LAST_WORDS_MS, 0);
+    uv_timer_start(&p->deadline, worker_process_on_report_deadline, REPORT_MS, 0);
 }
 
 static void worker_process_on_drain_deadline(uv_timer_t *timer)
@@ -266,14 +272,15 @@ static void worker_process_on_signal(uv_signal_t *handle, int number)
 {
     struct worker_process *p = handle->data;
     (void)number;
+    assert_owned(&p->loop_thread);
     if (p->stopping) {
-        worker_process_give_up(p); /* asked twice: at once, then */
+        worker_process_give_up(p); /* a second signal: do not wait for running tasks */
         return;
     }
     p->stopping = true;
-    pthread_mutex_lock(&p->seen.lock);
-    p->seen.stopping = true;
-    pthread_mutex_unlock(&p->seen.lock);
+    pthread_mutex_lock(&p->shared.lock);
+    p->shared.stopping = true;
+    pthread_mutex_unlock(&p->shared.lock);
     log_info("stopping", kv_i64("deadline_ms", p->setup.drain_ms));
     if (p->worker)
         worker_stop_taking(p->worker);
@@ -295,10 +302,10 @@ static void worker_process_start_handles(struct worker_process *p)
         timers[i]->data = p;
     }
     uv_timer_start(&p->watch, worker_process_on_watch, WATCH_MS, WATCH_MS);
-    p->handles = true;
+    p->handles_open = true;
 }
 
-/* ---- beginning and end ---- */
+/* ---- start and stop ---- */
 
 static struct uuid worker_process_new_id(struct clock *clock)
 {
@@ -333,7 +340,7 @@ static void worker_process_make_worker(struct worker_process *p)
     p->worker = worker_new(&setup);
 }
 
-/* The queue says what time it is before the worker begins: no time of its own is ever mixed with that. */
+/* The worker starts after the queue has told its time, so that it never mixes that with the time of this machine. */
 static void worker_process_connect(struct worker_process *p);
 
 static void worker_process_on_retry(uv_timer_t *timer)
@@ -344,14 +351,14 @@ static void worker_process_on_retry(uv_timer_t *timer)
 static void worker_process_on_connected(struct io_request *e)
 {
     struct worker_process *p = e->context;
-    struct taken taken = p->greeting.ret;
-    arena_release(&p->greeting.arena);
-    p->greeting_now = false;
+    struct taken taken = p->first_take.ret;
+    arena_release(&p->first_take.arena);
+    p->connecting = false;
     if (p->stopping)
         return;
     if (e->rc) {
-        p->greet_ms = p->greet_ms ? min_of(2 * p->greet_ms, (int64_t)GREET_MAX_MS) : GREET_MIN_MS;
-        uv_timer_start(&p->again, worker_process_on_retry, (uint64_t)p->greet_ms, 0);
+        p->connect_ms = p->connect_ms ? min_of(2 * p->connect_ms, (int64_t)CONNECT_MAX_MS) : CONNECT_MIN_MS;
+        uv_timer_start(&p->again, worker_process_on_retry, (uint64_t)p->connect_ms, 0);
         return;
     }
     worker_process_on_queue_time(p, taken.queue_us);
@@ -361,16 +368,16 @@ static void worker_process_on_connected(struct io_request *e)
 
 static void worker_process_connect(struct worker_process *p)
 {
-    p->greeting =
+    p->first_take =
         (struct io_take){ .io_request = { .kind = IO_TAKE, .done = worker_process_on_connected, .context = p },
                           .ask = { .now_ms = clock_wall_ms(p->clock),
                                    .visibility_ms = VISIBILITY_MS,
                                    .worker = p->id,
                                    .cpu_milli = -1,
                                    .memory_mb = -1 } };
-    arena_init(&p->greeting.arena, GREET_ARENA);
-    p->greeting_now = true;
-    async_io_submit(p->async_io, &p->greeting.io_request);
+    arena_init(&p->first_take.arena, CONNECT_ARENA);
+    p->connecting = true;
+    async_io_submit(p->async_io, &p->first_take.io_request);
 }
 
 static enum err worker_process_start_health_server(struct worker_process *p, struct error *e)
@@ -423,7 +430,7 @@ enum err worker_process_new(const struct worker_process_setup *setup, struct wor
     p->setup = *setup;
     p->clock = clock_offset_new(setup->clock);
     p->metrics = metrics_new();
-    pthread_mutex_init(&p->seen.lock, NULL);
+    pthread_mutex_init(&p->shared.lock, NULL);
     if (worker_process_assemble(p, &why)) {
         worker_process_free(p);
         *e = why;
@@ -435,20 +442,22 @@ enum err worker_process_new(const struct worker_process_setup *setup, struct wor
 
 bool worker_process_run(struct worker_process *p)
 {
+    thread_owner_take(&p->loop_thread);
     loop_run(p->loop);
-    return !p->left_behind;
+    thread_owner_drop(&p->loop_thread);
+    return !p->unreported;
 }
 
-/* Who was left behind has errands and runs under way that nobody ends: the process ends, and they with it. */
+/* With unreported outcomes, requests and attempts are still under way and cannot be ended: the exit of the process ends them. */
 void worker_process_free(struct worker_process *p)
 {
-    if (!p || p->left_behind)
+    if (!p || p->unreported)
         return;
     health_server_free(p->health_server);
     async_io_threads_free(p->async_io);
     fleet_release(&p->fleet);
-    if (p->greeting_now)
-        arena_release(&p->greeting.arena);
+    if (p->connecting)
+        arena_release(&p->first_take.arena);
     if (p->loop)
         worker_process_close_handles(p);
     worker_free(p->worker);
@@ -457,7 +466,7 @@ void worker_process_free(struct worker_process *p)
     loop_free(p->loop);
     clock_offset_free(p->clock);
     metrics_free(p->metrics);
-    pthread_mutex_destroy(&p->seen.lock);
+    pthread_mutex_destroy(&p->shared.lock);
     free(p);
 }
 

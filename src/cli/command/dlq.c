@@ -48,7 +48,7 @@ static void dlq_add_filters(const struct options *o, struct buf *path)
             query_add(path, names[i], option_get(o, names[i])->text);
 }
 
-static enum exit_code dlq_list(struct cli *cli, const struct options *o, struct client *client)
+static enum exit_code dlq_list_tasks(struct cli *cli, const struct options *o, struct client *client)
 {
     cleanup_with(buf_release) struct buf path;
     buf_init(&path, QUERY_MAX);
@@ -205,7 +205,7 @@ static enum exit_code command_dlq_run(struct cli *cli, const struct options *o)
     if (code)
         return code;
     switch (verb) {
-    case VERB_LIST: return dlq_list(cli, o, client);
+    case VERB_LIST: return dlq_list_tasks(cli, o, client);
     case VERB_GROUPS: return dlq_list_groups(cli, o, client);
     case VERB_SHOW: return dlq_show(cli, o, client, &ids);
     case VERB_ARCHIVE: return dlq_resolve_all(cli, o, client, &ids, "archive", buf_str(&body));

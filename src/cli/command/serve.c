@@ -234,7 +234,7 @@ static enum exit_code serve_until_stopped(struct cli *cli, const struct options 
         .store_read_url = serve_url_or_null(&urls->read),
         .store_listen_url = serve_url_or_null(&urls->listen),
         .archive_dir = option_given(o, "retention.archive_dir") ? option_get(o, "retention.archive_dir")->text.p : NULL,
-        .beat_ms = option_get(o, "cluster.beat")->number,
+        .heartbeat_ms = option_get(o, "cluster.beat")->number,
         .fleet = fleet->queue.n ? fleet : NULL,
         .falls_back = option_get(o, "queue.fallback")->number == 0,
         .roles = roles,

@@ -1,13 +1,13 @@
-/* A question is asked on any thread and answered on the loop's, where the node is; whoever asks keeps what it asks about until it has its
- * answer. */
-#include <stdlib.h>
-
+/* Requests of API threads to the node. The node belongs to the loop thread, so each request runs there as a loop call.
+ * The caller keeps the request's data until its answer is done. */
 #include "server/server_internal.h"
+
+#include <stdlib.h>
 
 struct loop_request {
     struct call call;
     struct server *server;
-    void (*put)(struct server *a, const void *about, void *answer);
+    void (*run)(struct server *a, const void *about, void *answer);
     const void *about;
     void *answer;
 };
@@ -15,23 +15,24 @@ struct loop_request {
 static void loop_request_on_call(struct call *call)
 {
     struct loop_request *q = container_of(call, struct loop_request, call);
-    q->put(q->server, q->about, q->answer);
+    assert_owned(&q->server->loop_thread);
+    q->run(q->server, q->about, q->answer);
     free(q);
 }
 
-static void loop_request_send(struct server *a, void (*put)(struct server *, const void *, void *), const void *about,
+static void loop_request_send(struct server *a, void (*run)(struct server *, const void *, void *), const void *about,
                               void *answer)
 {
     struct loop_request *q = xnew(*q);
     *q = (struct loop_request){
-        .call.fn = loop_request_on_call, .server = a, .put = put, .about = about, .answer = answer
+        .call.fn = loop_request_on_call, .server = a, .run = run, .about = about, .answer = answer
     };
     loop_call(a->loop, &q->call);
 }
 
 /* ---- recall ---- */
 
-struct server_recall {
+struct recall_call {
     struct recall recall;
     struct recall_answer *answer;
     struct server *server;
@@ -39,8 +40,8 @@ struct server_recall {
 
 static void server_on_recalled(struct recall *r)
 {
-    struct server_recall *c = container_of(r, struct server_recall, recall);
-    if (r->result == RECALL_DONE)
+    struct recall_call *c = container_of(r, struct recall_call, recall);
+    if (r->result == RECALL_DONE) /* the node has nudged its scheduler; this nudges leasing, for a WORKER task */
         node_nudge(c->server->node, r->replace, 1, clock_wall_ms(c->server->setup.clock));
     c->answer->result = r->result;
     c->answer->known = r->known;
@@ -51,7 +52,7 @@ static void server_on_recalled(struct recall *r)
 static void server_recall_on_loop(struct server *a, const void *about, void *answer)
 {
     const struct recall_order *recall_request = about;
-    struct server_recall *c = xnew(*c);
+    struct recall_call *c = xnew(*c);
     c->server = a;
     c->answer = answer;
     c->recall = (struct recall){
@@ -74,7 +75,7 @@ void server_recall(void *context, const struct recall_order *recall_request, str
     loop_request_send(context, server_recall_on_loop, recall_request, answer);
 }
 
-/* ---- what the node knows ---- */
+/* ---- explanations and queues ---- */
 
 static void server_explain_on_loop(struct server *a, const void *about, void *answer)
 {
@@ -110,9 +111,9 @@ static void server_lease_on_loop(struct server *a, const void *about, void *answ
     node_lease(a->node, answer, clock_wall_ms(a->setup.clock));
 }
 
-void server_lease(void *context, struct lease_ask *ask_)
+void server_lease(void *context, struct lease_ask *ask)
 {
-    loop_request_send(context, server_lease_on_loop, NULL, ask_);
+    loop_request_send(context, server_lease_on_loop, NULL, ask);
 }
 
 struct lease_over_call {
@@ -120,7 +121,7 @@ struct lease_over_call {
     struct server *server;
     int32_t tenant;
     uint64_t unblocked;
-    struct str queue; /* behind it */
+    struct str queue; /* its text follows the struct */
 };
 
 static void server_lease_over_on_loop(struct call *call)
