@@ -59,8 +59,8 @@ void command_help(const struct command *c, struct buf *out)
 
 void commands_help(struct buf *out)
 {
-    buf_text(out, "Belfry - do this later, do this every morning, do this after that\n\n"
-                  "Usage: belfry COMMAND [OPTION…] [WORD…]\n\nCommands:\n");
+    buf_text(out, "Belfry - a task scheduler: do this later, do this every morning, do this after that\n\n"
+                  "Usage: belfry COMMAND [OPTION…] [ARGUMENT…]\n\nCommands:\n");
     for (const struct command *const *c = commands; *c; c++)
         if (!(*c)->hidden)
             buf_printf(out, "  %-12s %s\n", (*c)->name, (*c)->summary);
@@ -68,7 +68,7 @@ void commands_help(struct buf *out)
                   "Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 server unreachable.\n");
 }
 
-/* A sentence may hold what was typed, and was perhaps cut within a character. */
+/* An error text may contain user input, and may have been cut within a UTF-8 character. */
 static void cli_print_escaped(FILE *out, struct str text)
 {
     for (size_t i = 0; i < text.n;) {
@@ -84,7 +84,7 @@ static void cli_print_escaped(FILE *out, struct str text)
 
 enum exit_code cli_fail(struct cli *cli, const char *command, const struct error *e, enum exit_code code)
 {
-    /* "--count must be …" reads as a sentence; the name of a cron field or a JSON path stands in front of one. */
+    /* "--count must be …" is a sentence; the name of a cron field or a JSON path is followed by a colon. */
     const char *between = e->field[0] == '\0' ? "" : e->field[0] == '-' ? " " : ": ";
     fprintf(cli->err, "belfry %s: ", command);
     cli_print_escaped(cli->err, str_from(e->field));
@@ -115,7 +115,7 @@ static int cli_print_help(struct cli *cli, const struct command *c)
     return EXIT_DONE;
 }
 
-/* Output that was lost is a failure, whatever the command thinks of its own work. */
+/* Lost output is a failure, even if the command itself succeeded. */
 static int cli_check_output(struct cli *cli, const struct command *c, int code)
 {
     if (!cli->out_errno || cli->out_errno == EPIPE)
@@ -146,7 +146,7 @@ static int command_run_with(struct cli *cli, const struct command *c, int argc, 
     if (c->words[0] == '\0' && o.word_count) {
         char word[QUOTE_TEXT];
         quote_text(o.words[0], word);
-        error_set(&e, ERR_INVALID, "takes no words, and %s is one", word);
+        error_set(&e, ERR_INVALID, "takes no arguments, but got %s", word);
         return cli_refuse_usage(cli, c, &e);
     }
     return cli_check_output(cli, c, (int)c->run(cli, &o));

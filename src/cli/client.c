@@ -1,4 +1,4 @@
-/* Sentences about what went wrong stand here and nowhere else: unreachable, refused (problem+json), wrong key, not JSON. */
+/* All error messages about the server are here: unreachable, refused (problem+json), wrong key, answer is not JSON. */
 #include "cli/client.h"
 
 #include <assert.h>
@@ -22,15 +22,15 @@ enum {
 struct client {
     struct cli *cli;
     CURL *curl;
-    struct buf server; /* "http://127.0.0.1:8080", no slash behind it */
-    struct buf bearer; /* "Authorization: Bearer …"; empty: no key was found */
-    struct buf looked; /* where the key came from, or where it was looked for */
-    bool is_loopback, in_hurry;
+    struct buf server;   /* "http://127.0.0.1:8080", without a slash at the end */
+    struct buf bearer;   /* "Authorization: Bearer …"; empty: no key was found */
+    struct buf key_hint; /* end of the error sentence after a 401: which key was rejected, or where one was searched */
+    bool is_loopback, has_deadline;
     struct uuid_gen ids;
     char why[CURL_ERROR_SIZE];
 };
 
-/* What is received of one try. */
+/* The response to one attempt. */
 struct client_response {
     long status;
     struct buf body;
@@ -43,7 +43,7 @@ void client_free(struct client *c)
     curl_easy_cleanup(c->curl);
     buf_release(&c->server);
     buf_release(&c->bearer);
-    buf_release(&c->looked);
+    buf_release(&c->key_hint);
     free(c);
 }
 
@@ -68,9 +68,9 @@ void client_json_line(struct buf *out, struct str json)
     buf_char(out, '\n');
 }
 
-/* ---- opening ---- */
+/* ---- server URL and API key ---- */
 
-/* localhost, 127.x.x.x or [::1]: as libcurl itself reads the URL, so that nobody hides behind "127.0.0.1@" or the like. */
+/* Whether the host is localhost, 127.x.x.x or [::1]. libcurl has parsed the URL, so that "127.0.0.1@example.com" does not count. */
 static bool client_is_loopback_host(struct str host)
 {
     if (str_eq_nocase(host, S("localhost")) || str_eq(host, S("[::1]")))
@@ -91,7 +91,7 @@ static enum err client_read_host(struct client *c, struct error *e)
     c->is_loopback = is_url && client_is_loopback_host(str_from(host));
     curl_free(host);
     curl_url_cleanup(url);
-    return is_url ? ERR_OK : error_field(e, "--server", "is no URL: write it like http://127.0.0.1:8080");
+    return is_url ? ERR_OK : error_field(e, "--server", "is not a URL: write it as http://127.0.0.1:8080");
 }
 
 static enum err client_read_server(struct client *c, const struct options *o, struct error *e)
@@ -105,8 +105,8 @@ static enum err client_read_server(struct client *c, const struct options *o, st
     return client_read_host(c, e);
 }
 
-/* Without a key given, that of the data directory. A server elsewhere gets it only if the data directory was named: a key
- * that lies around here is no business of theirs. */
+/* If no key is given, uses admin.key in the data directory. A remote server gets that key only if --data-dir is given: the
+ * default data directory belongs to a server on this machine, whose key must not be sent elsewhere. */
 static void client_read_key_file(struct client *c, const struct options *o, struct buf *key)
 {
     cleanup_with(buf_release) struct buf path;
@@ -114,15 +114,15 @@ static void client_read_key_file(struct client *c, const struct options *o, stru
     options_data_dir(o, &path);
     buf_text(&path, "/admin.key");
     if (!c->is_loopback && !option_given(o, "data-dir")) {
-        buf_text(&c->looked, "there is none in --key or BELFRY_KEY");
+        buf_text(&c->key_hint, "none was found in --key or BELFRY_KEY");
         return;
     }
     struct error why;
     if (options_read_secret_file(buf_cstr(&path), key, &why))
-        buf_printf(&c->looked, "there is none in --key, BELFRY_KEY or %s",
+        buf_printf(&c->key_hint, "none was found in --key, BELFRY_KEY or %s",
                    why.code == ERR_NOT_FOUND ? buf_cstr(&path) : why.text);
     else
-        buf_printf(&c->looked, "the one in %s is not accepted", buf_cstr(&path));
+        buf_printf(&c->key_hint, "the key in %s is not accepted", buf_cstr(&path));
 }
 
 static enum err client_read_key(struct client *c, const struct options *o, struct error *e)
@@ -136,10 +136,10 @@ static enum err client_read_key(struct client *c, const struct options *o, struc
     if (!given->text.p)
         client_read_key_file(c, o, &key);
     else
-        buf_printf(&c->looked, "that of %s is not accepted", name);
+        buf_printf(&c->key_hint, "the key of %s is not accepted", name);
     for (size_t i = 0; i < key.n; i++)
         if (key.p[i] <= ' ' || key.p[i] >= 0x7F)
-            return error_field(e, name, "is no key: it holds blanks or unprintable characters");
+            return error_field(e, name, "is not an API key: it contains blanks or unprintable characters");
     if (key.n)
         buf_printf(&c->bearer, "Authorization: Bearer %s", buf_cstr(&key));
     return ERR_OK;
@@ -173,7 +173,7 @@ enum exit_code client_open(struct cli *cli, const struct options *o, struct clie
     c->cli = cli;
     buf_init(&c->server, TEXT_MAX);
     buf_init(&c->bearer, TEXT_MAX);
-    buf_init(&c->looked, TEXT_MAX);
+    buf_init(&c->key_hint, TEXT_MAX);
     uint64_t seed;
     ssize_t got = getrandom(&seed, sizeof seed, 0);
     assert(got == sizeof seed);
@@ -188,12 +188,12 @@ enum exit_code client_open(struct cli *cli, const struct options *o, struct clie
 
 void client_set_deadline(struct client *c, int64_t ms)
 {
-    c->in_hurry = true;
+    c->has_deadline = true;
     curl_easy_setopt(c->curl, CURLOPT_CONNECTTIMEOUT_MS, (long)ms);
     curl_easy_setopt(c->curl, CURLOPT_TIMEOUT_MS, (long)ms);
 }
 
-/* ---- one call ---- */
+/* ---- requests ---- */
 
 static void client_add_header(struct curl_slist **list, const char *line)
 {
@@ -212,11 +212,11 @@ static struct curl_slist *client_headers(struct client *c, const struct client_r
     struct curl_slist *list = NULL;
     char line[128], id[UUID_TEXT + 1];
     client_add_header(&list, "Accept: application/json");
-    client_add_header(&list, "Expect:"); /* a wait for 100 helps nobody here */
+    client_add_header(&list, "Expect:"); /* do not wait for 100 Continue */
     if (c->bearer.n)
         client_add_header(&list, buf_cstr(&c->bearer));
     snprintf(line, sizeof line, "Content-Type: %s", call->type ? call->type : "application/json");
-    client_add_header(&list, call->body.n ? line : "Content-Type:"); /* none, or curl makes one up */
+    client_add_header(&list, call->body.n ? line : "Content-Type:"); /* removes the header that curl would add */
     if (strcmp(call->method, "GET") != 0) {
         uuid_format(uuid_next(&c->ids, clock_wall_ms(c->cli->clock)), id);
         snprintf(line, sizeof line, "Idempotency-Key: %s", id);
@@ -232,7 +232,7 @@ static struct curl_slist *client_headers(struct client *c, const struct client_r
 static void client_set_request(struct client *c, const struct client_request *call, const struct curl_slist *headers)
 {
     bool sends = strcmp(call->method, "GET") != 0 && strcmp(call->method, "DELETE") != 0;
-    curl_easy_setopt(c->curl, CURLOPT_HTTPGET, 1L); /* forgets the call before */
+    curl_easy_setopt(c->curl, CURLOPT_HTTPGET, 1L); /* resets the method of the request before */
     curl_easy_setopt(c->curl, CURLOPT_POSTFIELDS, NULL);
     if (sends) {
         curl_easy_setopt(c->curl, CURLOPT_POST, 1L);
@@ -259,18 +259,18 @@ static CURLcode client_send_once(struct client *c, const char *path, struct clie
     return rc;
 }
 
-/* The connection was there and broke: whether the server did as asked is unknown. */
+/* The connection broke after it was established: it is unknown whether the server has processed the request. */
 static bool client_connection_lost(CURLcode rc)
 {
     return rc == CURLE_GOT_NOTHING || rc == CURLE_RECV_ERROR || rc == CURLE_SEND_ERROR || rc == CURLE_PARTIAL_FILE;
 }
 
-/* Sends it again after a loss, with the same Idempotency-Key. The server may then be away for a moment (refused), or still be
- * at work on what was lost (409): both are asked once more. */
+/* If the connection was lost, sends the request again with the same Idempotency-Key. The server may be restarting (connection
+ * refused), or may still process the first request (409): then it is sent once more. */
 static CURLcode client_send(struct client *c, const char *path, struct client_response *r)
 {
     CURLcode rc = client_send_once(c, path, r);
-    bool was_lost = !c->in_hurry && client_connection_lost(rc);
+    bool was_lost = !c->has_deadline && client_connection_lost(rc);
     for (int tries = 1; was_lost && tries < TRIES && (rc || r->status == 409); tries++) {
         nanosleep(&(struct timespec){ .tv_nsec = (PAUSE_MS << (tries - 1)) * 1000000L }, NULL);
         rc = client_send_once(c, path, r);
@@ -278,7 +278,7 @@ static CURLcode client_send(struct client *c, const char *path, struct client_re
     return rc;
 }
 
-/* ---- what went wrong ---- */
+/* ---- error messages ---- */
 
 static enum exit_code client_fail_unreachable(struct client *c, CURLcode rc)
 {
@@ -311,11 +311,12 @@ static enum exit_code client_fail_sentence(struct client *c, const struct client
 static enum exit_code client_fail_key(struct client *c)
 {
     struct error e;
-    error_set(&e, ERR_INVALID, "the server at %s wants an API key; %s", buf_cstr(&c->server), buf_cstr(&c->looked));
+    error_set(&e, ERR_INVALID, "the server at %s requires an API key; %s", buf_cstr(&c->server),
+              buf_cstr(&c->key_hint));
     return cli_fail(c->cli, c->cli->command->name, &e, EXIT_REFUSED);
 }
 
-/* A problem's errors, a line each; else its detail, its title, or the bare status. */
+/* Prints each entry of the problem's `errors`; without entries its detail, its title, or the status. */
 static enum exit_code client_fail_refused(struct client *c, const struct client_request *call,
                                           const struct client_response *r)
 {
@@ -343,7 +344,7 @@ static enum exit_code client_fail_refused(struct client *c, const struct client_
 static enum exit_code client_fail_not_json(struct client *c, const struct error *why)
 {
     struct error e;
-    error_set(&e, ERR_CORRUPT, "what %s answered %s; is it a Belfry?", buf_cstr(&c->server), why->text);
+    error_set(&e, ERR_CORRUPT, "the answer of %s %s; is it a Belfry server?", buf_cstr(&c->server), why->text);
     return cli_fail(c->cli, c->cli->command->name, &e, EXIT_REFUSED);
 }
 

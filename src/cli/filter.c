@@ -9,13 +9,13 @@ const struct option filter_options[] = {
       .choices = "SCHEDULED|BLOCKED|PAUSED|RUNNING|COMPLETED|FAILED|CANCELLED|SKIPPED|EXPIRED|"
                  "PENDING|IN_PROGRESS|SUCCESS|DEAD_LETTERED", .help = "only tasks in this state" },
     { .flag = "type", .type = OPTION_CHOICE, .value = "TYPE", .choices = "ONE_TIME|RECURRING",
-      .help = "only these" },
+      .help = "only tasks of this type" },
     { .flag = "recurring", .type = OPTION_FLAG, .help = "the same as --type RECURRING" },
-    { .flag = "name", .type = OPTION_TEXT, .value = "NAME", .help = "only tasks whose name is this or begins with it" },
+    { .flag = "name", .type = OPTION_TEXT, .value = "NAME", .help = "only tasks whose name is NAME or begins with it" },
     { .flag = "queue", .type = OPTION_TEXT, .value = "QUEUE", .help = "only tasks of this queue" },
     { .flag = "task-type", .type = OPTION_TEXT, .value = "TYPE", .help = "only tasks of this task type, such as report.daily" },
-    { .flag = "due-before", .type = OPTION_TIME, .value = "TIME", .help = "only what fires before this instant" },
-    { .flag = "due-after", .type = OPTION_TIME, .value = "TIME", .help = "only what fires after this instant" },
+    { .flag = "due-before", .type = OPTION_TIME, .value = "TIME", .help = "only tasks that fire before this time" },
+    { .flag = "due-after", .type = OPTION_TIME, .value = "TIME", .help = "only tasks that fire after this time" },
 };
 /* clang-format on */
 
@@ -42,7 +42,7 @@ void query_add(struct buf *query, const char *name, struct str value)
     filter_add_encoded(query, value);
 }
 
-/* due_before, of due-before; true if it fits. */
+/* Writes due_before for due-before. False: it is too long. */
 static bool filter_query_name(struct str flag, char out[NAME_TEXT])
 {
     if (flag.n >= NAME_TEXT)
@@ -53,7 +53,7 @@ static bool filter_query_name(struct str flag, char out[NAME_TEXT])
     return true;
 }
 
-/* A choice goes out as the table spells it, whatever case it was typed in. */
+/* The choice as the table spells it: users may type it in any case. */
 static struct str filter_choice_text(const struct option *row, const struct option_value *v)
 {
     struct str rest = str_from(row->choices), choice = { NULL, 0 };
@@ -106,9 +106,9 @@ static enum err filter_fail_unknown(struct str name, const char *field, struct e
     for (size_t i = 0; i < FILTER_OPTION_COUNT; i++)
         suggest_offer(&s, str_from(filter_options[i].flag));
     if (s.closest.p)
-        return error_field(e, field, "knows no %s, did you mean '" STR_FMT "'?", shown, STR_ARG(s.closest));
+        return error_field(e, field, "has no filter %s; did you mean '" STR_FMT "'?", shown, STR_ARG(s.closest));
     return error_field(
-        e, field, "knows no %s; write status=, type=, name=, queue=, task-type=, due-before= or due-after=", shown);
+        e, field, "has no filter %s; use status=, type=, name=, queue=, task-type=, due-before= or due-after=", shown);
 }
 
 static bool filter_has_name(const struct buf *query, const char *name)
@@ -121,7 +121,7 @@ static bool filter_has_name(const struct buf *query, const char *name)
     return false;
 }
 
-/* The option module judges the value, as if it had been given by its flag. */
+/* Checks the value as if it were given by its flag. */
 static enum err filter_add_checked(const struct option *row, struct str value, const char *field, struct buf *query,
                                    struct error *e)
 {
@@ -145,12 +145,13 @@ static enum err filter_add_pair(struct str pair, const char *field, struct buf *
     char shown[QUOTE_TEXT], known[NAME_TEXT];
     quote_text(pair, shown);
     if (name.n == 0 || value.n == 0)
-        return error_field(e, field, "has %s, where name=value is expected: status=PAUSED,queue=mail", shown);
+        return error_field(e, field, "contains %s, but must be name=value pairs such as status=PAUSED,queue=mail",
+                           shown);
     const struct option *row = filter_find_option(name);
     if (!row)
         return filter_fail_unknown(name, field, e);
     if (filter_query_name(str_from(row->flag), known) && filter_has_name(query, known))
-        return error_field(e, field, "has '%s' twice", row->flag);
+        return error_field(e, field, "contains '%s' twice", row->flag);
     return filter_add_checked(row, value, field, query, e);
 }
 
@@ -158,7 +159,7 @@ enum err filter_parse(struct str text, const char *field, struct buf *query, str
 {
     struct str rest = text, pair;
     if (str_trim(text).n == 0)
-        return error_field(e, field, "is empty: write it like status=PAUSED,queue=mail");
+        return error_field(e, field, "is empty: write it as status=PAUSED,queue=mail");
     while (str_cut(&rest, ',', &pair)) {
         enum err rc = filter_add_pair(str_trim(pair), field, query, e);
         if (rc)
@@ -167,7 +168,7 @@ enum err filter_parse(struct str text, const char *field, struct buf *query, str
     return ERR_OK;
 }
 
-/* What query_add wrote: its escapes are sound. */
+/* Decodes the output of query_add, whose escapes are valid. */
 static void filter_add_decoded(struct buf *out, struct str text)
 {
     for (size_t i = 0; i < text.n; i++) {

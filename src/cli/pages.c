@@ -7,8 +7,8 @@ enum { PATH_MAX_BYTES = 16384 };
 /* clang-format off */
 const struct option page_options[] = {
     { .flag = "limit", .letter = 'n', .type = OPTION_INT, .value = "N", .preset = "20", .min = 1, .max = 1000000,
-      .help = "how many at most" },
-    { .flag = "all", .letter = 'a', .type = OPTION_FLAG, .help = "all of them" },
+      .help = "print at most N" },
+    { .flag = "all", .letter = 'a', .type = OPTION_FLAG, .help = "print all of them" },
 };
 /* clang-format on */
 
@@ -28,7 +28,7 @@ static void pages_write_path(const struct pages *p, int64_t limit, const struct 
         query_add(out, "cursor", buf_str(cursor));
 }
 
-/* Hands on the rows of a page; false: enough. */
+/* Calls row and page callbacks for a page. False: stop. */
 static bool pages_deliver_rows(struct pages *p, const struct client_answer *a, int64_t *rest)
 {
     const json_t *items = json_at(a->doc.root, p->member);

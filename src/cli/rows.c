@@ -15,7 +15,7 @@ static bool rows_on_row(void *context, const json_t *item, struct str text)
     return true;
 }
 
-/* What a page brought. False: nobody takes it any more. */
+/* Prints the page. False: the output is closed. */
 static bool rows_on_page(void *context)
 {
     struct rows *r = context;
@@ -40,7 +40,7 @@ enum exit_code rows_print(struct cli *cli, const struct options *o, struct pages
     if (code == EXIT_DONE && r->count == 0 && !r->json)
         fprintf(cli->err, "belfry %s: %s\n", cli->command->name, none);
     if (code == EXIT_DONE && p->has_more && cli->out_is_terminal && !r->json)
-        fprintf(cli->err, "%zu shown, and there are more: --limit N or --all\n", r->count);
+        fprintf(cli->err, "%zu shown, there are more: use --limit N or --all\n", r->count);
     table_release(&r->table);
     buf_release(&r->out);
     return code;

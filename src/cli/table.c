@@ -27,7 +27,7 @@ void table_release(struct table *t)
     *t = (struct table){ .columns = t->columns };
 }
 
-/* Characters, not bytes: those of UTF-8 that continue one do not count. */
+/* In characters: UTF-8 continuation bytes do not count. */
 static size_t table_cell_width(const char *cell)
 {
     size_t n = 0;
@@ -57,7 +57,7 @@ static void table_print_row(const struct table *t, char *const *cells, struct bu
 {
     size_t last = t->columns;
     while (last > 0 && cells[last - 1][0] == '\0')
-        last--; /* no blanks at a line's end */
+        last--; /* no blanks at the end of a line */
     for (size_t i = 0; i < last; i++) {
         buf_text(out, cells[i]);
         if (i + 1 < last)

@@ -6,7 +6,7 @@
 
 enum { OUT_MAX = 16 << 20, NAME_MAX_BYTES = 100, FACT_WIDTH = 4000 };
 
-/* ---- which verb ---- */
+/* ---- dispatch ---- */
 
 static const struct verb *verb_find(const struct verb *verbs, size_t count, struct str word)
 {
@@ -29,10 +29,10 @@ static enum err verb_fail_unknown(const struct verb *verbs, size_t count, struct
     }
     quote_text(word, quoted);
     if (!word.n)
-        return error_set(e, ERR_INVALID, "say what to do: %s", buf_cstr(&names));
+        return error_set(e, ERR_INVALID, "a verb is missing: use %s", buf_cstr(&names));
     if (s.closest.p)
-        return error_set(e, ERR_INVALID, "knows no %s; did you mean '" STR_FMT "'?", quoted, STR_ARG(s.closest));
-    return error_set(e, ERR_INVALID, "knows no %s; say %s", quoted, buf_cstr(&names));
+        return error_set(e, ERR_INVALID, "has no verb %s; did you mean '" STR_FMT "'?", quoted, STR_ARG(s.closest));
+    return error_set(e, ERR_INVALID, "has no verb %s; use %s", quoted, buf_cstr(&names));
 }
 
 bool verb_name_is_valid(struct str name)
@@ -53,11 +53,11 @@ static enum err verb_check_words(const struct verb *v, const struct options *o, 
         return error_set(e, ERR_INVALID, "%s needs a %s", v->name, v->word);
     if (o->word_count > wanted + v->takes_more) {
         quote_text(o->words[wanted + v->takes_more], quoted);
-        return error_set(e, ERR_INVALID, "%s takes no further words, and %s is one", v->name, quoted);
+        return error_set(e, ERR_INVALID, "%s takes no further arguments, but got %s", v->name, quoted);
     }
     if (v->is_name && !verb_name_is_valid(o->words[1])) {
         quote_text(o->words[1], quoted);
-        return error_set(e, ERR_INVALID, "%s is no name: they have 1 to %d letters, digits and . _ : -", quoted,
+        return error_set(e, ERR_INVALID, "%s is not a valid name: use 1 to %d letters, digits and . _ : -", quoted,
                          NAME_MAX_BYTES);
     }
     return ERR_OK;
@@ -77,7 +77,7 @@ enum exit_code verbs_run(struct cli *cli, const struct options *o, const struct 
     struct verb_work w = { .cli = cli,
                            .o = o,
                            .client = client,
-                           .name = v->word ? o->words[1].p : "", /* a NUL stands behind each word */
+                           .name = v->word ? o->words[1].p : "", /* arguments are NUL-terminated */
                            .json = option_get(o, "json")->number };
     return code ? code : v->run(&w);
 }
@@ -87,7 +87,7 @@ void verb_path(const struct verb_work *w, const char *collection, char out[VERB_
     snprintf(out, VERB_PATH, "%s/%s", collection, w->name);
 }
 
-/* ---- what is shown ---- */
+/* ---- output ---- */
 
 void number_text(const json_t *object, const char *path, char out[32])
 {

@@ -9,7 +9,7 @@
 
 enum { NOW_MS = 500, SECOND_MS = 1000, TENTH_MS = 100 };
 
-/* Cuts a span to its two largest units: seconds matter below an hour, minutes below a day, hours below 30 days. */
+/* Rounds a duration down to its two largest units: seconds below 1 h, minutes below 1 day, hours below 30 days, days above. */
 static int64_t when_round_down(int64_t ms)
 {
     static const struct {

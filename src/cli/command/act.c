@@ -1,4 +1,4 @@
-/* belfry pause, resume, cancel, rm, run, retry - one word each, for ids or for all that a filter finds. */
+/* belfry pause, resume, cancel, rm, run, retry - one action each, on the given ids or on all tasks that match a filter. */
 #include <unistd.h>
 
 #include "base/json/jsonw.h"
@@ -12,9 +12,9 @@ enum { PATH_BYTES = 8192, OUT_MAX = 64 << 20, PROGRESS_EVERY = 20 };
 
 static const struct task_action {
     const struct command *command;
-    const char *method, *verb; /* verb: behind the task's path */
+    const char *method, *verb; /* verb: suffix of the task's path */
     const char *done;          /* "12 paused" */
-    const char *action;        /* for all that a filter finds */
+    const char *action;        /* name of the bulk action, for a filter */
 } acts[] = {
     { &command_pause, "POST", "/pause", "paused", "pause" },
     { &command_resume, "POST", "/resume", "resumed", "resume" },
@@ -24,12 +24,12 @@ static const struct task_action {
     { &command_retry, "POST", "/retry", "set to try again", "retry" },
 };
 
-/* One command at work. */
+/* State of the running command. */
 struct action_run {
     struct cli *cli;
     struct client *client;
     const struct task_action *act;
-    bool json, force, one; /* one: a single task, named by its id */
+    bool json, force, one; /* one: exactly one id was given */
     struct buf out;
     size_t done, refused;
 };
@@ -71,7 +71,7 @@ static enum exit_code action_send(struct action_run *w, const char *id)
     return code;
 }
 
-/* Prints what has gathered, and how far it is if a person waits for it. False: nobody takes it any more. */
+/* Prints the collected output, and on a terminal the progress. False: the output is closed. */
 static bool action_print_progress(struct action_run *w, size_t at, size_t of)
 {
     if (!w->one && isatty(fileno(w->cli->err)))
@@ -109,21 +109,21 @@ static void action_print_summary(struct action_run *w, size_t asked)
     cli_print(w->cli, &w->out);
 }
 
-/* What --filter means, as a query; empty when ids are given. */
+/* Reads --filter into a query, which stays empty if ids are given. */
 static enum err action_read_filter(const struct options *o, struct buf *path, struct error *e)
 {
     const struct option_value *v = option_get(o, "filter");
     if (!v->list_count)
         return ERR_OK;
     if (o->word_count)
-        return error_field(e, "--filter", "stands instead of ids; give one of the two");
+        return error_field(e, "--filter", "and ids exclude each other; give only one of them");
     for (size_t i = 0; i < v->list_count; i++)
         if (filter_parse(v->list[i], "--filter", path, e))
             return e->code;
     return ERR_OK;
 }
 
-/* The server does it, all by itself: a job. */
+/* With a filter, the server does the work as a job. */
 static enum exit_code action_start_job(struct cli *cli, struct client *client, struct str query, bool json)
 {
     cleanup_with(buf_release) struct buf body;
@@ -165,11 +165,11 @@ static enum exit_code command_action_run(struct cli *cli, const struct options *
 
 /* clang-format off */
 #define FILTER_ROW { .flag = "filter", .type = OPTION_LIST, .value = "FILTER", \
-      .help = "instead of ids: all that match, such as status=FAILED,queue=mail" }
+      .help = "instead of ids: all tasks that match, such as status=FAILED,queue=mail" }
 static const struct option options[] = { FILTER_ROW };
 static const struct option run_options[] = {
     FILTER_ROW,
-    { .flag = "force", .type = OPTION_FLAG, .help = "also if it is blocked" },
+    { .flag = "force", .type = OPTION_FLAG, .help = "also run a blocked task" },
 };
 /* clang-format on */
 
@@ -184,23 +184,24 @@ static const struct option run_options[] = {
         .run = command_action_run,                                                                                     \
     }
 
-#define FILTERS                                                                                                        \
-    "A filter is name=value, several with commas between them: status, type, name (whole or its beginning), queue,\n"  \
-    "task-type, due-before, due-after.\n\n"
+#define FILTERS                                                                                                           \
+    "A filter is a comma-separated list of NAME=VALUE. Names: status, type, name (or its beginning), queue, task-type,\n" \
+    "due-before, due-after.\n\n"
 #define AN_ID "019c3f2e-7a40-7000-8000-000000000001"
 
-ACT_COMMAND(pause, options, "hold tasks until they are resumed",
+ACT_COMMAND(pause, options, "pause tasks until they are resumed",
             FILTERS "Examples:\n  belfry pause " AN_ID "\n  belfry pause --filter queue=mail,type=RECURRING\n");
-ACT_COMMAND(resume, options, "let paused tasks go on",
+ACT_COMMAND(resume, options, "resume paused tasks",
             FILTERS "Examples:\n  belfry resume " AN_ID "\n  belfry resume --filter status=PAUSED,queue=mail\n");
-ACT_COMMAND(cancel, options, "call tasks off, for good; one that runs is aborted",
+ACT_COMMAND(cancel, options, "cancel tasks; a running task is aborted",
             FILTERS "Examples:\n  belfry cancel " AN_ID "\n  belfry cancel --filter status=SCHEDULED,name=report\n");
-ACT_COMMAND(rm, options, "cancel tasks that have not run, and take them off the lists",
-            FILTERS "Their executions stay until their retention is over.\n\nExamples:\n  belfry rm " AN_ID
+ACT_COMMAND(rm, options, "delete tasks; a task that has not run yet is cancelled first",
+            FILTERS "Executions are kept until their retention ends.\n\nExamples:\n  belfry rm " AN_ID
                     "\n  belfry rm --filter status=COMPLETED,queue=mail\n");
-ACT_COMMAND(run, run_options, "run tasks now, whatever their schedule says",
-            FILTERS
-            "The schedule of a recurring task stays as it is: this is one fire more.\n\nExamples:\n  belfry run " AN_ID
-            "\n  belfry run --filter name=report\n");
-ACT_COMMAND(retry, options, "try failed tasks again, with all their attempts",
+ACT_COMMAND(
+    run, run_options, "run tasks now, independently of their schedule",
+    FILTERS
+    "The schedule of a recurring task does not change: this is an additional run.\n\nExamples:\n  belfry run " AN_ID
+    "\n  belfry run --filter name=report\n");
+ACT_COMMAND(retry, options, "retry failed tasks, with a full set of attempts",
             FILTERS "Examples:\n  belfry retry " AN_ID "\n  belfry retry --filter status=FAILED,queue=mail\n");

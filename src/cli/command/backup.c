@@ -1,4 +1,4 @@
-/* belfry backup, belfry restore - a copy of a data directory in one file, made while a server runs, and back again. */
+/* belfry backup, belfry restore - copy a data directory to one file, also while a server runs, and restore it. */
 #include <unistd.h>
 
 #include "base/failpoint.h"
@@ -13,7 +13,7 @@ enum { OUT_MAX = 64 * 1024, DIRECTORY_MAX = 4096 };
 
 struct backup_progress_line {
     struct cli *cli;
-    bool has_told;
+    bool printed;
 };
 
 static bool backup_on_progress(void *context, enum backup_step step, int64_t done, int64_t total)
@@ -26,17 +26,17 @@ static bool backup_on_progress(void *context, enum backup_step step, int64_t don
     else
         fprintf(t->cli->err, "\r\033[Kreading it back: %.1f MiB", mib);
     fflush(t->cli->err);
-    t->has_told = true;
+    t->printed = true;
     return true;
 }
 
 static void backup_clear_progress(struct backup_progress_line *t)
 {
-    if (t->has_told)
+    if (t->printed)
         fputs("\r\033[K", t->cli->err);
 }
 
-/* ---- what it holds ---- */
+/* ---- contents ---- */
 
 static void backup_write_states(const struct store_sqlite_facts *f, struct buf *out)
 {
@@ -84,7 +84,7 @@ static enum exit_code backup_check_words(struct cli *cli, const struct options *
     struct error e;
     if (o->word_count == 1 && o->words[0].n)
         return EXIT_DONE;
-    error_set(&e, ERR_INVALID, "name one file");
+    error_set(&e, ERR_INVALID, "give exactly one file");
     return cli_fail(cli, cli->command->name, &e, EXIT_USAGE);
 }
 
@@ -104,7 +104,7 @@ static void backup_print(struct cli *cli, const struct options *o, const struct 
         jw_object_end(&w);
         buf_char(&out, '\n');
     } else {
-        buf_printf(&out, "%s holds ", o->words[0].p);
+        buf_printf(&out, "%s contains ", o->words[0].p);
         backup_write_facts(f, &out);
     }
     cli_print(cli, &out);
@@ -115,8 +115,8 @@ static enum exit_code command_backup_run(struct cli *cli, const struct options *
     cleanup_with(buf_release) struct buf directory;
     buf_init(&directory, DIRECTORY_MAX);
     struct store_sqlite_facts facts;
-    struct backup_progress_line teller = { .cli = cli };
-    struct backup_progress progress = { backup_on_progress, &teller };
+    struct backup_progress_line line = { .cli = cli };
+    struct backup_progress progress = { backup_on_progress, &line };
     struct error e;
     enum exit_code code = backup_check_words(cli, o);
     if (code)
@@ -130,9 +130,9 @@ static enum exit_code command_backup_run(struct cli *cli, const struct options *
         .progress = isatty(fileno(cli->err)) ? &progress : NULL,
     };
     enum err rc = store_sqlite_backup(&request, &facts, &e);
-    backup_clear_progress(&teller);
+    backup_clear_progress(&line);
     if (rc == ERR_CONFLICT)
-        error_set(&e, rc, "'%s' is there already: name another file, or add --force to replace it", request.path);
+        error_set(&e, rc, "'%s' exists already: give another file, or add --force to replace it", request.path);
     if (rc)
         return cli_fail(cli, "backup", &e, EXIT_REFUSED);
     backup_print(cli, o, &facts);
@@ -141,19 +141,19 @@ static enum exit_code command_backup_run(struct cli *cli, const struct options *
 
 /* clang-format off */
 static const struct option backup_options[] = {
-    { .flag = "force", .type = OPTION_FLAG, .help = "replace FILE if it is there, once the new copy is good" },
+    { .flag = "force", .type = OPTION_FLAG, .help = "replace an existing FILE, after the new copy was verified" },
     { .flag = "without-secrets", .type = OPTION_FLAG,
-      .help = "leave out pepper and admin.key: API keys do not work where it is restored, unless pepper is put there" },
+      .help = "leave out pepper and admin.key; after a restore, API keys work only if the file pepper is put back" },
 };
 /* clang-format on */
 
 const struct command command_backup = {
     .name = "backup",
     .words = "FILE",
-    .summary = "copy a server's data to one file, also while it runs",
+    .summary = "copy the data of a server to one file, also while it runs",
     .detail =
-        "Reads the data directory itself, so it runs on the server's machine. FILE gets its name only once it was read back\n"
-        "and found whole. It holds what tasks send, and the keys' secrets: only its owner can read it; keep it so.\n"
+        "Reads the data directory directly, so run it on the server's machine. The copy gets its name only after it was read\n"
+        "back and verified. It contains the payloads of tasks and the secrets of API keys, so only its owner may read it.\n"
         "\n"
         "Examples:\n"
         "  belfry backup /backup/belfry-monday.db --data-dir /var/lib/belfry\n"
@@ -181,17 +181,19 @@ static void restore_print(struct cli *cli, const struct options *o, const char *
         jw_object_end(&w);
         buf_char(&out, '\n');
     } else {
-        buf_printf(&out, "%s holds ", directory);
+        buf_printf(&out, "%s contains ", directory);
         backup_write_facts(&r->facts, &out);
         if (r->kept[0])
-            buf_printf(&out, "What was there is kept in %s/%s: remove it when you are sure.\n", directory, r->kept);
+            buf_printf(&out, "The previous data is kept in %s/%s: remove it when you no longer need it.\n", directory,
+                       r->kept);
     }
     cli_print(cli, &out);
     if (!r->has_pepper)
-        fprintf(cli->err,
-                "belfry restore: the file carries no secrets: no API key works until the pepper of that server is in "
-                "%s/pepper; put it there before the first start\n",
-                directory);
+        fprintf(
+            cli->err,
+            "belfry restore: the file contains no secrets: no API key works without the pepper of that server; copy it to "
+            "%s/pepper before the first start\n",
+            directory);
 }
 
 static enum exit_code command_restore_run(struct cli *cli, const struct options *o)
@@ -199,8 +201,8 @@ static enum exit_code command_restore_run(struct cli *cli, const struct options 
     cleanup_with(buf_release) struct buf directory;
     buf_init(&directory, DIRECTORY_MAX);
     struct restored restored;
-    struct backup_progress_line teller = { .cli = cli };
-    struct backup_progress progress = { backup_on_progress, &teller };
+    struct backup_progress_line line = { .cli = cli };
+    struct backup_progress progress = { backup_on_progress, &line };
     struct error e;
     const char *fail = options_getenv("BELFRY_FAILPOINT");
     enum exit_code code = backup_check_words(cli, o);
@@ -217,9 +219,9 @@ static enum exit_code command_restore_run(struct cli *cli, const struct options 
         .progress = isatty(fileno(cli->err)) ? &progress : NULL,
     };
     enum err rc = store_sqlite_restore(&request, &restored, &e);
-    backup_clear_progress(&teller);
+    backup_clear_progress(&line);
     if (rc == ERR_CONFLICT)
-        error_set(&e, rc, "data directory '%s' holds data already: name another, or add --force to replace it",
+        error_set(&e, rc, "data directory '%s' contains data already: give another, or add --force to replace it",
                   request.directory);
     if (rc)
         return cli_fail(cli, "restore", &e, EXIT_REFUSED);
@@ -230,18 +232,18 @@ static enum exit_code command_restore_run(struct cli *cli, const struct options 
 /* clang-format off */
 static const struct option restore_options[] = {
     { .flag = "force", .type = OPTION_FLAG,
-      .help = "replace the data that is there; it is kept in a folder replaced-TIME within the directory" },
+      .help = "replace existing data; the previous data is kept in a folder replaced-TIME in the directory" },
 };
 /* clang-format on */
 
 const struct command command_restore = {
     .name = "restore",
     .words = "FILE",
-    .summary = "put a backup in the place of a data directory",
+    .summary = "restore a data directory from a backup",
     .detail =
-        "Needs the directory for itself: stop its server first. FILE is read as a whole before anything is touched, and takes\n"
-        "its place at once or not at all, whatever happens meanwhile. What became due since the backup fires when the server\n"
-        "starts, and what ran since then runs again. Never start two servers from one backup: each would fire everything.\n"
+        "Stop the server of the directory first. FILE is read and verified before any data is changed, and replaces it\n"
+        "atomically, even if the machine crashes. Tasks that became due since the backup fire when the server starts, and\n"
+        "tasks that ran since then run again. Never start two servers from one backup: each would run every task.\n"
         "\n"
         "Examples:\n"
         "  belfry restore /backup/belfry-monday.db --data-dir /var/lib/belfry\n"

@@ -1,5 +1,5 @@
-/* belfry bench - measures a scenario on this machine: a server process of its own on a fresh data directory, driven from here.
- * Each scenario is a row; figures are printed as a table, or one JSON object a scenario. */
+/* belfry bench - runs a benchmark scenario against a server process of its own, on a fresh data directory. Each scenario is a
+ * row of a table. Figures are printed as a table, or with --json as one JSON object. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -83,7 +83,7 @@ static const struct bench_scenario {
 
 /* ---- the command ---- */
 
-/* A figure set in belongs to the one above it. */
+/* An indented figure belongs to the figure above it: its JSON key begins with that name. */
 static void bench_print_json(const struct bench *b, const char *scenario, struct buf *out)
 {
     struct jw w;
@@ -129,7 +129,7 @@ static void bench_print_figures(struct bench *b, const char *scenario)
     cli_print(b->cli, &out);
 }
 
-/* Next to whatever else is there: all names begin with one that nobody has. */
+/* Adds a prefix of its own for all names in the queue or events server, so that other data there is not touched. */
 static void bench_add_prefix(struct buf *url)
 {
     if (!url->n || strstr(buf_cstr(url), "prefix="))
@@ -143,9 +143,10 @@ static enum err bench_read_fleet(struct bench *b, struct fleet_urls *fleet, stru
     if (fleet_urls_read(b->options, fleet, e))
         return e->code;
     if (!fleet->queue.n != !fleet->events.n)
-        return error_field(e, fleet->queue.n ? "--events" : "--queue", "is missing: a fleet needs both");
+        return error_field(e, fleet->queue.n ? "--events" : "--queue",
+                           "is missing: a fleet needs --queue and --events");
     if (!fleet->queue.n && option_given(b->options, "workers"))
-        return error_field(e, "--workers", "belongs to --queue and --events, which are not given");
+        return error_field(e, "--workers", "requires --queue and --events");
     bench_add_prefix(&fleet->queue);
     bench_add_prefix(&fleet->events);
     b->place.fleet = fleet->queue.n ? fleet : NULL;
@@ -161,8 +162,9 @@ static enum err bench_read_setup(struct bench *b, struct buf *store, struct erro
     b->place = (struct bench_setup){ .dir = option_given(o, "dir") ? option_get(o, "dir")->text.p : NULL,
                                      .store = store->n ? buf_cstr(store) : NULL,
                                      .nodes = (size_t)option_get(o, "nodes")->number };
-    return b->place.nodes == 1 || store->n ? ERR_OK
-                                           : error_field(e, "--nodes", "needs a store that nodes can share: --store");
+    return b->place.nodes == 1 || store->n
+               ? ERR_OK
+               : error_field(e, "--nodes", "requires --store, a database that the nodes share");
 }
 
 static enum err bench_run_and_print(struct bench *b, const struct bench_scenario *s, struct error *e)
@@ -199,7 +201,7 @@ static enum exit_code command_bench_run(struct cli *cli, const struct options *o
     for (size_t i = 0; o->word_count == 1 && i < array_count(scenarios); i++)
         if (str_eq(o->words[0], str_from(scenarios[i].name)))
             return bench_run_scenario(cli, o, &scenarios[i]);
-    error_set(&e, ERR_INVALID, "name one scenario: create, noop, lag, burst, webhook, pending or fairness");
+    error_set(&e, ERR_INVALID, "give one scenario: create, noop, lag, burst, webhook, pending or fairness");
     return cli_fail(cli, "bench", &e, EXIT_USAGE);
 }
 
@@ -210,34 +212,38 @@ static const struct option options[] = {
       .value = "N",
       .min = 100,
       .max = BENCH_SAMPLES_MAX,
-      .help = "how many tasks; default: as many as the scenario needs" },
+      .help = "number of tasks; default: that of the scenario" },
     { .flag = "store",
       .type = OPTION_TEXT,
       .value = "URL",
-      .help = "postgres://… of an empty database, or file:/path with it; emptied afterwards. Default: a file" },
+      .help =
+          "postgres://… of an empty database, or file:/path of a file with that URL; it is emptied afterwards; default: SQLite" },
     { .flag = "nodes",
       .type = OPTION_INT,
       .value = "N",
       .min = 1,
       .max = BENCH_NODES_MAX,
       .preset = "1",
-      .help = "how many nodes share that database; requests go to the first" },
+      .help = "number of nodes that share the database; requests go to the first" },
     { .flag = "queue",
       .type = OPTION_TEXT,
       .value = "URL",
-      .help = "redis://… or amqp://… of a fleet: tasks run in workers. Goes with --events" },
+      .help = "redis://… or amqp://… of a fleet's queue: tasks run in workers; requires --events" },
     { .flag = "events",
       .type = OPTION_TEXT,
       .value = "URL",
-      .help = "kafka://…, redis://… or amqp://… that they report by" },
+      .help = "kafka://…, redis://… or amqp://… by which the workers report" },
     { .flag = "workers",
       .type = OPTION_INT,
       .value = "N",
       .min = 1,
       .max = BENCH_WORKERS_MAX,
       .preset = "2",
-      .help = "how many workers the fleet has" },
-    { .flag = "dir", .type = OPTION_TEXT, .value = "DIR", .help = "make the data directory in DIR; default: /tmp" },
+      .help = "number of workers in the fleet" },
+    { .flag = "dir",
+      .type = OPTION_TEXT,
+      .value = "DIR",
+      .help = "create the data directory in DIR; default: $TMPDIR, else /tmp" },
 };
 
 const struct command command_bench = {
@@ -246,18 +252,18 @@ const struct command command_bench = {
     .summary = "measure Belfry on this machine",
     .detail =
         "Scenarios:\n"
-        "  create   tasks accepted a second, single and in batches, each durable before its answer\n"
-        "  noop     a backlog of no-op tasks: claim, run and settle, every step durable, history kept\n"
-        "  lag      1,000 tasks a second, spread: start minus due time\n"
-        "  burst    10,000 tasks due at one instant: start minus due time\n"
-        "  webhook  calls to a local sink: a backlog, and the same calls by a bare loop around libcurl; then 1,000 a\n"
-        "           second, and 10,000 at one instant: start minus due time\n"
-        "  pending  create and noop with few and with 1,000,000 tasks waiting, due at random over 30 days; how soon the\n"
-        "           server is ready on those after a restart; draining 100,000 of them; memory. Takes minutes\n"
-        "  fairness 500,000 due tasks of one tenant waiting: how soon another's start, and its own of priority 9\n"
+        "  create    creates a second, single and in batches; each task is durable before its answer\n"
+        "  noop      a backlog of no-op tasks: claim, run and settle; every step is durable and history is kept\n"
+        "  lag       1,000 tasks a second, evenly spread: start minus due time\n"
+        "  burst     10,000 tasks due at the same time: start minus due time\n"
+        "  webhook   HTTP calls to a local sink: a backlog, compared with a bare loop around libcurl; then 1,000 tasks a\n"
+        "            second and 10,000 due at the same time: start minus due time\n"
+        "  pending   create and noop with few and with 1,000,000 waiting tasks, due at random over 30 days; time until the\n"
+        "            server is ready after a restart; drain of 100,000 tasks; memory. Takes minutes\n"
+        "  fairness  500,000 due tasks of one tenant: start delay of another tenant's tasks, and of its own with priority 9\n"
         "\n"
-        "Starts a server of its own on a fresh data directory and removes it afterwards; with --queue and --events also workers,\n"
-        "under names of their own. What a database, queue or events server computes is not in the server's CPU.\n",
+        "Starts a server on a fresh data directory and removes both afterwards; with --queue and --events also workers,\n"
+        "with a name prefix of their own. \"server CPU\" does not include database, queue and events servers.\n",
     .options = options,
     .option_count = array_count(options),
     .run = command_bench_run,

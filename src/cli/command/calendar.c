@@ -1,4 +1,4 @@
-/* belfry calendar - business calendars: which days count, for tasks that name one. */
+/* belfry calendar - business calendars: the days on which tasks that name the calendar may fire. */
 #include <errno.h>
 
 #include "base/rfc3339.h"
@@ -16,23 +16,23 @@ enum { COLUMNS = 6, FILE_MAX = 4 << 20, ARENA_MAX = 32 << 20, DATE_TEXT = 10, SH
 
 /* clang-format off */
 static const struct option options[] = {
-    { .flag = "exclude", .type = OPTION_LIST, .value = "DATE", .help = "set: not on this day; '2026-12-25 Christmas Day' gives it a name" },
-    { .flag = "include", .type = OPTION_LIST, .value = "DATE", .help = "set: on this day, whatever else is said of it" },
-    { .flag = "forget", .type = OPTION_LIST, .value = "DATE", .help = "set: nothing special about this day any more" },
-    { .flag = "weekdays", .type = OPTION_TEXT, .value = "LIST", .help = "set: not on these days of the week: SAT,SUN; none: on all of them" },
-    { .flag = "description", .type = OPTION_TEXT, .value = "TEXT", .help = "set: what it is" },
-    { .flag = "no-weekends", .type = OPTION_FLAG, .help = "import: and not on Saturdays and Sundays" },
-    { .flag = "tz", .type = OPTION_TEXT, .value = "ZONE", .help = "import: where an event that is given in UTC has its date; default: UTC" },
+    { .flag = "exclude", .type = OPTION_LIST, .value = "DATE", .help = "set: exclude this day; '2026-12-25 Christmas Day' also names it" },
+    { .flag = "include", .type = OPTION_LIST, .value = "DATE", .help = "set: include this day, even if its weekday is excluded" },
+    { .flag = "forget", .type = OPTION_LIST, .value = "DATE", .help = "set: remove this day from excluded and included days" },
+    { .flag = "weekdays", .type = OPTION_TEXT, .value = "LIST", .help = "set: exclude these days of the week, such as SAT,SUN; none: exclude no weekday" },
+    { .flag = "description", .type = OPTION_TEXT, .value = "TEXT", .help = "set: description of the calendar" },
+    { .flag = "no-weekends", .type = OPTION_FLAG, .help = "import: also exclude Saturdays and Sundays" },
+    { .flag = "tz", .type = OPTION_TEXT, .value = "ZONE", .help = "import: time zone that decides the date of an event given in UTC; default: UTC" },
 };
 /* clang-format on */
 
 static const char detail[] =
-    "  list                     all of them\n"
-    "  show NAME                one of them, with its dates\n"
-    "  import FILE.ics [NAME]   every event's days become excluded; repeats are written out for ten years;\n"
-    "                           '-' reads standard input; NAME is the file's name if it is not given\n"
-    "  set NAME                 change it, or make it: only what is named changes\n"
-    "  rm NAME                  remove it; refused while tasks use it\n"
+    "  list                     list all calendars\n"
+    "  show NAME                show a calendar with its dates\n"
+    "  import FILE.ics [NAME]   exclude the days of every event; repeated events are expanded for 10 years;\n"
+    "                           '-' reads standard input; default of NAME: the name of the file\n"
+    "  set NAME                 change or create a calendar; only the given options change\n"
+    "  rm NAME                  remove a calendar; refused while tasks use it\n"
     "\n"
     "Examples:\n"
     "  belfry calendar import de-holidays.ics --no-weekends\n"
@@ -68,10 +68,10 @@ static enum exit_code calendar_list(struct verb_work *w)
 {
     struct pages p = { .client = w->client, .path = COLLECTION, .member = "calendars", .limit = INT64_MAX };
     struct rows r = { .header = calendar_header, .add = calendar_add_row };
-    return rows_print(w->cli, w->o, &p, &r, COLUMNS, "there is none");
+    return rows_print(w->cli, w->o, &p, &r, COLUMNS, "there are no calendars");
 }
 
-/* A date is a text, or an object with a name. */
+/* A date is a JSON string, or an object with date and name. */
 static void calendar_add_dates(struct table *t, const json_t *root, const char *member, const char *label)
 {
     size_t count = json_count_at(root, member);
@@ -85,7 +85,7 @@ static void calendar_add_dates(struct table *t, const json_t *root, const char *
         table_row(t, 3, label, table_cell(bare.n ? bare : named, date), table_cell(json_text_at(root, path), name));
     }
     char more[64];
-    snprintf(more, sizeof more, "and %zu more: --json prints all", count - min_of(count, (size_t)SHOWN_MAX));
+    snprintf(more, sizeof more, "and %zu more; --json prints all", count - min_of(count, (size_t)SHOWN_MAX));
     if (count > SHOWN_MAX)
         table_row(t, 3, label, "…", more);
 }
@@ -120,7 +120,7 @@ static enum exit_code calendar_show(struct verb_work *w)
 
 /* ---- import ---- */
 
-/* "de-holidays" of "/tmp/de-holidays.ics". */
+/* Returns "de-holidays" for "/tmp/de-holidays.ics". */
 static struct str calendar_name_of_file(struct str path)
 {
     size_t from = path.n;
@@ -136,7 +136,7 @@ static enum err calendar_read_name(const struct verb_work *w, struct str *ret, s
     struct str name = w->o->word_count > 2 ? w->o->words[2] : calendar_name_of_file(w->o->words[1]);
     quote_text(name, quoted);
     if (!verb_name_is_valid(name) || str_eq(name, S("-")))
-        return error_set(e, ERR_INVALID, "%s is no name for a calendar: give one behind the file", quoted);
+        return error_set(e, ERR_INVALID, "%s is not a valid name of a calendar: give a name after the file", quoted);
     *ret = name;
     return ERR_OK;
 }
@@ -181,7 +181,7 @@ static enum err calendar_read_date(struct str given, const char *flag, struct ca
     snprintf(text, sizeof text, STR_FMT "T00:00:00Z", STR_ARG(date));
     quote_text(given, quoted);
     if (date.n != DATE_TEXT || rfc3339_parse(str_from(text), &ms, &why))
-        return error_field(e, flag, "can not be %s: write a date as 2026-12-25", quoted);
+        return error_field(e, flag, "cannot be %s: write a date as 2026-12-25", quoted);
     *ret = (struct calendar_date){ (int32_t)floor_div(ms, DAY_MS), rest };
     return ERR_OK;
 }
@@ -200,7 +200,7 @@ static void calendar_dates_remove(struct calendar_dates *d, int32_t day)
     d->n = kept;
 }
 
-/* The calendar as it is, in arrays with room for what is added; empty when there is none yet. */
+/* The present calendar, in arrays with room for new dates; empty if the calendar does not exist yet. */
 struct calendar_draft {
     struct calendar_doc doc;
     struct calendar_dates excluded, included;
@@ -268,7 +268,7 @@ static enum err calendar_read_weekdays(struct str list, uint8_t *ret, struct err
         while (i < array_count(names) && !str_eq_nocase(str_trim(word), str_from(names[i])))
             i++;
         if (i == array_count(names))
-            return error_field(e, "--weekdays", "takes SUN, MON, TUE, WED, THU, FRI and SAT, or none");
+            return error_field(e, "--weekdays", "must be a list of SUN, MON, TUE, WED, THU, FRI and SAT, or none");
         days |= (uint8_t)(1U << i);
     }
     *ret = days;
@@ -322,7 +322,8 @@ static enum exit_code calendar_set(struct verb_work *w)
     for (size_t i = 0; i < array_count(ours); i++)
         named = named || option_given(w->o, ours[i]);
     if (!named) {
-        error_set(&e, ERR_INVALID, "nothing to change was named: --exclude, --include, --forget, --weekdays …");
+        error_set(&e, ERR_INVALID,
+                  "nothing to change: give --exclude, --include, --forget, --weekdays or --description");
         return cli_fail(w->cli, "calendar", &e, EXIT_USAGE);
     }
     verb_path(w, COLLECTION, path);
@@ -359,7 +360,7 @@ static enum exit_code command_calendar_run(struct cli *cli, const struct options
 const struct command command_calendar = {
     .name = "calendar",
     .words = "list|show|import|set|rm [NAME|FILE]",
-    .summary = "set up business calendars, or import them from iCalendar files",
+    .summary = "manage business calendars, or import them from iCalendar files",
     .detail = detail,
     .options = options,
     .option_count = array_count(options),

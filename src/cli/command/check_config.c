@@ -1,4 +1,5 @@
-/* belfry check-config - is this a file that `belfry serve --config` would take? And the reference of what may stand in one. */
+/* belfry check-config - checks a configuration file of `belfry serve` and `belfry worker`. belfry __configuration - prints the
+ * reference of all settings. */
 #include "base/json/jsonw.h"
 #include "cli/command/commands.h"
 #include "server/options.h"
@@ -13,7 +14,7 @@ static enum exit_code command_check_config_run(struct cli *cli, const struct opt
     options_init(&file, server_options, SETTING_COUNT);
     buf_init(&out, OUT_MAX);
     if (o->word_count != 1) {
-        error_set(&e, ERR_INVALID, "name one file");
+        error_set(&e, ERR_INVALID, "give exactly one file");
         return cli_fail(cli, "check-config", &e, EXIT_USAGE);
     }
     if (options_read_config_file(&file, o->words[0].p, &e))
@@ -39,8 +40,8 @@ static enum exit_code command_check_config_run(struct cli *cli, const struct opt
 const struct command command_check_config = {
     .name = "check-config",
     .words = "FILE",
-    .summary = "say whether a configuration file is valid",
-    .detail = "What is wrong is named with its line. Nothing is started, and the environment is not looked at.\n"
+    .summary = "check a configuration file",
+    .detail = "Prints each error with its line. Starts nothing, and ignores the environment.\n"
               "\n"
               "Examples:\n"
               "  belfry check-config /etc/belfry/belfry.conf\n",

@@ -1,5 +1,5 @@
-/* Shell completion: the scripts are a few lines each and ask the binary itself (belfry __complete WORD…, the last one being
- * typed), so that they never fall behind the tables. An answer is a line: the candidate, a tab, what it is. */
+/* Shell completion. The scripts are short and call the binary (belfry __complete WORD…, where the last word is being typed), so
+ * that they always match the tables. Each line of output is a candidate, a tab, and its description. */
 #include "cli/command/completion.h"
 
 #include "cli/command/commands.h"
@@ -40,7 +40,7 @@ static enum exit_code command_completion_run(struct cli *cli, const struct optio
         }
     }
     struct error e;
-    error_set(&e, ERR_INVALID, "name one shell: bash, zsh or fish");
+    error_set(&e, ERR_INVALID, "give one shell: bash, zsh or fish");
     return cli_fail(cli, "completion", &e, EXIT_USAGE);
 }
 
@@ -78,7 +78,7 @@ static void completion_offer_choices(struct buf *out, struct str typed, const ch
         completion_offer(out, typed, "", choice, "");
 }
 
-/* The option that the word before the cursor names and that still wants its value. */
+/* The option before the cursor whose value is being typed; NULL: none. */
 static const struct option *completion_option_before_cursor(const struct option *rows, size_t n, struct str before)
 {
     for (size_t i = 0; i < n; i++)
@@ -88,7 +88,7 @@ static const struct option *completion_option_before_cursor(const struct option 
     return NULL;
 }
 
-/* "list|show|set [NAME]": the first word is one of them; what follows it is not for us to know. */
+/* Offers the verbs of "list|show|set [NAME]" for the first argument. completion_names offers the names after a verb. */
 static void completion_offer_verbs(struct buf *out, struct str typed, const struct command *c, struct str before)
 {
     struct str rest = str_from(c->words), choice;
@@ -160,7 +160,7 @@ static enum exit_code command_complete_run(struct cli *cli, const struct options
 const struct command command_complete = {
     .name = "__complete",
     .words = "-- WORD…",
-    .summary = "answer a completion script",
+    .summary = "print candidates for a completion script",
     .run = command_complete_run,
     .hidden = true,
 };

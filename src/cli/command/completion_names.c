@@ -1,4 +1,4 @@
-/* A row says where names come from: which command takes them behind which verb, or which option. */
+/* Each row of the table says where names come from, for the argument of a command (after a verb) or for the value of an option. */
 #include "cli/command/completion.h"
 
 #include <unistd.h>
@@ -7,16 +7,16 @@
 #include "cli/command/commands.h"
 #include "server/options.h"
 
-enum { HURRY_MS = 200, ARGUMENTS_MAX = 16 };
+enum { DEADLINE_MS = 200, ARGUMENTS_MAX = 16 };
 
 #define RECENT "?limit=100"
 
 static const struct completion_source {
     const char *command; /* NULL: any */
-    const char *verbs;   /* "show|set": one of them stands before it; NULL: the command has none */
-    const char *flag;    /* "queue": it is the value of this option */
+    const char *verbs;   /* "show|set": the name follows one of them; NULL: the command has no verbs */
+    const char *flag;    /* "queue": the name is the value of this option */
     const char *path, *member;
-    const char *name, *what; /* members of an item: the candidate, and what it is */
+    const char *name, *what; /* members of an item: the candidate and its description */
 } sources[] = {
     { .flag = "queue", .path = "/v1/queues", .member = "queues", .name = "name" },
     { .flag = "calendar", .path = "/v1/calendars", .member = "calendars", .name = "name" },
@@ -59,7 +59,7 @@ static const struct completion_source *completion_find_source(const struct str *
     return NULL;
 }
 
-/* What the line itself says about the server, which may be half typed. */
+/* Reads --server, --key and --data-dir of the typed line, which may be incomplete. */
 static bool completion_read_client_options(struct options *o, const struct str *words, size_t count, struct error *e)
 {
     static const char *const flags[] = { "--server", "--key", "--data-dir" };
@@ -69,7 +69,7 @@ static bool completion_read_client_options(struct options *o, const struct str *
         for (size_t k = 0; k < array_count(flags) && n + 2 <= ARGUMENTS_MAX; k++) {
             if (!str_eq(words[i], str_from(flags[k])))
                 continue;
-            memcpy(&arguments[n++], &words[i].p, sizeof words[i].p); /* a vector as main has it */
+            memcpy(&arguments[n++], &words[i].p, sizeof words[i].p); /* argv of main is not const */
             memcpy(&arguments[n++], &words[i + 1].p, sizeof words[i].p);
         }
     }
@@ -97,7 +97,7 @@ static void completion_query(struct cli *cli, const struct options *o, const str
     cleanup_with(client_answer_release) struct client_answer a = { 0 };
     if (client_open(cli, o, &client))
         return;
-    client_set_deadline(client, HURRY_MS);
+    client_set_deadline(client, DEADLINE_MS);
     if (!client_call(client, &(struct client_request){ .method = "GET", .path = s->path }, &a))
         completion_offer_items(&a, s, to);
 }
@@ -112,7 +112,7 @@ void completion_names(struct cli *cli, const struct str *words, size_t count, co
     struct options o;
     struct error e;
     struct cli silent = *cli;
-    silent.err = nowhere; /* whoever types is not to be disturbed */
+    silent.err = nowhere; /* errors must not disturb the line that is being typed */
     options_init(&o, common_options, common_option_count);
     if (completion_read_client_options(&o, words, count, &e))
         completion_query(&silent, &o, s, to);

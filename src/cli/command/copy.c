@@ -1,4 +1,4 @@
-/* belfry copy - moves an embedded installation into a PostgreSQL database, from where many nodes go on. */
+/* belfry copy - moves an embedded installation into a PostgreSQL database, which many nodes can share. */
 #include <inttypes.h>
 #include <unistd.h>
 
@@ -15,27 +15,27 @@ enum { OUT_MAX = 64 * 1024, URL_MAX_ = 4096, COLUMNS = 4, NUMBER_TEXT = 40 };
 
 struct copy_progress_line {
     struct cli *cli;
-    bool has_told;
+    bool printed;
 };
 
 static void copy_on_progress(void *context, enum copy_step step, const char *table, int64_t done, int64_t total)
 {
     static const char *const doing[] = {
-        [COPY_LOOKING] = "looking at what is there", [COPY_COPYING] = "copying", [COPY_VERIFYING] = "reading back"
+        [COPY_LOOKING] = "checking both sides", [COPY_COPYING] = "copying", [COPY_VERIFYING] = "reading back"
     };
     struct copy_progress_line *t = context;
     fprintf(t->cli->err, "\r\033[K%s: %s, %lld of %lld", doing[step], table, (long long)done, (long long)total);
     fflush(t->cli->err);
-    t->has_told = true;
+    t->printed = true;
 }
 
 static void copy_clear_progress(struct copy_progress_line *t)
 {
-    if (t->has_told)
+    if (t->printed)
         fputs("\r\033[K", t->cli->err);
 }
 
-/* ---- what was copied ---- */
+/* ---- result ---- */
 
 static void copy_write_json(const struct copied *c, struct buf *out)
 {
@@ -76,7 +76,9 @@ static void copy_print(struct cli *cli, const struct copied *copied, bool json)
     }
     if (!json) {
         table_print(&t, &out);
-        buf_text(&out, "Both sides hold the same. Start servers on the database, and the old one no more.\n");
+        buf_text(
+            &out,
+            "Both sides have the same contents. Start servers on the database; do not start the old server again.\n");
     }
     cli_print(cli, &out);
 }
@@ -89,13 +91,13 @@ static enum err copy_read_options(const struct options *o, struct buf *url, cons
 {
     struct str from = option_get(o, "from")->text, to = option_get(o, "to")->text;
     if (!str_starts(from, str_from(from_scheme)) || from.n == sizeof from_scheme - 1)
-        return error_field(e, "--from", "must be sqlite:DIR, the data directory of the server that is to be moved");
+        return error_field(e, "--from", "must be sqlite:DIR, the data directory of the server to move");
     if (!to.n)
-        return error_field(e, "--to", "must be postgres://…, or file:/path of a file that says so");
+        return error_field(e, "--to", "must be postgres://…, or file:/path of a file with that URL");
     if (options_read_secret(to, "--to", url, e))
         return e->code;
     if (!is_postgres_url(buf_str(url)))
-        return error_field(e, "--to", "must be postgres://…: nothing else can be copied to");
+        return error_field(e, "--to", "must be a postgres://… URL");
     *ret_directory = from.p + sizeof from_scheme - 1;
     return ERR_OK;
 }
@@ -104,8 +106,8 @@ static enum exit_code command_copy_run(struct cli *cli, const struct options *o)
 {
     cleanup_with(buf_release) struct buf url;
     struct copied copied[COPY_TABLES];
-    struct copy_progress_line teller = { .cli = cli };
-    struct copy_progress progress = { copy_on_progress, &teller };
+    struct copy_progress_line line = { .cli = cli };
+    struct copy_progress progress = { copy_on_progress, &line };
     struct copy_request request = { .clock = cli->clock };
     struct error e;
     buf_init(&url, URL_MAX_);
@@ -114,7 +116,7 @@ static enum exit_code command_copy_run(struct cli *cli, const struct options *o)
     request.url = buf_cstr(&url);
     request.progress = isatty(fileno(cli->err)) ? &progress : NULL;
     enum err rc = store_copy(&request, copied, &e);
-    copy_clear_progress(&teller);
+    copy_clear_progress(&line);
     if (rc)
         return cli_fail(cli, "copy", &e, EXIT_REFUSED);
     copy_print(cli, copied, option_get(o, "json")->number);
@@ -123,9 +125,9 @@ static enum exit_code command_copy_run(struct cli *cli, const struct options *o)
 
 /* clang-format off */
 static const struct option options[] = {
-    { .flag = "from", .type = OPTION_TEXT, .value = "sqlite:DIR", .help = "the data directory of the server that is moved" },
+    { .flag = "from", .type = OPTION_TEXT, .value = "sqlite:DIR", .help = "data directory of the server to move" },
     { .flag = "to", .type = OPTION_TEXT, .value = "URL",
-      .help = "postgres://USER:PASSWORD@HOST/DATABASE, or file:/path of it, so that no password is on the command line" },
+      .help = "postgres://USER:PASSWORD@HOST/DATABASE, or file:/path of a file with that URL, which keeps the password off the command line" },
 };
 /* clang-format on */
 
@@ -134,10 +136,10 @@ const struct command command_copy = {
     .words = "",
     .summary = "move an embedded installation into a PostgreSQL database",
     .detail =
-        "Copies tasks, executions, API keys with what they need to work, queues, calendars, tenants and all else, then reads\n"
-        "it back and compares. Stop the server first, and start none on the database before it is done: it would be refused.\n"
-        "If it is broken off, run it again: it goes on where it ended. The source stays as it is, and what was running when its\n"
-        "server ended counts as lost, as after a crash. Never start the old server again: both would fire everything.\n"
+        "Copies all data: tasks, executions, API keys with their pepper, queues, calendars and tenants. Then reads it back and\n"
+        "compares. Stop the server first. A server on the database is refused until the copy is complete. If the copy is\n"
+        "interrupted, run it again: it continues where it stopped. The source is not changed. Tasks that were running when\n"
+        "the server stopped count as lost, as after a crash. Never start the old server again: both would run every task.\n"
         "\n"
         "Examples:\n"
         "  belfry copy --from sqlite:/var/lib/belfry --to postgres://belfry@db.example.com/belfry\n"

@@ -1,4 +1,4 @@
-/* belfry dlq - the dead letters: what failed for good, by cause, and what to do about it. */
+/* belfry dlq - the dead-letter queue: lists failed tasks, by cause if wanted, and retries or archives them. */
 #include "base/json/jsonw.h"
 #include "cli/command/commands.h"
 #include "cli/command/job.h"
@@ -10,7 +10,7 @@
 
 enum { COLUMNS = 5, GROUP_COLUMNS = 4, QUERY_MAX = 8192, BODY_MAX = 2 << 20, PATH_TEXT = 128 };
 
-/* ---- looking ---- */
+/* ---- list and show ---- */
 
 static void dlq_header(struct table *t)
 {
@@ -58,14 +58,14 @@ static enum exit_code dlq_list_tasks(struct cli *cli, const struct options *o, s
         query_add(&path, "resolved", S("true"));
     struct pages p = { .client = client, .path = buf_cstr(&path), .member = "tasks", .limit = pages_limit(o) };
     struct rows r = { .header = dlq_header, .add = dlq_add_row };
-    return rows_print(cli, o, &p, &r, COLUMNS, "no dead letters");
+    return rows_print(cli, o, &p, &r, COLUMNS, "there are no failed tasks");
 }
 
 static enum exit_code dlq_list_groups(struct cli *cli, const struct options *o, struct client *client)
 {
     struct pages p = { .client = client, .path = "/v1/dlq?group_by=cause", .member = "groups", .limit = INT64_MAX };
     struct rows r = { .header = dlq_group_header, .add = dlq_add_group_row };
-    return rows_print(cli, o, &p, &r, GROUP_COLUMNS, "no dead letters");
+    return rows_print(cli, o, &p, &r, GROUP_COLUMNS, "there are no failed tasks");
 }
 
 static enum exit_code dlq_show(struct cli *cli, const struct options *o, struct client *client, const struct ids *ids)
@@ -82,7 +82,7 @@ static enum exit_code dlq_show(struct cli *cli, const struct options *o, struct 
     return worst;
 }
 
-/* ---- doing ---- */
+/* ---- retry and archive ---- */
 
 static enum exit_code dlq_resolve(struct cli *cli, const struct options *o, struct client *client, const char *id,
                                   const char *verb, struct str body)
@@ -115,7 +115,7 @@ static enum exit_code dlq_resolve_all(struct cli *cli, const struct options *o, 
     return worst;
 }
 
-/* The filter of a re-drive; all must be meant. */
+/* Writes the body of a retry by filter. Retrying all failed tasks requires --all. */
 static enum err dlq_write_redrive(const struct options *o, struct buf *body, struct error *e)
 {
     static const char *const names[] = { "cause", "queue", "name" };
@@ -131,7 +131,7 @@ static enum err dlq_write_redrive(const struct options *o, struct buf *body, str
         given += option_given(o, names[i]);
     }
     if (!given && !option_get(o, "all")->number)
-        return error_set(e, ERR_INVALID, "give ids, --cause, --queue, --name, or --all");
+        return error_set(e, ERR_INVALID, "give ids, --cause, --queue, --name or --all");
     if (!given)
         jw_kv_bool(&w, "all", true);
     jw_object_end(&w);
@@ -170,7 +170,7 @@ static enum err dlq_read_verb(const struct options *o, enum dlq_verb *ret, struc
             return ERR_OK;
         }
     }
-    return error_set(e, ERR_INVALID, "say one of list, groups, show ID, retry and archive");
+    return error_set(e, ERR_INVALID, "the verb must be list, groups, show, retry or archive");
 }
 
 static enum err dlq_read_request(const struct options *o, enum dlq_verb verb, struct ids *ids, struct buf *body,
@@ -220,25 +220,25 @@ static enum exit_code command_dlq_run(struct cli *cli, const struct options *o)
 
 /* clang-format off */
 static const struct option options[] = {
-    { .flag = "cause", .type = OPTION_TEXT, .value = "CAUSE", .help = "only those of this cause; 'belfry dlq groups' prints them" },
+    { .flag = "cause", .type = OPTION_TEXT, .value = "CAUSE", .help = "only tasks with this cause; 'belfry dlq groups' prints the causes" },
     { .flag = "queue", .type = OPTION_TEXT, .value = "QUEUE", .help = "only tasks of this queue" },
-    { .flag = "name", .type = OPTION_TEXT, .value = "NAME", .help = "only tasks of this name; a '*' at its end stands for anything" },
-    { .flag = "archived", .type = OPTION_FLAG, .help = "for list: those that were archived" },
-    { .flag = "edit", .type = OPTION_TEXT, .value = "JSON", .help = "for retry of ids: fields to change before" },
+    { .flag = "name", .type = OPTION_TEXT, .value = "NAME", .help = "only tasks with this name; a '*' at its end matches anything" },
+    { .flag = "archived", .type = OPTION_FLAG, .help = "list: print archived tasks" },
+    { .flag = "edit", .type = OPTION_TEXT, .value = "JSON", .help = "retry of ids: fields of the task to change first" },
     { .flag = "rate", .type = OPTION_INT, .value = "N", .min = 1, .max = 10000, .preset = "50",
-      .help = "for retry by filter: how many a second at most" },
+      .help = "retry by filter: at most N tasks a second" },
     { .flag = "max-failed", .type = OPTION_INT, .value = "PERCENT", .min = 0, .max = 100, .preset = "20",
-      .help = "for retry by filter: stop when more than this fail again" },
-    { .flag = "reason", .type = OPTION_TEXT, .value = "TEXT", .help = "for archive: why" },
+      .help = "retry by filter: stop if more than this percentage fails again" },
+    { .flag = "reason", .type = OPTION_TEXT, .value = "TEXT", .help = "archive: the reason" },
 };
 /* clang-format on */
 
 const struct command command_dlq = {
     .name = "dlq",
     .words = "[list | groups | show ID | retry [ID…] | archive ID…]",
-    .summary = "look at the dead letters, retry or archive them",
+    .summary = "list, retry or archive failed tasks (dead-letter queue)",
     .detail =
-        "Retry by filter is careful: first one, then ten, then the rest at a rate, and it stops when too many fail again.\n"
+        "Retry by filter starts with 1 task, then 10, then the rest at --rate. It stops if too many tasks fail again.\n"
         "\n"
         "Examples:\n"
         "  belfry dlq groups\n"

@@ -1,4 +1,4 @@
-/* belfry edit - change what a task is: only what is named changes. */
+/* belfry edit - changes a task: only the given options change. */
 #include "cli/command/commands.h"
 #include "cli/ids.h"
 #include "cli/task_body.h"
@@ -8,32 +8,31 @@ enum { PATH_BYTES = 128 };
 
 /* clang-format off */
 static const struct option options[] = {
-    { .flag = "url", .type = OPTION_TEXT, .value = "URL", .help = "what to call" },
+    { .flag = "url", .type = OPTION_TEXT, .value = "URL", .help = "URL to call" },
     { .flag = "if-version", .type = OPTION_INT, .value = "N", .min = 1, .max = INT64_MAX,
-      .help = "only if this is still its version; 'belfry show' prints it" },
+      .help = "edit only if the task still has this version; 'belfry show' prints it" },
 };
 /* clang-format on */
 
 static const char detail[] =
-    "Only what is named changes. -X, -d and --url each replace their part of the target; -H replaces all its headers.\n"
-    "An edit of the schedule withdraws what was already planned and has not fired.\n"
+    "Only the given options change. -X, -d and --url replace their part of the target; -H replaces all its headers.\n"
+    "An edit of the schedule withdraws occurrences that were created but have not fired.\n"
     "\n"
     "Examples:\n"
     "  belfry edit 019c3f2e-7a40-7000-8000-000000000001 --cron '0 9 * * MON-FRI'\n"
     "  belfry edit 019c3f2e-7a40-7000-8000-000000000001 --in 2h --priority 9\n"
     "  belfry edit 019c3f2e-7a40-7000-8000-000000000001 --url https://example.com/v2 --if-version 3\n";
 
-/* What is edited and how. */
 struct edit {
     char path[PATH_BYTES];
     const char *id;
-    int64_t version;      /* the only one to edit; 0: any */
-    struct target target; /* the parts given */
-    struct str current;   /* target_config as it is */
+    int64_t version;      /* edit only this version; 0: any */
+    struct target target; /* the given parts */
+    struct str current;   /* the present target_config */
 };
 
-/* Parts of a target can only be changed together with the others, so these are read first; and the edit then holds for the
- * version that was read. */
+/* The API replaces target_config as a whole. So the present one is read first, and the edit applies only to the version that
+ * was read. */
 static enum exit_code edit_read_current(struct client *client, struct edit *edit, struct client_answer *a)
 {
     struct client_request call = { .method = "GET", .path = edit->path, .about = edit->id };
@@ -57,7 +56,7 @@ static enum err edit_write_body(const struct options *o, const struct edit *edit
         return e->code;
     jw_object_end(&w);
     if (str_eq(buf_str(out), S("{}")))
-        return error_set(e, ERR_INVALID, "nothing to change was named");
+        return error_set(e, ERR_INVALID, "nothing to change: give at least one option");
     return out->full ? error_set(e, ERR_LIMIT, "the task is larger than %d bytes", TASK_BODY_MAX * 2) : ERR_OK;
 }
 

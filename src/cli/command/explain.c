@@ -1,4 +1,4 @@
-/* belfry explain - why a task has not run yet, and when it will. */
+/* belfry explain - says why a task has not run yet, and when it will. */
 #include "cli/client.h"
 #include "cli/command/commands.h"
 #include "cli/ids.h"
@@ -15,7 +15,7 @@ static void explain_write_text(struct cli *cli, const json_t *x, struct buf *out
     buf_char(out, '\n');
     moment_text(x, "estimate", clock_wall_ms(cli->clock), when);
     if (json_time_at(x, "estimate", &ms))
-        buf_printf(out, "Goes on %s\n", when);
+        buf_printf(out, "Expected %s\n", when);
     for (size_t i = 0; i < json_count_at(x, "holders"); i++) {
         char path[32], id[CELL_TEXT], state[CELL_TEXT];
         snprintf(path, sizeof path, "holders[%zu]", i);
@@ -55,8 +55,8 @@ const struct command command_explain = {
     .words = "ID",
     .summary = "say why a task has not run yet, and when it will",
     .detail =
-        "Names the one gate that holds it: its due time, a pause, a slot and who holds it, its queue's rate or limit, a\n"
-        "breaker, its tenant's share, or what is due before it.\n"
+        "Prints what the task waits for: its due time, a pause, a slot and the tasks that hold it, the rate or limit of its\n"
+        "queue, a circuit breaker, the share of its tenant, or tasks that are due before it.\n"
         "\n"
         "Examples:\n"
         "  belfry explain 019c3f2e-7a40-7000-8000-000000000001\n",

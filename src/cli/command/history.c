@@ -1,4 +1,4 @@
-/* belfry history - what became of a task: every attempt, or of a recurring one every occurrence. */
+/* belfry history - prints the attempts of a task, or the occurrences of a recurring task. */
 #include "cli/command/commands.h"
 #include "cli/filter.h"
 #include "cli/ids.h"
@@ -11,13 +11,13 @@ enum { OCCURRENCE_COLUMNS = 5, PATH_BYTES = 1024 };
 /* clang-format off */
 static const struct option options[] = {
     { .flag = "occurrences", .type = OPTION_FLAG,
-      .help = "of a recurring task: its fires, also those skipped (why), missed and pending" },
-    { .flag = "status", .type = OPTION_TEXT, .value = "STATUS", .help = "only those in this state: COMPLETED, FAILED, LOST …" },
+      .help = "print the occurrences of a recurring task, including skipped (with the reason), missed and pending ones" },
+    { .flag = "status", .type = OPTION_TEXT, .value = "STATUS", .help = "only attempts or occurrences in this state: COMPLETED, FAILED, LOST …" },
 };
 /* clang-format on */
 
 static const char detail[] =
-    "DELAY is how late it started, TOOK how long it ran. Times are UTC; the latest comes first.\n"
+    "DELAY is start minus due time, TOOK is the run time. Times are UTC; the latest is first.\n"
     "\n"
     "Examples:\n"
     "  belfry history 019c3f2e-7a40-7000-8000-000000000001\n"
@@ -34,7 +34,7 @@ static void history_occurrence_header(struct table *t)
     table_row(t, OCCURRENCE_COLUMNS, "WHEN", "STATUS", "ATTEMPTS", "NOTE", "ID");
 }
 
-/* The note is what it waits for, why it was skipped, or what went wrong. */
+/* The note says what the occurrence waits for, why it was skipped, or its error. */
 static void history_add_occurrence(struct rows *r, const json_t *occurrence)
 {
     char when[WHEN_TEXT] = "-", status[CELL_TEXT], attempts[24], note[CELL_TEXT], waits[CELL_TEXT], id[CELL_TEXT];
@@ -71,7 +71,8 @@ static enum exit_code command_history_run(struct cli *cli, const struct options 
     if (occurrences)
         r = (struct rows){ .header = history_occurrence_header, .add = history_add_occurrence };
     if (code == EXIT_DONE)
-        code = rows_print(cli, o, &p, &r, occurrences ? OCCURRENCE_COLUMNS : EXECUTION_COLUMNS, "nothing has run yet");
+        code =
+            rows_print(cli, o, &p, &r, occurrences ? OCCURRENCE_COLUMNS : EXECUTION_COLUMNS, "there are no runs yet");
     return code;
 }
 

@@ -1,4 +1,4 @@
-/* belfry import - tasks from elsewhere: the lines of a crontab that call a URL. What cannot be taken over is listed with the reason. */
+/* belfry import - creates tasks from the lines of a crontab that call a URL. Other lines are listed with the reason. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -22,12 +22,12 @@ struct crontab_import {
     struct arena arena;
     struct table table;
     struct buf out, zone;
-    struct str comment; /* of the line before */
+    struct str comment; /* comment in the line before: becomes the name */
     size_t line, made, known, refused;
     enum exit_code worst;
 };
 
-/* ---- reading ---- */
+/* ---- reading the file ---- */
 
 static enum err import_read_file(const char *path, struct buf *out, struct error *e)
 {
@@ -36,7 +36,7 @@ static enum err import_read_file(const char *path, struct buf *out, struct error
     return str_is_utf8(buf_str(out)) ? ERR_OK : error_set(e, ERR_INVALID, "%s is not UTF-8 text", path);
 }
 
-/* cron runs by the machine's own clock: that zone is what the file means, unless it or --tz says otherwise. */
+/* cron uses the machine's time zone, so that is the default; CRON_TZ in the file or --tz overrides it. */
 static void import_system_zone(struct buf *out)
 {
     char target[PATH_MAX];
@@ -51,7 +51,7 @@ static bool import_is_system_file(const char *path)
     return strcmp(path, "/etc/crontab") == 0 || strncmp(path, "/etc/cron.d/", 12) == 0;
 }
 
-/* ---- a task ---- */
+/* ---- writing a task ---- */
 
 static void import_write_headers(const struct crontab_call *c, struct jw *w)
 {
@@ -82,7 +82,7 @@ static void import_write_target(const struct crontab_call *c, struct jw *w)
         jw_kv_i64(w, "timeout_ms", c->timeout_ms);
 }
 
-/* The same line imported again is the same task. */
+/* A dedupe key from zone and line: importing the same line again creates no second task. */
 static void import_write_dedupe_key(const struct crontab_import *m, struct str line, struct jw *w)
 {
     char key[64];
@@ -93,7 +93,7 @@ static void import_write_dedupe_key(const struct crontab_import *m, struct str l
     jw_kv_i64(w, "dedupe_window_seconds", 366LL * 86400);
 }
 
-/* As cron would have it: runs may overlap, and what was missed is gone. */
+/* Same behaviour as under cron: runs may overlap, and missed runs are skipped. */
 static void import_write_task(const struct crontab_import *m, struct str line, const struct crontab_line *l,
                               struct buf *out)
 {
@@ -113,7 +113,7 @@ static void import_write_task(const struct crontab_import *m, struct str line, c
     jw_object_end(&w);
 }
 
-/* ---- what became of a line ---- */
+/* ---- results ---- */
 
 static void import_add_result(struct crontab_import *m, const char *result, struct str what, struct str schedule)
 {
@@ -154,16 +154,16 @@ static void import_create_task(struct crontab_import *m, struct str line, const 
     enum exit_code code = m->client ? client_call(m->client, &call, &a) : EXIT_DONE;
     m->worst = max_of(m->worst, code);
     if (code == EXIT_REFUSED) {
-        import_add_result(m, "refused", S("by the server, which has said why"), l->schedule);
+        import_add_result(m, "refused", S("by the server, see the message above"), l->schedule);
         m->refused++;
     }
     if (code)
         return;
     bool known = a.status == 200;
     import_add_result(m,
-                      !m->client ? "would be made"
-                      : known    ? "is there already"
-                                 : "made",
+                      !m->client ? "would be created"
+                      : known    ? "exists already"
+                                 : "created",
                       m->client ? json_text_at(a.doc.root, "id") : l->call.url, l->schedule);
     m->made += !known;
     m->known += known;
@@ -202,7 +202,7 @@ static void import_print_results(struct crontab_import *m)
         table_print(&m->table, &m->out);
         buf_printf(&m->out, "%zu %s, ", m->made, m->client ? "imported" : "would be imported");
         if (m->known)
-            buf_printf(&m->out, "%zu there already, ", m->known);
+            buf_printf(&m->out, "%zu existed already, ", m->known);
         buf_printf(&m->out, "%zu refused\n", m->refused);
     }
     cli_print(m->cli, &m->out);
@@ -235,8 +235,7 @@ static enum exit_code command_import_run(struct cli *cli, const struct options *
     buf_init(&text, FILE_MAX);
     struct error e;
     if (o->word_count != 2 || !str_eq(o->words[0], S("crontab"))) {
-        error_set(&e, ERR_INVALID,
-                  "say what to import: crontab FILE (- is stdin, as in: crontab -l | belfry import crontab -)");
+        error_set(&e, ERR_INVALID, "takes: crontab FILE (- is stdin, as in: crontab -l | belfry import crontab -)");
         return cli_fail(cli, "import", &e, EXIT_USAGE);
     }
     if (import_read_file(o->words[1].p, &text, &e))
@@ -249,21 +248,21 @@ static enum exit_code command_import_run(struct cli *cli, const struct options *
 
 /* clang-format off */
 static const struct option options[] = {
-    { .flag = "dry-run", .type = OPTION_FLAG, .help = "only say what would be made" },
+    { .flag = "dry-run", .type = OPTION_FLAG, .help = "only print what would be created" },
     { .flag = "tz", .type = OPTION_TEXT, .value = "ZONE",
-      .help = "time zone of the schedules; default: CRON_TZ in the file, else this machine's" },
-    { .flag = "queue", .type = OPTION_TEXT, .value = "QUEUE", .help = "the queue they go to" },
-    { .flag = "system", .type = OPTION_FLAG, .help = "lines name a user, as in /etc/crontab and /etc/cron.d (known by their path)" },
+      .help = "time zone of the schedules; default: CRON_TZ in the file, else that of this machine" },
+    { .flag = "queue", .type = OPTION_TEXT, .value = "QUEUE", .help = "queue of the tasks" },
+    { .flag = "system", .type = OPTION_FLAG, .help = "lines contain a user, as in /etc/crontab; automatic for /etc/crontab and /etc/cron.d/*" },
 };
 /* clang-format on */
 
 const struct command command_import = {
     .name = "import",
     .words = "crontab FILE",
-    .summary = "make tasks of the lines of a crontab that call a URL",
+    .summary = "create tasks from the lines of a crontab that call a URL",
     .detail =
-        "Lines that run curl or wget become recurring tasks that behave as under cron: runs may overlap, and what is missed\n"
-        "is not caught up. Other lines are listed with the reason. A line imported before is not imported again.\n"
+        "Lines that run curl or wget become recurring tasks that behave as under cron: runs may overlap, and missed runs are\n"
+        "skipped. Other lines are listed with the reason. A line that was imported before is not imported again.\n"
         "\n"
         "Examples:\n"
         "  crontab -l | belfry import crontab - --dry-run\n"

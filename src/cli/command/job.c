@@ -1,4 +1,4 @@
-/* belfry job - what the server does on its own after bulk commands, and a way to stop it. */
+/* belfry job - lists, follows and cancels jobs: bulk work that the server does in the background. */
 #include "cli/command/job.h"
 
 #include <unistd.h>
@@ -8,14 +8,14 @@
 #include "cli/rows.h"
 #include "cli/task_view.h"
 
-enum { LOOK_US = 100000, LOOK_MAX_US = 1000000, PATH_TEXT = 128, COLUMNS = 6, OUT_MAX = 1 << 20 };
+enum { POLL_MIN_US = 100000, POLL_MAX_US = 1000000, PATH_TEXT = 128, COLUMNS = 6, OUT_MAX = 1 << 20 };
 
 static bool job_is_over(const json_t *job)
 {
     return !str_eq(json_text_at(job, "state"), S("RUNNING"));
 }
 
-/* ---- following one ---- */
+/* ---- following a job ---- */
 
 static void job_print_progress(struct cli *cli, const json_t *job)
 {
@@ -63,12 +63,13 @@ static enum exit_code job_print_summary(struct cli *cli, const struct client_ans
     return finished && !failed ? EXIT_DONE : EXIT_REFUSED;
 }
 
-/* Looks again, less and less often, until it is over. */
+/* Polls the job until it is over, with doubling pauses of 100 ms to 1 s. */
 static enum exit_code job_follow(struct cli *cli, struct client *c, struct client_answer *a)
 {
     char path[PATH_TEXT];
     snprintf(path, sizeof path, "/v1/jobs/" STR_FMT, STR_ARG(json_text_at(a->doc.root, "id")));
-    for (useconds_t pause = LOOK_US; !job_is_over(a->doc.root); pause = min_of(pause * 2, (useconds_t)LOOK_MAX_US)) {
+    for (useconds_t pause = POLL_MIN_US; !job_is_over(a->doc.root);
+         pause = min_of(pause * 2, (useconds_t)POLL_MAX_US)) {
         job_print_progress(cli, a->doc.root);
         usleep(pause);
         client_answer_release(a);
@@ -132,12 +133,12 @@ static enum err job_read_words(const struct options *o, struct str *ret_verb, st
     bool lists = str_eq(*ret_verb, S("list"));
     struct uuid id;
     if (!lists && !str_eq(*ret_verb, S("show")) && !str_eq(*ret_verb, S("cancel")))
-        return error_set(e, ERR_INVALID, "say one of list, show ID and cancel ID");
+        return error_set(e, ERR_INVALID, "the verb must be list, show or cancel");
     if (o->word_count != (lists ? min_of(o->word_count, (size_t)1) : 2))
         return error_set(e, ERR_INVALID,
                          lists ? "list takes no id" : "give the id of one job; 'belfry job list' prints them");
     if (!lists && !uuid_parse(o->words[1], &id))
-        return error_set(e, ERR_INVALID, "that is not the id of a job; 'belfry job list' prints them");
+        return error_set(e, ERR_INVALID, "the argument is not the id of a job; 'belfry job list' prints them");
     if (!lists)
         ids_add(ret, id);
     return ERR_OK;
@@ -158,22 +159,22 @@ static enum exit_code command_job_run(struct cli *cli, const struct options *o)
         return job_show(cli, o, client, ids.v[0], str_eq(verb, S("cancel")));
     struct pages p = { .client = client, .path = "/v1/jobs", .member = "jobs", .limit = INT64_MAX };
     struct rows r = { .header = job_header, .add = job_add_row };
-    return rows_print(cli, o, &p, &r, COLUMNS, "there is none");
+    return rows_print(cli, o, &p, &r, COLUMNS, "there are no jobs");
 }
 
 /* clang-format off */
 static const struct option options[] = {
-    { .flag = "wait", .type = OPTION_FLAG, .help = "for show: until it is over" },
+    { .flag = "wait", .type = OPTION_FLAG, .help = "show: wait until the job is over" },
 };
 /* clang-format on */
 
 const struct command command_job = {
     .name = "job",
     .words = "[list | show ID | cancel ID]",
-    .summary = "look at long work that the server does, or stop it",
+    .summary = "list, follow or cancel jobs: bulk work of the server",
     .detail =
-        "Commands with --filter and 'belfry dlq retry' become jobs: the server goes on with them whatever becomes of the\n"
-        "terminal, also after a restart.\n"
+        "Commands with --filter, and 'belfry dlq retry' without ids, start a job. The server continues it even if the command\n"
+        "is interrupted or the server restarts.\n"
         "\n"
         "Examples:\n"
         "  belfry job\n"

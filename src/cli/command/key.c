@@ -1,4 +1,4 @@
-/* belfry key - API keys: made, listed, revoked. A key is shown once. */
+/* belfry key - creates, lists and revokes API keys. The secret of a key is printed only once. */
 #include "base/duration.h"
 #include "cli/command/commands.h"
 #include "cli/filter.h"
@@ -12,17 +12,17 @@ enum { COLUMNS = 6, BODY_MAX = 64 * 1024 };
 /* clang-format off */
 static const struct option options[] = {
     { .flag = "scopes", .type = OPTION_TEXT, .value = "LIST",
-      .help = "create: what it may do, such as tasks:read,tasks:write; admin: everything" },
-    { .flag = "expires", .type = OPTION_TIME, .value = "TIME", .help = "create: of no use from this instant on" },
+      .help = "create: what the key may do, such as tasks:read,tasks:write; admin: everything" },
+    { .flag = "expires", .type = OPTION_TIME, .value = "TIME", .help = "create: the key expires at this time" },
     { .flag = "expires-in", .type = OPTION_DURATION, .value = "DURATION", .min = 1000, .max = DURATION_MAX_MS,
-      .help = "create: the same, so long from now" },
-    { .flag = "tenant", .type = OPTION_TEXT, .value = "TENANT", .help = "another tenant's; it takes an admin key of 'default'" },
+      .help = "create: the key expires after this duration" },
+    { .flag = "tenant", .type = OPTION_TEXT, .value = "TENANT", .help = "keys of another tenant; requires an admin key of tenant 'default'" },
 };
 /* clang-format on */
 
-static const char detail[] = "  create NAME     a new key; it is printed once, and cannot be had again\n"
-                             "  list            all keys, without their secret\n"
-                             "  revoke ID       from now on it opens nothing\n"
+static const char detail[] = "  create NAME     create a key; it is printed once and cannot be printed again\n"
+                             "  list            list all keys, without their secrets\n"
+                             "  revoke ID       revoke a key; it stops working at once\n"
                              "\n"
                              "Examples:\n"
                              "  belfry key create deploy --scopes tasks:read,tasks:write --expires-in 90d\n"
@@ -59,7 +59,7 @@ static enum exit_code key_list(struct verb_work *w)
     key_add_tenant(w, &path);
     struct pages p = { .client = w->client, .path = buf_cstr(&path), .member = "keys", .limit = INT64_MAX };
     struct rows r = { .header = key_header, .add = key_add_row };
-    return rows_print(w->cli, w->o, &p, &r, COLUMNS, "there is none");
+    return rows_print(w->cli, w->o, &p, &r, COLUMNS, "there are no keys");
 }
 
 static enum err key_write_body(const struct verb_work *w, struct buf *out, struct error *e)
@@ -69,9 +69,9 @@ static enum err key_write_body(const struct verb_work *w, struct buf *out, struc
     jw_object(&j);
     jw_kv_cstr(&j, "name", w->name);
     if (!option_given(w->o, "scopes"))
-        return error_field(e, "--scopes", "is missing: say what the key may do, such as tasks:read,tasks:write");
+        return error_field(e, "--scopes", "is missing: give what the key may do, such as tasks:read,tasks:write");
     if (option_given(w->o, "expires") && option_given(w->o, "expires-in"))
-        return error_field(e, "--expires-in", "can not stand beside --expires");
+        return error_field(e, "--expires-in", "and --expires exclude each other; give only one of them");
     struct str rest = option_get(w->o, "scopes")->text, scope;
     jw_key(&j, "scopes");
     jw_array(&j);
@@ -88,18 +88,19 @@ static enum err key_write_body(const struct verb_work *w, struct buf *out, struc
     return ERR_OK;
 }
 
-/* The key alone goes to stdout, so that a script can take it; the rest is for a person. */
+/* Prints only the key to stdout, for scripts; the explanation goes to stderr. */
 static void key_print(struct verb_work *w, const struct json_doc *doc, struct buf *out)
 {
     struct str key = json_text_at(doc->root, "key"), id = json_text_at(doc->root, "id");
-    if (!key.n) { /* asked again after a lost answer: the server does not keep it */
+    if (!key.n) { /* the request was repeated after a lost answer: the server does not store the secret */
         fprintf(w->cli->err,
-                "The answer was lost and the key with it: 'belfry key revoke " STR_FMT "', then create another.\n",
+                "The answer with the key was lost: run 'belfry key revoke " STR_FMT "', then create another key.\n",
                 STR_ARG(id));
         return;
     }
     buf_printf(out, STR_FMT "\n", STR_ARG(key));
-    fprintf(w->cli->err, "This is key " STR_FMT ". It is shown this once: keep it where only its user can read it.\n",
+    fprintf(w->cli->err,
+            "This is key " STR_FMT ". It is printed only once: store it where only its user can read it.\n",
             STR_ARG(id));
 }
 
@@ -137,7 +138,7 @@ static enum exit_code command_key_run(struct cli *cli, const struct options *o)
 const struct command command_key = {
     .name = "key",
     .words = "create|list|revoke [NAME|ID]",
-    .summary = "make, list and revoke API keys",
+    .summary = "create, list and revoke API keys",
     .detail = detail,
     .options = options,
     .option_count = array_count(options),

@@ -1,4 +1,4 @@
-/* belfry list - which tasks there are. */
+/* belfry list - prints tasks. */
 #include "cli/command/commands.h"
 #include "cli/filter.h"
 #include "cli/rows.h"
@@ -41,13 +41,13 @@ static enum exit_code command_list_run(struct cli *cli, const struct options *o)
     enum exit_code code = client_open(cli, o, &client);
     struct pages p = { .client = client, .path = buf_cstr(&path), .member = "tasks", .limit = pages_limit(o) };
     struct rows r = { .header = list_header, .add = list_add_row };
-    return code ? code : rows_print(cli, o, &p, &r, COLUMNS, "there is none");
+    return code ? code : rows_print(cli, o, &p, &r, COLUMNS, "there are no matching tasks");
 }
 
 const struct command command_list = {
     .name = "list",
     .words = "",
-    .summary = "print tasks, all or those that match",
+    .summary = "print tasks, optionally filtered",
     .detail = detail,
     .options = filter_options,
     .option_count = FILTER_OPTION_COUNT,

@@ -1,5 +1,6 @@
-/* belfry migrate - the versions of a store's schema. A server goes up by itself when it starts: this is for those who want to see it, to
- * go back to an older release, or to go where nodes of the version before cannot follow. */
+/* belfry migrate - shows or changes the schema version of a store. A server migrates up by itself when it starts. This command
+ * shows the version, migrates down before a return to an older release, and migrates up over a step that running nodes of the
+ * version before cannot work with. */
 #include <assert.h>
 
 #include "base/json/jsonw.h"
@@ -16,20 +17,21 @@ enum { OUT_MAX = 1 << 20, ARENA_MAX = 1 << 20, VERSION_MAX = 9999, COLUMNS = 3 }
 /* clang-format off */
 static const struct option options[] = {
     { .key = "store", .flag = "store", .type = OPTION_TEXT, .value = "URL",
-      .help = "postgres://… of a cluster, or file:/path with it; default: the embedded store of --data-dir" },
+      .help = "postgres://… of a cluster, or file:/path of a file with that URL; default: the embedded store of --data-dir" },
     { .flag = "to", .type = OPTION_INT, .value = "VERSION", .max = VERSION_MAX,
-      .help = "go to this version; 0 is an empty store; default: up to the newest, down by one" },
-    { .flag = "yes", .type = OPTION_FLAG, .help = "for down: what only the newer schema can hold may be lost" },
+      .help = "target version; 0: an empty store; default: up: the newest, down: one lower" },
+    { .flag = "yes", .type = OPTION_FLAG, .help = "down: confirm that data which only the newer schema can hold is lost" },
 };
 /* clang-format on */
 
 enum { NEWEST = -1 };
-static_assert((int)NEWEST == (int)STORE_SQLITE_NEWEST && (int)NEWEST == (int)STORE_POSTGRES_NEWEST, "one word for all");
+static_assert((int)NEWEST == (int)STORE_SQLITE_NEWEST && (int)NEWEST == (int)STORE_POSTGRES_NEWEST,
+              "all stores use the same value");
 
-/* Whose schema it is. */
+/* The store whose schema is meant. */
 struct migrate_store {
     struct clock *clock;
-    struct buf text; /* of one of the next two */
+    struct buf text; /* holds the text of directory or url */
     const char *directory;
     const char *url; /* NULL: the embedded store */
 };
@@ -134,7 +136,7 @@ static void migrate_print_status(struct cli *cli, const struct migrate_versions 
 
 /* ---- up and down ---- */
 
-/* Which version to go to. */
+/* Determines the target version. */
 static enum err migrate_choose_version(const struct options *o, const struct migrate_versions *s, bool up, int *ret,
                                        struct error *e)
 {
@@ -143,10 +145,10 @@ static enum err migrate_choose_version(const struct options *o, const struct mig
     if (option_given(o, "to"))
         to = (int)option_get(o, "to")->number;
     if (to != NEWEST && (up ? to < at : to > at))
-        return error_field(e, "--to", "is %s the version it has, %d", up ? "below" : "above", at);
+        return error_field(e, "--to", "is %s the current version %d", up ? "below" : "above", at);
     if (!up && to < at && !option_get(o, "yes")->number)
-        return error_set(e, ERR_INVALID, "going down from version %d to %d %s; add --yes if that is meant", at, to,
-                         to ? "loses what only the newer one can hold" : "deletes every task");
+        return error_set(e, ERR_INVALID, "going down from version %d to %d %s; add --yes to confirm", at, to,
+                         to ? "loses data that only the newer version can hold" : "deletes every task");
     *ret = to;
     return ERR_OK;
 }
@@ -178,7 +180,7 @@ static enum exit_code command_migrate_run(struct cli *cli, const struct options 
     if (str_eq(word, S("up")) || str_eq(word, S("down")))
         return migrate_up_or_down(cli, o, &place, str_eq(word, S("up")));
     if (!str_eq(word, S("status"))) {
-        error_set(&e, ERR_INVALID, "say one of status, up and down");
+        error_set(&e, ERR_INVALID, "the verb must be status, up or down");
         return cli_fail(cli, "migrate", &e, EXIT_USAGE);
     }
     if (migrate_versions_read(&place, &s, &e))
@@ -190,13 +192,13 @@ static enum exit_code command_migrate_run(struct cli *cli, const struct options 
 const struct command command_migrate = {
     .name = "migrate",
     .words = "status|up|down",
-    .summary = "show or change the version of a store's schema",
+    .summary = "show or change the schema version of a store",
     .detail =
-        "A server brings its store up to date by itself. up and down need a data directory for themselves: stop the\n"
-        "server first, and keep a copy. status only reads.\n"
-        "Of a cluster, nodes of the version before go on working while the next one's first node takes a step up that\n"
-        "they can work with; over a step that they cannot, it refuses: stop them all and say up here. Before a step down\n"
-        "stop them all as well.\n"
+        "A server migrates its store up by itself when it starts. Before up or down on a data directory, stop its server and\n"
+        "make a backup. status only reads.\n"
+        "In a cluster, the first node of a new release migrates up while nodes of the release before keep running, if they\n"
+        "can work with the new schema. If they cannot, it refuses to start: stop all nodes and run 'belfry migrate up'.\n"
+        "Before 'belfry migrate down', stop all nodes, too.\n"
         "\n"
         "Examples:\n"
         "  belfry migrate status\n"

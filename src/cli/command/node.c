@@ -1,4 +1,4 @@
-/* belfry node - the nodes that share a store. */
+/* belfry node - lists the nodes that share a store. */
 #include "cli/command/commands.h"
 #include "cli/rows.h"
 #include "cli/verbs.h"
@@ -7,10 +7,10 @@
 enum { COLUMNS = 9 };
 
 static const char detail[] =
-    "  list            all nodes of the store, and those that died within the last hour\n"
+    "  list            list all nodes of the store, including those that died within the last hour\n"
     "\n"
-    "OFFSET is by how much the store's clock is ahead of the node's; nodes go by the store's. LAG is how long\n"
-    "the first of what is due has waited.\n"
+    "OFFSET is the store's clock minus the node's clock; nodes use the store's clock. LAG is how long the oldest due task\n"
+    "has waited.\n"
     "\n"
     "Examples:\n"
     "  belfry node list\n"
@@ -52,7 +52,7 @@ static enum exit_code node_list(struct verb_work *w)
         .client = w->client, .path = "/v1/scheduler/status", .member = "nodes", .limit = INT64_MAX, .unlimited = true
     };
     struct rows r = { .header = node_header, .add = node_add_row };
-    return rows_print(w->cli, w->o, &p, &r, COLUMNS, "none has joined yet");
+    return rows_print(w->cli, w->o, &p, &r, COLUMNS, "no node has joined yet");
 }
 
 static enum exit_code command_node_run(struct cli *cli, const struct options *o)
@@ -64,7 +64,7 @@ static enum exit_code command_node_run(struct cli *cli, const struct options *o)
 const struct command command_node = {
     .name = "node",
     .words = "list",
-    .summary = "the nodes that share the store",
+    .summary = "list the nodes that share the store",
     .detail = detail,
     .run = command_node_run,
 };

@@ -1,4 +1,4 @@
-/* belfry queue - what the queues are held to, and how they stand. */
+/* belfry queue - shows queues, sets their limits, pauses and resumes them. */
 #include "base/duration.h"
 #include "cli/command/commands.h"
 #include "cli/rows.h"
@@ -10,24 +10,24 @@ enum { COLUMNS = 8, BODY_MAX = 64 * 1024 };
 
 /* clang-format off */
 static const struct option options[] = {
-    { .flag = "rate", .type = OPTION_TEXT, .value = "N", .help = "set: so many dispatches a second, such as 10 or 0.5; 0: no limit" },
-    { .flag = "burst", .type = OPTION_INT, .value = "N", .min = 1, .max = 1000000, .help = "set: so many at once after a rest" },
+    { .flag = "rate", .type = OPTION_TEXT, .value = "N", .help = "set: at most N dispatches a second, such as 10 or 0.5; 0: no limit" },
+    { .flag = "burst", .type = OPTION_INT, .value = "N", .min = 1, .max = 1000000, .help = "set: with --rate, up to N dispatches at once after an idle time" },
     { .flag = "concurrent", .type = OPTION_INT, .value = "N", .min = 0, .max = 1000000,
-      .help = "set: so many at the same time; 0: no limit" },
+      .help = "set: at most N running tasks; 0: no limit" },
     { .flag = "weight", .type = OPTION_INT, .value = "N", .min = 1, .max = 1000,
-      .help = "set: its share among your queues when much is due; 100 is usual" },
-    { .flag = "reason", .type = OPTION_TEXT, .value = "TEXT", .help = "pause: why, for whoever wonders" },
-    { .flag = "for", .type = OPTION_DURATION, .value = "DURATION", .min = 1000, .max = DURATION_MAX_MS, .help = "pause: for so long" },
-    { .flag = "until", .type = OPTION_TIME, .value = "TIME", .help = "pause: until this instant" },
+      .help = "set: share of this queue among all queues of the tenant, if many tasks are due; default: 100" },
+    { .flag = "reason", .type = OPTION_TEXT, .value = "TEXT", .help = "pause: the reason" },
+    { .flag = "for", .type = OPTION_DURATION, .value = "DURATION", .min = 1000, .max = DURATION_MAX_MS, .help = "pause: for this duration" },
+    { .flag = "until", .type = OPTION_TIME, .value = "TIME", .help = "pause: until this time" },
 };
 /* clang-format on */
 
-static const char detail[] = "  list            all queues that have rules or tasks\n"
-                             "  show NAME       one of them\n"
-                             "  set NAME        change its limits: only what is named changes\n"
-                             "  pause NAME      dispatch nothing more from it; what runs goes on\n"
-                             "  resume NAME     go on, slowly at first\n"
-                             "  rm NAME         forget its rules; its tasks go on without limits\n"
+static const char detail[] = "  list            list all queues that have settings or tasks\n"
+                             "  show NAME       show a queue\n"
+                             "  set NAME        change the limits of a queue; only the given options change\n"
+                             "  pause NAME      stop dispatching from a queue; running tasks continue\n"
+                             "  resume NAME     resume dispatching, slowly at first\n"
+                             "  rm NAME         remove the settings of a queue; its tasks run without limits\n"
                              "\n"
                              "Examples:\n"
                              "  belfry queue set mail --rate 10 --burst 50 --concurrent 4\n"
@@ -57,7 +57,7 @@ static void queue_header(struct table *t)
     table_row(t, COLUMNS, "NAME", "STATE", "DUE", "RUNNING", "RATE/S", "CONCURRENT", "WEIGHT", "PAUSED");
 }
 
-/* "by ann until 2026-02-10 08:00:00Z: disk full" */
+/* Writes "by ann until 2026-02-10 08:00:00Z: disk full". */
 static void queue_pause_text(const json_t *queue, char out[CELL_TEXT])
 {
     cleanup_with(buf_release) struct buf text;
@@ -94,7 +94,7 @@ static enum exit_code queue_list(struct verb_work *w)
 {
     struct pages p = { .client = w->client, .path = COLLECTION, .member = "queues", .limit = INT64_MAX };
     struct rows r = { .header = queue_header, .add = queue_add_row };
-    return rows_print(w->cli, w->o, &p, &r, COLUMNS, "there is none yet");
+    return rows_print(w->cli, w->o, &p, &r, COLUMNS, "there are no queues yet");
 }
 
 static void queue_print(struct verb_work *w, const struct json_doc *doc, struct buf *out)
@@ -161,7 +161,7 @@ static enum exit_code queue_set(struct verb_work *w)
         return cli_fail(w->cli, "queue", &e, EXIT_USAGE);
     jw_object_end(&j);
     if (str_eq(buf_str(&body), S("{}"))) {
-        error_set(&e, ERR_INVALID, "nothing to change was named: --rate, --burst, --concurrent or --weight");
+        error_set(&e, ERR_INVALID, "nothing to change: give --rate, --burst, --concurrent or --weight");
         return cli_fail(w->cli, "queue", &e, EXIT_USAGE);
     }
     return queue_patch(w, &body, queue_print, NULL);
@@ -198,7 +198,7 @@ static enum exit_code queue_remove(struct verb_work *w)
     char path[VERB_PATH];
     verb_path(w, COLLECTION, path);
     return verb_call(w, &(struct client_request){ .method = "DELETE", .path = path, .about = w->name }, NULL,
-                     "is back at its defaults");
+                     "has its default settings again");
 }
 
 static enum exit_code command_queue_run(struct cli *cli, const struct options *o)
@@ -214,7 +214,7 @@ static enum exit_code command_queue_run(struct cli *cli, const struct options *o
 const struct command command_queue = {
     .name = "queue",
     .words = "list|show|set|pause|resume|rm [NAME]",
-    .summary = "limit, pause and look at queues",
+    .summary = "list, limit and pause queues",
     .detail = detail,
     .options = options,
     .option_count = array_count(options),

@@ -1,4 +1,4 @@
-/* belfry serve - the server: everything in one process, with the embedded store or as a node of a cluster. */
+/* belfry serve - runs a server: all roles in one process with the embedded store, or one node of a cluster. */
 #include <limits.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -17,13 +17,14 @@ static int64_t serve_log_clock(void *context)
     return clock_wall_ms(context);
 }
 
-/* Whoever can reach the API can have us call any address it allows: on loopback that is somebody on this machine already. */
+/* A user of the API can make the server call any allowed address. If the API listens on loopback, only users of this machine can
+ * reach it, and they can reach loopback addresses anyway. */
 static bool serve_is_loopback(struct str listen)
 {
     return str_starts(listen, S("127.")) || str_starts(listen, S("localhost:")) || str_starts(listen, S("[::1]"));
 }
 
-/* A word as a shell takes it. */
+/* Appends a word, quoted for a shell if necessary. */
 static void serve_add_shell_word(struct buf *out, struct str word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:@%+=,-";
@@ -43,7 +44,7 @@ static void serve_add_shell_word(struct buf *out, struct str word)
     buf_char(out, '\'');
 }
 
-/* Where it listens; for a client an address that can be called, which those that stand for all can not. */
+/* Appends the URL of the API. for_client: 127.0.0.1 instead of a wildcard address, which cannot be called. */
 static void serve_add_url(struct buf *out, struct str listen, unsigned port, bool for_client)
 {
     size_t colon = listen.n;
@@ -55,7 +56,7 @@ static void serve_add_url(struct buf *out, struct str listen, unsigned port, boo
     buf_printf(out, "http://" STR_FMT ":%u", STR_ARG(host), port);
 }
 
-/* What to type in another terminal, word for word: this program, and what it would not find by itself. */
+/* Appends example commands for another terminal: this program, with --server and --data-dir if they are not the defaults. */
 static void serve_add_examples(struct cli *cli, const struct options *o, unsigned port, struct buf *out)
 {
     static const char *const examples[] = {
@@ -73,7 +74,8 @@ static void serve_add_examples(struct cli *cli, const struct options *o, unsigne
     }
     if (option_given(o, "data-dir")) {
         const char *given = option_get(o, "data-dir")->text.p;
-        cleanup_with(free_charp) char *whole = realpath(given, NULL); /* the other terminal may stand elsewhere */
+        cleanup_with(free_charp) char *whole =
+            realpath(given, NULL); /* the other terminal may have another working directory */
         buf_text(&where, " --data-dir ");
         serve_add_shell_word(&where, str_from(whole ? whole : given));
     }
@@ -85,7 +87,7 @@ static void serve_add_examples(struct cli *cli, const struct options *o, unsigne
     }
 }
 
-/* The addresses of its database; empty: it has none. */
+/* The URLs of --store, --store-read and --store-listen; empty: not given. */
 struct serve_store_urls {
     struct buf store, read, listen;
 };
@@ -106,10 +108,9 @@ static enum err serve_store_urls_read(const struct options *o, struct serve_stor
         store_url_read(o, "store-listen", &ret->listen, e))
         return e->code;
     if (!ret->store.n && (ret->read.n || ret->listen.n))
-        return error_field(e, ret->read.n ? "--store-read" : "--store-listen",
-                           "belongs to --store, which is not given");
+        return error_field(e, ret->read.n ? "--store-read" : "--store-listen", "requires --store");
     if (!ret->store.n && option_given(o, "retention.archive_dir"))
-        return error_field(e, "retention.archive_dir", "belongs to --store, which is not given");
+        return error_field(e, "retention.archive_dir", "requires --store");
     return ERR_OK;
 }
 
@@ -127,13 +128,13 @@ static void serve_add_store(struct buf *out, const char *dir, struct buf *store)
         buf_text(out, dir);
 }
 
-/* On another node of the cluster it was made before: its key is there. */
+/* In a cluster, admin.key is on the node that was started first. */
 static void serve_add_admin_key(struct buf *out, const char *dir, const char *key)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/admin.key", dir);
     if (key[0])
-        buf_printf(out, "This is the first start. The admin key, shown once and kept in %s:\n  %s\n", path, key);
+        buf_printf(out, "This is the first start. The admin key, printed once and stored in %s:\n  %s\n", path, key);
     else if (access(path, F_OK) == 0)
         buf_printf(out, "The admin key is in %s.\n", path);
     else
@@ -158,7 +159,7 @@ static void serve_print_banner(struct cli *cli, const struct options *o, unsigne
     }
     buf_char(&out, '\n');
     if (allow_loopback)
-        buf_text(&out, "Tasks may call addresses of this machine itself (http.allow_loopback).\n");
+        buf_text(&out, "Tasks may call loopback addresses of this machine (http.allow_loopback).\n");
     serve_add_admin_key(&out, dir, key);
     if (port)
         serve_add_examples(cli, o, port, &out);
@@ -166,7 +167,7 @@ static void serve_print_banner(struct cli *cli, const struct options *o, unsigne
     fflush(cli->err);
 }
 
-enum { ROLE_API = 8 }; /* next to NODE_…: a node that has it alone has none of those, but is no node without roles */
+enum { ROLE_API = 8 }; /* in addition to NODE_…; a node may have this role only */
 
 static unsigned serve_role_of(struct str name)
 {
@@ -182,8 +183,8 @@ static unsigned serve_role_of(struct str name)
     return 0;
 }
 
-/* What a node does, of all there is to do. Without workers elsewhere it does everything, but need not be asked; on a store that is its own it
- * is the only one that schedules. */
+/* Reads --roles. Without a fleet, a node must have all roles but api, because no other process can run its tasks. If the store is
+ * not shared, it must have scheduler and updater, because no other node can. */
 static enum err serve_read_roles(const struct options *o, bool fleet, bool shared, unsigned *ret, struct error *e)
 {
     struct str rest = option_given(o, "roles") ? option_get(o, "roles")->text : S(""), word;
@@ -191,31 +192,30 @@ static enum err serve_read_roles(const struct options *o, bool fleet, bool share
     while (str_cut(&rest, ',', &word)) {
         unsigned role = serve_role_of(str_trim(word));
         if (!role)
-            return error_field(e, "--roles", "has '" STR_FMT "' in it: roles are api, scheduler, worker and updater",
+            return error_field(e, "--roles", "contains '" STR_FMT "': roles are api, scheduler, worker and updater",
                                STR_ARG(str_utf8_cut(str_trim(word), 40)));
         *ret |= role;
     }
     if (!fleet && (*ret & NODE_ALL) != NODE_ALL)
-        return error_field(e, "--roles",
-                           "must have scheduler, worker and updater while there is no --queue that others share");
+        return error_field(e, "--roles", "must contain scheduler, worker and updater, unless --queue is given");
     if (*ret == NODE_WORKER)
-        return error_field(e, "--roles", "has nothing but worker: what only runs tasks is belfry worker");
+        return error_field(e, "--roles", "contains only worker: use 'belfry worker' instead");
     if (!shared && (~*ret & (NODE_SCHEDULER | NODE_UPDATER)))
-        return error_field(e, "--roles", "must have scheduler and updater while there is no --store that others share");
+        return error_field(e, "--roles", "must contain scheduler and updater, unless --store is given");
     return ERR_OK;
 }
 
 static enum err serve_check_fleet(const struct options *o, const struct fleet_urls *u, struct error *e)
 {
     if (u->queue.n && !u->events.n)
-        return error_field(e, "--events", "is missing: with --queue, workers report by it");
+        return error_field(e, "--events", "is missing: with --queue, workers report their outcomes by it");
     if (u->events.n && !u->queue.n)
-        return error_field(e, "--events", "belongs to --queue, which is not given");
+        return error_field(e, "--events", "requires --queue");
     if (u->lease.n && !u->queue.n)
-        return error_field(e, "--lease", "belongs to --queue, which is not given");
+        return error_field(e, "--lease", "requires --queue");
     if (!u->queue.n && (option_given(o, "queue.fallback") || option_given(o, "queue.waiting")))
         return error_field(e, option_given(o, "queue.fallback") ? "queue.fallback" : "queue.waiting",
-                           "belongs to --queue, which is not given");
+                           "requires --queue");
     return ERR_OK;
 }
 
@@ -294,14 +294,14 @@ const struct command command_serve = {
     .words = "",
     .summary = "run the server",
     .detail =
-        "Settings come from flags, the environment (BELFRY_API_LISTEN), the file of --config and defaults, in this order;\n"
-        "docs/CONFIGURATION.md lists them. SIGTERM and SIGINT drain: what runs finishes, what has not fired is handed\n"
-        "back; a second one does not wait.\n"
+        "Settings come from flags, the environment (such as BELFRY_API_LISTEN), the file of --config, and defaults, in this\n"
+        "order; docs/CONFIGURATION.md lists them. SIGTERM and SIGINT drain: running tasks finish, and claimed tasks that have\n"
+        "not started are handed back. A second signal does not wait for running tasks.\n"
         "\n"
         "Examples:\n"
         "  belfry serve\n"
         "  belfry serve --listen 127.0.0.1:0 --data-dir /tmp/try\n"
-        "  belfry serve --store file:/etc/belfry/store     a node of a cluster: the file has postgres://user:password@host/db\n"
+        "  belfry serve --store file:/etc/belfry/store     a node of a cluster; the file contains postgres://user:password@host/db\n"
         "  belfry serve --store file:/etc/belfry/store --queue redis://queue --events redis://queue     a fleet: see belfry worker\n",
     .options = server_options,
     .option_count = SERVER_OPTION_COUNT,

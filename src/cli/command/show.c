@@ -1,4 +1,4 @@
-/* belfry show - everything about a task, and what became of it lately. */
+/* belfry show - prints all fields of a task, and its latest executions. */
 #include "cli/command/show.h"
 
 #include "base/duration.h"
@@ -15,7 +15,7 @@ static const char detail[] = "Examples:\n"
                              "\n"
                              "Times are UTC. 'belfry history' prints all executions.\n";
 
-/* One fact a line, in this order; what is absent, null or 0 is left out. */
+/* Fields are printed one a line, in this order; absent, null and 0 ones are left out. */
 enum fact_format {
     SHOWS_TEXT,
     SHOWS_NUMBER,
@@ -117,7 +117,7 @@ static void show_write_progress(const struct json_doc *doc, struct buf *out)
             table_plain_text(value, FACT_WIDTH, out);
 }
 
-/* Nothing: there is nothing to say. */
+/* Appends nothing if the task has no such value. */
 static void show_write_fact(const struct task_fact *f, const struct json_doc *doc, int64_t now_ms, struct buf *out)
 {
     char text[CELL_TEXT] = "";
@@ -167,7 +167,7 @@ static void show_write_executions(const json_t *task, struct buf *out)
     table_print(&t, out);
 }
 
-/* The oldest attempt first: how it went wrong is read from the beginning. */
+/* The oldest attempt first. */
 static void show_write_outputs(const json_t *task, struct buf *out)
 {
     for (size_t i = json_count_at(task, "executions"); i > 0; i--) {
@@ -226,7 +226,7 @@ static enum exit_code command_show_run(struct cli *cli, const struct options *o)
 const struct command command_show = {
     .name = "show",
     .words = "ID…",
-    .summary = "print everything about a task, and its latest executions",
+    .summary = "print all fields of a task, and its latest executions",
     .detail = detail,
     .run = command_show_run,
 };

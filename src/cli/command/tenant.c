@@ -1,4 +1,4 @@
-/* belfry tenant - who shares this server, and how much each may have. */
+/* belfry tenant - manages tenants and their limits. */
 #include "cli/command/commands.h"
 #include "cli/rows.h"
 #include "cli/verbs.h"
@@ -10,26 +10,27 @@ enum { COLUMNS = 8, BODY_MAX = 64 * 1024 };
 /* clang-format off */
 #define LIMIT(flag_, help_) { .flag = (flag_), .type = OPTION_INT, .value = "N", .min = 0, .max = COUNT_MAX, .help = (help_) }
 static const struct option options[] = {
-    LIMIT("max-running", "create, set: tasks that run at once; 0: no limit but its share"),
-    LIMIT("max-pending", "create, set: tasks that are not over; 0: no limit"),
+    LIMIT("max-running", "create, set: running tasks; 0: only limited by its fair share"),
+    LIMIT("max-pending", "create, set: unfinished tasks; 0: no limit"),
     LIMIT("max-recurring", "create, set: recurring tasks; 0: no limit"),
     LIMIT("creates-per-second", "create, set: new tasks a second; 0: no limit"),
-    LIMIT("payload-bytes", "create, set: bytes of one task's payload and target; 0: no limit but the server's"),
+    LIMIT("payload-bytes", "create, set: bytes of payload and target of one task; 0: only the server's limit"),
 };
 /* clang-format on */
 
-static const char detail[] = "It takes an admin key of the tenant 'default', which is there from the start.\n"
-                             "\n"
-                             "  create NAME     a new tenant; 'belfry key create … --tenant NAME' gives it keys\n"
-                             "  list            all of them\n"
-                             "  show NAME       one of them, and what it uses\n"
-                             "  set NAME        change its limits: only what is named changes\n"
-                             "  disable NAME    its keys open nothing; what it has scheduled waits\n"
-                             "  enable NAME     let it go on\n"
-                             "\n"
-                             "Examples:\n"
-                             "  belfry tenant create acme --max-pending 100000 --creates-per-second 50\n"
-                             "  belfry tenant set acme --max-running 20\n";
+static const char detail[] =
+    "Requires an admin key of the tenant 'default', which always exists.\n"
+    "\n"
+    "  create NAME     create a tenant; 'belfry key create … --tenant NAME' creates keys for it\n"
+    "  list            list all tenants\n"
+    "  show NAME       show a tenant with its usage\n"
+    "  set NAME        change the limits of a tenant; only the given options change\n"
+    "  disable NAME    disable a tenant: its keys are rejected and its tasks wait\n"
+    "  enable NAME     enable a tenant again\n"
+    "\n"
+    "Examples:\n"
+    "  belfry tenant create acme --max-pending 100000 --creates-per-second 50\n"
+    "  belfry tenant set acme --max-running 20\n";
 
 static const struct tenant_limit {
     const char *flag, *field;
@@ -78,7 +79,7 @@ static enum exit_code tenant_list(struct verb_work *w)
 {
     struct pages p = { .client = w->client, .path = COLLECTION, .member = "tenants", .limit = INT64_MAX };
     struct rows r = { .header = tenant_header, .add = tenant_add_row };
-    return rows_print(w->cli, w->o, &p, &r, COLUMNS, "there is none");
+    return rows_print(w->cli, w->o, &p, &r, COLUMNS, "there are no tenants");
 }
 
 static void tenant_print(struct verb_work *w, const struct json_doc *doc, struct buf *out)
@@ -136,7 +137,7 @@ static enum exit_code tenant_set(struct verb_work *w)
     jw_object_end(&j);
     if (str_eq(buf_str(&body), S("{}"))) {
         struct error e;
-        error_set(&e, ERR_INVALID, "nothing to change was named: 'belfry tenant --help' lists the limits");
+        error_set(&e, ERR_INVALID, "nothing to change: give a limit; 'belfry tenant --help' lists them");
         return cli_fail(w->cli, "tenant", &e, EXIT_USAGE);
     }
     return tenant_patch(w, buf_str(&body), tenant_print, NULL);

@@ -1,4 +1,4 @@
-/* belfry top - what the server does at this moment, on one screen, again each second. */
+/* belfry top - shows the state of the server on one screen, updated each second. */
 #include <poll.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -13,7 +13,7 @@
 
 enum { OUT_MAX = 1 << 20, UPCOMING = 8, FAILED = 5, COLUMNS = 4, LINES_DEFAULT = 40 };
 
-/* Counters of one look, to make rates of two. */
+/* Counters at one time; two of them give rates. */
 struct top_counters {
     int64_t at_us, scheduled, executed, failed, retried;
 };
@@ -34,7 +34,7 @@ static void top_on_interrupt(int number)
     interrupted = 1;
 }
 
-/* ---- the parts of the screen ---- */
+/* ---- parts of the screen ---- */
 
 static double top_rate(int64_t now, int64_t before, int64_t us)
 {
@@ -85,7 +85,7 @@ static void top_write_rates(struct top_screen *s, const json_t *status)
     s->has_before = true;
 }
 
-/* A short list below its title; an empty one is left out. */
+/* Writes a short list with its title; nothing if it is empty. */
 static enum exit_code top_write_list(struct top_screen *s, const char *title, const char *path, const char *moment)
 {
     cleanup_with(client_answer_release) struct client_answer a = { 0 };
@@ -125,7 +125,7 @@ static enum exit_code top_draw(struct top_screen *s)
     top_write_counts(s, a.doc.root);
     top_write_rates(s, a.doc.root);
     code = top_write_list(s, "Running", running, "started_at");
-    return code ? code : top_write_list(s, "Latest dead letters", failed, "completed_at");
+    return code ? code : top_write_list(s, "Latest failed tasks", failed, "completed_at");
 }
 
 /* ---- the terminal ---- */
@@ -136,7 +136,7 @@ static size_t top_terminal_lines(void)
     return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row ? size.ws_row : LINES_DEFAULT;
 }
 
-/* From the top left corner over what was there; what does not fit is cut off. */
+/* Overwrites the screen from the top left; lines that do not fit are cut off. */
 static bool top_print_frame(struct top_screen *s)
 {
     cleanup_with(buf_release) struct buf frame;
@@ -152,7 +152,7 @@ static bool top_print_frame(struct top_screen *s)
     return cli_print(s->cli, &frame);
 }
 
-/* True: someone wants to leave. */
+/* Waits for ms. True: the user wants to quit. */
 static bool top_wait_for_quit(int64_t ms)
 {
     struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
@@ -175,7 +175,7 @@ static enum exit_code top_loop(struct top_screen *s, int64_t every_ms)
     struct sigaction quit = { .sa_handler = top_on_interrupt };
     sigaction(SIGINT, &quit, NULL);
     sigaction(SIGTERM, &quit, NULL);
-    fputs("\033[?1049h\033[?25l", s->cli->out); /* a screen of our own, without a cursor */
+    fputs("\033[?1049h\033[?25l", s->cli->out); /* switch to the alternate screen and hide the cursor */
     enum exit_code code;
     do
         code = top_draw(s);
@@ -207,15 +207,15 @@ static enum exit_code command_top_run(struct cli *cli, const struct options *o)
 /* clang-format off */
 static const struct option options[] = {
     { .flag = "every", .type = OPTION_DURATION, .value = "DURATION", .preset = "1s", .min = 100, .max = 3600000,
-      .help = "how often to look" },
-    { .flag = "once", .type = OPTION_FLAG, .help = "print it once; so also when the output is no terminal" },
+      .help = "interval of updates" },
+    { .flag = "once", .type = OPTION_FLAG, .help = "print once and exit; default if the output is not a terminal" },
 };
 /* clang-format on */
 
 const struct command command_top = {
     .name = "top",
     .words = "",
-    .summary = "watch what the server does",
+    .summary = "watch the state of the server",
     .detail = "Examples:\n"
               "  belfry top\n"
               "  belfry top --every 5s\n"

@@ -1,4 +1,4 @@
-/* belfry upcoming - what fires next: of a task, or of all tasks between two times. */
+/* belfry upcoming - prints the next fires of a task, or of all tasks between two times. */
 #include "base/rfc3339.h"
 #include "cli/command/commands.h"
 #include "cli/filter.h"
@@ -88,25 +88,25 @@ static enum exit_code command_upcoming_run(struct cli *cli, const struct options
     p.limit = minutes ? INT64_MAX : option_get(o, "count")->number;
     struct rows r = { .header = minutes ? upcoming_minute_header : upcoming_header,
                       .add = minutes ? upcoming_add_minute : upcoming_add_row };
-    return rows_print(cli, o, &p, &r, minutes ? MINUTE_COLUMNS : COLUMNS, "nothing fires in that time");
+    return rows_print(cli, o, &p, &r, minutes ? MINUTE_COLUMNS : COLUMNS, "there are no fires in that time");
 }
 
 /* clang-format off */
 static const struct option options[] = {
     { .flag = "count", .letter = 'n', .type = OPTION_INT, .value = "N", .preset = "10", .min = 1, .max = 1000,
-      .help = "how many fires" },
-    { .flag = "from", .type = OPTION_TIME, .value = "TIME", .help = "from this instant on; default: now" },
-    { .flag = "to", .type = OPTION_TIME, .value = "TIME", .help = "for all tasks: until this instant; default: an hour later" },
-    { .flag = "queue", .type = OPTION_TEXT, .value = "QUEUE", .help = "for all tasks: only of this queue" },
-    { .flag = "minutes", .type = OPTION_FLAG, .help = "for all tasks: how many fire in each minute" },
+      .help = "number of fires" },
+    { .flag = "from", .type = OPTION_TIME, .value = "TIME", .help = "from this time on; default: now" },
+    { .flag = "to", .type = OPTION_TIME, .value = "TIME", .help = "without ID: until this time; default: 1 h after --from" },
+    { .flag = "queue", .type = OPTION_TEXT, .value = "QUEUE", .help = "without ID: only tasks of this queue" },
+    { .flag = "minutes", .type = OPTION_FLAG, .help = "without ID: print the number of fires in each minute" },
 };
 /* clang-format on */
 
 const struct command command_upcoming = {
     .name = "upcoming",
     .words = "[ID]",
-    .summary = "print what fires next, of a task or of all",
-    .detail = "A fire that was shifted or skipped says why. Times are UTC.\n"
+    .summary = "print the next fires of one task or of all tasks",
+    .detail = "NOTE says why a fire is shifted or skipped. Times are UTC.\n"
               "\n"
               "Examples:\n"
               "  belfry upcoming\n"

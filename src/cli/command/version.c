@@ -1,4 +1,4 @@
-/* belfry version, and belfry help. */
+/* belfry version and belfry help. */
 #include "base/json/jsonw.h"
 #include "cli/command/commands.h"
 

@@ -1,4 +1,5 @@
-/* belfry worker - takes due tasks from a fleet's queue, runs them, and reports by its events. It has no store and no API. */
+/* belfry worker - takes due tasks from the queue of a fleet, runs them, and reports outcomes as events. It has no store and no
+ * API. */
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -14,7 +15,7 @@ static int64_t worker_command_log_clock(void *context)
     return clock_wall_ms(context);
 }
 
-/* A list of words as an option has it, split. */
+/* A comma-separated option, split. */
 struct word_list {
     struct str v[WORDS_MAX];
     size_t n;
@@ -29,9 +30,9 @@ static enum err worker_command_read_list(const struct options *o, const char *na
     while (rest.p && str_cut(&rest, ',', &word)) {
         word = str_trim(word);
         if (word.n == 0)
-            return error_field(e, field, "has an empty word in it; words have a comma between");
+            return error_field(e, field, "contains an empty entry; separate entries by one comma");
         if (ret->n == WORDS_MAX)
-            return error_field(e, field, "may have at most %d words", WORDS_MAX);
+            return error_field(e, field, "may have at most %d entries", WORDS_MAX);
         ret->v[ret->n++] = word;
     }
     return ERR_OK;
@@ -46,8 +47,8 @@ static enum err worker_command_read_priorities(const struct options *o, struct q
                high = dash < text.n ? str_trim(str_sub(text, dash + 1, text.n)) : low;
     int64_t min, max;
     if (!str_to_i64(low, 0, PRIORITY_MAX, &min) || !str_to_i64(high, 0, PRIORITY_MAX, &max) || min > max)
-        return error_field(e, "--priorities", "must be a priority or two with a dash between, of 0 to %d: 0-3, or 7",
-                           PRIORITY_MAX);
+        return error_field(e, "--priorities",
+                           "must be a range such as 0-3, or one priority such as 7, between 0 and %d", PRIORITY_MAX);
     ret->priority_min = (int)min;
     ret->priority_max = (int)max;
     return ERR_OK;
@@ -93,9 +94,9 @@ static enum err worker_command_read_setup(const struct options *o, struct worker
     ret->listen = option_given(o, "listen") ? option_get(o, "listen")->text.p : NULL;
     ret->drain_ms = option_get(o, "drain-deadline")->number;
     if (!ret->fleet->queue.n)
-        return error_field(e, "--queue", "is missing: where this worker takes tasks from, such as redis://127.0.0.1");
+        return error_field(e, "--queue", "is missing: give the queue to take tasks from, such as redis://127.0.0.1");
     if (!ret->fleet->events.n)
-        return error_field(e, "--events", "is missing: where this worker reports, such as redis://127.0.0.1");
+        return error_field(e, "--events", "is missing: give the events server to report to, such as redis://127.0.0.1");
     return ERR_OK;
 }
 
@@ -121,10 +122,10 @@ static enum exit_code worker_command_until_stopped(struct cli *cli, struct worke
     if (worker_process_new(setup, &p, &e))
         return cli_fail(cli, "worker", &e, EXIT_REFUSED);
     worker_command_print_banner(cli, p, setup->fleet);
-    bool all_told = worker_process_run(p);
+    bool all_reported = worker_process_run(p);
     worker_process_free(p);
     log_info("stopped");
-    return all_told ? EXIT_DONE : EXIT_REFUSED;
+    return all_reported ? EXIT_DONE : EXIT_REFUSED;
 }
 
 static enum exit_code command_worker_run(struct cli *cli, const struct options *given)
@@ -156,11 +157,11 @@ static enum exit_code command_worker_run(struct cli *cli, const struct options *
 const struct command command_worker = {
     .name = "worker",
     .words = "",
-    .summary = "run tasks for a fleet",
+    .summary = "run a worker of a fleet",
     .detail =
-        "Takes due tasks from the queue that control nodes push to (belfry serve --queue …), runs them, and reports by the\n"
-        "events that they listen to. It needs no database and no correct clock, and may be started and killed at any moment:\n"
-        "what it ran is run elsewhere, seconds later. SIGTERM and SIGINT drain: what runs finishes; a second one does not wait.\n"
+        "Takes due tasks from the queue that the servers push to (belfry serve --queue …), runs them, and reports the outcomes\n"
+        "as events. It needs no database and no correct clock. It may be started and killed at any time: its tasks are run\n"
+        "elsewhere some seconds later. SIGTERM and SIGINT drain: running tasks finish. A second signal does not wait for them.\n"
         "\n"
         "Examples:\n"
         "  belfry worker --queue redis://queue --events redis://queue\n"

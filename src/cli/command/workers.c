@@ -1,4 +1,4 @@
-/* belfry workers - the workers of a fleet, and how they are. */
+/* belfry workers - lists the workers of a fleet. */
 #include "cli/command/commands.h"
 #include "cli/rows.h"
 #include "cli/verbs.h"
@@ -11,7 +11,7 @@ static void workers_header(struct table *t)
     table_row(t, COLUMNS, "NAME", "STATE", "RUNNING", "SLOTS", "QUEUES", "LABELS", "CPU", "MEMORY", "SEEN");
 }
 
-/* Words with commas between; `none` if there are none. */
+/* Writes "a,b" for an array of strings, or `none` if it is empty. */
 static void workers_list_text(const json_t *worker, const char *path, const char *none, char out[CELL_TEXT])
 {
     cleanup_with(buf_release) struct buf all;
@@ -57,7 +57,7 @@ static enum exit_code command_workers_run(struct cli *cli, const struct options 
     cleanup_with(client_freep) struct client *c = NULL;
     struct error e;
     if (o->word_count) {
-        error_set(&e, ERR_INVALID, "takes no words: --all lists those that are gone, too");
+        error_set(&e, ERR_INVALID, "takes no arguments; --all also lists workers that are gone");
         return cli_fail(cli, "workers", &e, EXIT_USAGE);
     }
     enum exit_code rc = client_open(cli, o, &c);
@@ -68,20 +68,21 @@ static enum exit_code command_workers_run(struct cli *cli, const struct options 
         .client = c, .path = all ? "/v1/workers?all=true" : "/v1/workers", .member = "workers", .limit = INT64_MAX
     };
     struct rows r = { .header = workers_header, .add = workers_add_row };
-    return rows_print(cli, o, &p, &r, COLUMNS, all ? "there has been none" : "none; start one with belfry worker");
+    return rows_print(cli, o, &p, &r, COLUMNS,
+                      all ? "there are no workers" : "there are no workers; start one with 'belfry worker'");
 }
 
 static const struct option options[] = {
-    { .flag = "all", .type = OPTION_FLAG, .help = "those that left, or have been silent for over an hour, too" },
+    { .flag = "all", .type = OPTION_FLAG, .help = "also list workers that left, or have been silent for over 1 h" },
 };
 
 const struct command command_workers = {
     .name = "workers",
     .words = "",
-    .summary = "the workers of a fleet",
+    .summary = "list the workers of a fleet",
     .detail =
-        "A worker tells of itself every 2 s; one that has not for 10 s is silent: it was killed, or is cut off. CPU is\n"
-        "the load of its machine and how many cores it gives to tasks; MEMORY is how much of its machine's is in use.\n"
+        "A worker reports itself every 2 s. After 10 s without a report its state is silent: it was killed, or is cut off. CPU\n"
+        "is the load of its machine and the cores it gives to tasks. MEMORY is the used memory of its machine.\n"
         "\n"
         "Examples:\n"
         "  belfry workers\n"

@@ -95,7 +95,7 @@ static void the_reference_has_a_row_for_every_option(void **state)
     assert_int_equal(lines, SETTING_COUNT + 2);
     assert_non_null(strstr(buf_cstr(&out),
                            "\n| `worker.concurrency` | `BELFRY_WORKER_CONCURRENCY` | `--concurrency N` | "
-                           "`1000` | 1 to 100000 | how many tasks run at once |\n"));
+                           "`1000` | 1 to 100000 | how many tasks may run at once |\n"));
     assert_non_null(strstr(buf_cstr(&out), " | `--config FILE` |  |  | read settings"));
     assert_non_null(strstr(buf_cstr(&out), "| `false` | `true`, `false` | refuse state-changing"));
     buf_release(&out);
