@@ -9,7 +9,7 @@ const struct option common_options[] = {
       .help = "API key, or file:/path of a file with it; also BELFRY_KEY; default: admin.key in the data directory" },
     { .key = "data_dir", .flag = "data-dir", .type = OPTION_TEXT, .value = "DIR",
       .help = "data directory of the server; also BELFRY_DATA_DIR; default: ~/.local/share/belfry" },
-    { .flag = "help", .letter = 'h', .type = OPTION_FLAG, .help = "print this help and exit" },
+    { .flag = "help", .letter = 'h', .type = OPTION_FLAG, .help = "print this and exit" },
 };
 /* clang-format on */
 const size_t common_option_count = array_count(common_options);
