@@ -1,4 +1,4 @@
-/* A loop around libcurl and epoll that does nothing but call: no limits, no headers, no outcome. */
+/* A loop around libcurl and epoll that only makes calls: no limits, no headers of our own, no outcomes. */
 #include "bench/bare_curl.h"
 
 #include <curl/curl.h>
@@ -12,7 +12,7 @@ struct bare_client {
     int epoll_fd;
     long timeout_ms;
     long left, running, failed;
-    CURLcode why; /* of the first that failed */
+    CURLcode why; /* error of the first failed call */
 };
 
 static int bare_curl_on_socket(CURL *easy, curl_socket_t fd, int what, void *context, void *known)

@@ -18,9 +18,9 @@
 
 enum { WAIT_STEP_MS = 2, FILES_AT_ONCE = 16, VERSIONS_ARENA = 1 << 20 };
 
-enum { KNOWN_MS = 4000 }; /* by then nodes have heard of their workers, and count with them */
+enum { WORKERS_KNOWN_MS = 4000 }; /* after this time the nodes know the slots of their workers */
 
-/* What the child tells once it listens. */
+/* Message of a child process to its parent, when it listens or has failed. */
 struct bench_ready_message {
     bool ok;
     uint16_t port;
@@ -35,7 +35,7 @@ struct bench_node_context {
     size_t node;
 };
 
-/* Places are taken in any order and shown in theirs: other nodes write too. */
+/* Several nodes write samples: each reserves the next one, and publishes it after all earlier ones were published. */
 static void bench_server_on_settled(void *context, const struct event *ev, const struct settlement *s)
 {
     struct bench_node_context *c = context;
@@ -53,7 +53,7 @@ static void bench_server_on_settled(void *context, const struct event *ev, const
     atomic_store_explicit(&c->shared->n, at + 1, memory_order_release);
 }
 
-static _Noreturn void bench_run_node(const struct bench_server *s, size_t node, int tell)
+static _Noreturn void bench_run_node(const struct bench_server *s, size_t node, int to_parent)
 {
     struct cli *cli = s->cli;
     char dir[sizeof s->dir + 16];
@@ -78,19 +78,19 @@ static _Noreturn void bench_run_node(const struct bench_server *s, size_t node, 
                                                  .interval_ms = 60000 },
                                   .observe = bench_server_on_settled,
                                   .observe_context = &child };
-    struct bench_ready_message hello = { 0 };
+    struct bench_ready_message message = { 0 };
     struct server *a = NULL;
-    hello.ok = server_new(&setup, hello.key, &a, &hello.error) == ERR_OK;
+    message.ok = server_new(&setup, message.key, &a, &message.error) == ERR_OK;
     child.server = a;
-    hello.port = hello.ok ? server_port(a) : 0;
-    bool told = write(tell, &hello, sizeof hello) == (ssize_t)sizeof hello;
-    if (hello.ok && told)
+    message.port = message.ok ? server_port(a) : 0;
+    bool sent = write(to_parent, &message, sizeof message) == (ssize_t)sizeof message;
+    if (message.ok && sent)
         server_run(a);
     server_free(a);
     _exit(0);
 }
 
-static _Noreturn void bench_run_worker(const struct bench_server *s, int tell)
+static _Noreturn void bench_run_worker(const struct bench_server *s, int to_parent)
 {
     struct worker_process_setup setup = { .clock = s->cli->clock,
                                           .fleet = s->fleet,
@@ -98,11 +98,11 @@ static _Noreturn void bench_run_worker(const struct bench_server *s, int tell)
                                           .slots = max_of(s->slots / s->workers, (size_t)1),
                                           .allow_loopback = true,
                                           .drain_ms = 10000 };
-    struct bench_ready_message hello = { 0 };
+    struct bench_ready_message message = { 0 };
     struct worker_process *p = NULL;
-    hello.ok = worker_process_new(&setup, &p, &hello.error) == ERR_OK;
-    bool told = write(tell, &hello, sizeof hello) == (ssize_t)sizeof hello;
-    if (hello.ok && told)
+    message.ok = worker_process_new(&setup, &p, &message.error) == ERR_OK;
+    bool sent = write(to_parent, &message, sizeof message) == (ssize_t)sizeof message;
+    if (message.ok && sent)
         (void)!worker_process_run(p);
     worker_process_free(p);
     _exit(0);
@@ -121,20 +121,21 @@ static void bench_remove_tree(const char *path)
     nftw(path, bench_remove_file, FILES_AT_ONCE, FTW_DEPTH | FTW_PHYS);
 }
 
-static enum err bench_read_ready_message(struct bench_server *s, int hear, struct error *e)
+static enum err bench_read_ready_message(struct bench_server *s, int from_child, struct error *e)
 {
-    struct bench_ready_message hello = { 0 };
-    bool heard = read(hear, &hello, sizeof hello) == (ssize_t)sizeof hello;
-    if (!heard || !hello.ok)
-        return error_set(e, ERR_UNAVAILABLE, "start a server: %s", heard ? hello.error.text : "it ended");
+    struct bench_ready_message message = { 0 };
+    bool received = read(from_child, &message, sizeof message) == (ssize_t)sizeof message;
+    if (!received || !message.ok)
+        return error_set(e, ERR_UNAVAILABLE, "cannot start a server: %s",
+                         received ? message.error.text : "the process ended");
     if (s->port == 0)
-        s->port = hello.port;
-    if (hello.key[0]) /* shown at the first start only */
-        memcpy(s->key, hello.key, sizeof s->key);
+        s->port = message.port;
+    if (message.key[0]) /* only the first start has it */
+        memcpy(s->key, message.key, sizeof s->key);
     return ERR_OK;
 }
 
-/* The nodes first, then the workers. */
+/* child: index in pids; nodes come first, then workers. */
 static enum err bench_start_child(struct bench_server *s, size_t child, struct error *e)
 {
     int ends[2];
@@ -163,7 +164,7 @@ enum err bench_server_restart(struct bench_server *s, struct error *e)
         if (bench_start_child(s, i, e))
             return e->code;
     if (s->workers)
-        poll(NULL, 0, KNOWN_MS);
+        poll(NULL, 0, WORKERS_KNOWN_MS);
     return ERR_OK;
 }
 
@@ -177,7 +178,7 @@ static enum err bench_check_database_empty(const struct bench_setup *place, stru
         return e->code;
     for (size_t i = 0; i < n; i++)
         if (v[i].applied)
-            return error_field(e, "--store", "is in use by Belfry: a benchmark wants an empty database of its own");
+            return error_field(e, "--store", "is in use by Belfry: a benchmark needs an empty database");
     return ERR_OK;
 }
 
@@ -196,7 +197,7 @@ enum err bench_server_start(struct cli *cli, size_t slots, const struct bench_se
     snprintf(s.dir, sizeof s.dir, "%s/belfry-bench.XXXXXX", tmp ? tmp : "/tmp");
     s.shared = mmap(NULL, sizeof *s.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (s.shared == MAP_FAILED || !mkdtemp(s.dir))
-        return error_set(e, ERR_UNAVAILABLE, "prepare a server in '%s': %s", s.dir, strerror(errno));
+        return error_set(e, ERR_UNAVAILABLE, "cannot create '%s': %s", s.dir, strerror(errno));
     enum err rc = bench_server_restart(&s, e);
     if (rc) {
         bench_server_stop(&s);
@@ -224,7 +225,7 @@ void bench_server_stop(struct bench_server *s)
     if (s->shared) {
         munmap(s->shared, sizeof *s->shared);
         bench_remove_tree(s->dir);
-        struct error ignored; /* what could not be removed is found by the next benchmark on it */
+        struct error ignored; /* the next benchmark refuses a database that could not be emptied */
         if (s->store)
             (void)!store_postgres_migrate(s->store, s->cli->clock, 0, &ignored);
     }

@@ -1,9 +1,12 @@
-/* belfry bench fairness - one tenant's backlog, and how soon others start beside it.
+/* The scenario `fairness`: one tenant has a backlog; how soon do tasks of another tenant start?
  *
- * Probes are single tasks due when they are sent, every 50 ms: their lag holds the API, the commit, the claim and the start. First beside a
- * backlog of no-op tasks of priority 0, which keeps the writer and the scheduler busy: another tenant's, and the same tenant's
- * of priority 9. Then beside webhooks that hold their slots for a second, on a server with few. Tasks of a backlog share one due
- * time, which no probe has: that is how samples are told apart. */
+ * Probes are single tasks that are due when they are sent, one every 50 ms. Their lag includes API, commit, claim and start.
+ *
+ *  - First part: the backlog is no-op tasks of priority 0, which keep the writer and the scheduler busy. Probes come from another
+ *    tenant, and from the same tenant with priority 9.
+ *  - Second part: the backlog is webhooks that occupy their slots for 1 s, on a server with few slots.
+ *
+ * All tasks of a backlog have the same due time, and no probe has it: this is how samples are told apart. */
 #include <poll.h>
 #include <stdlib.h>
 
@@ -15,9 +18,9 @@
 enum {
     PROBES = 100,
     PROBE_EVERY_MS = 50,
-    PROBE_WAIT_MS = 60000, /* for the last of them */
+    PROBE_WAIT_MS = 60000, /* for the last probe */
     BACKLOG = 500000,
-    BACKLOG_AHEAD_MS = 500, /* of the first probe: by then the backlog is under way */
+    BACKLOG_AHEAD_MS = 500, /* before the first probe: then the backlog is being worked on */
     FEW_SLOTS = 100,
     SLOW_MS = 1000,
     SLOW_TASKS = 5 * FEW_SLOTS,
@@ -66,7 +69,7 @@ static enum err fairness_post(struct bench *b, struct fairness_request *q, struc
                         : ERR_OK;
 }
 
-/* A second tenant, and a key of it. */
+/* Creates a second tenant and an API key for it. */
 static enum err fairness_create_second_tenant(struct bench *b, struct second_tenant *ret, struct error *e)
 {
     cleanup_with(buf_release) struct buf answer;
@@ -81,7 +84,7 @@ static enum err fairness_create_second_tenant(struct bench *b, struct second_ten
         return e->code;
     const char *body = strstr(buf_cstr(&answer), "\r\n\r\n");
     if (!body || json_parse(str_from(body + 4), &doc, e))
-        return error_set(e, ERR_CORRUPT, "the answer to a new key is no JSON");
+        return error_set(e, ERR_CORRUPT, "the answer to a new API key is not JSON");
     snprintf(ret->key, sizeof ret->key, STR_FMT, STR_ARG(json_text_at(doc.root, "key")));
     return ERR_OK;
 }
@@ -108,7 +111,7 @@ static void fairness_wait_until(const struct bench *b, int64_t ms)
         poll(NULL, 0, (int)left);
 }
 
-/* own_key: NULL, or the tenant of the backlog sends some of priority 9 as well. */
+/* own_key: NULL, or the key of the backlog's tenant, which then sends probes of priority 9, too. */
 static enum err fairness_send_probes(struct bench *b, const char *other_key, const char *own_key, size_t n,
                                      struct error *e)
 {
@@ -133,7 +136,7 @@ static bool fairness_is_probe(const struct bench_sample *s, bool other, int64_t 
     return s->due_ms != backlog_due_ms && (s->tenant != DEFAULT_TENANT) == other;
 }
 
-/* Waits for all of them; those that never started are missed below. */
+/* Waits for all n probes. fairness_add_lags reports probes that never started. */
 static void fairness_collect_lags(const struct bench *b, bool other, int64_t backlog_due_ms, size_t n,
                                   struct fairness_lags *ret)
 {
@@ -167,7 +170,7 @@ static enum err fairness_add_lags(struct bench *b, const struct fairness_lags *l
     return ERR_OK;
 }
 
-/* ---- beside a backlog ---- */
+/* ---- first part: beside a backlog of no-op tasks ---- */
 
 struct fairness_progress {
     size_t done;
@@ -215,7 +218,7 @@ static enum err fairness_beside_backlog(struct bench *b, const struct second_ten
     return ERR_OK;
 }
 
-/* ---- beside long webhooks ---- */
+/* ---- second part: beside long webhooks ---- */
 
 static enum err fairness_wait_backlog(const struct bench *b, int64_t backlog_due_ms, size_t n, struct error *e)
 {
@@ -226,7 +229,7 @@ static enum err fairness_wait_backlog(const struct bench *b, int64_t backlog_due
     return p.done == n ? ERR_OK : error_set(e, ERR_CORRUPT, "%zu of %zu webhooks ended", p.done, n);
 }
 
-/* The most that were under way at once, of calls that have all ended. */
+/* The largest number of concurrent calls. All calls have ended. */
 static int64_t fairness_max_concurrent_calls(const struct bench *b, int64_t backlog_due_ms)
 {
     size_t n = atomic_load_explicit(&b->server.shared->n, memory_order_acquire), calls = 0, ended = 0;
@@ -236,7 +239,7 @@ static int64_t fairness_max_concurrent_calls(const struct bench *b, int64_t back
         if (s->due_ms != backlog_due_ms)
             continue;
         starts[calls] = s->started_us;
-        ends[calls++] = s->started_us + SLOW_MS * 1000LL; /* at least: the end is seen later */
+        ends[calls++] = s->started_us + SLOW_MS * 1000LL; /* the earliest possible end: the settle is later */
     }
     qsort(starts, calls, sizeof *starts, bench_compare_i64);
     qsort(ends, calls, sizeof *ends, bench_compare_i64);
@@ -250,7 +253,7 @@ static int64_t fairness_max_concurrent_calls(const struct bench *b, int64_t back
     return most;
 }
 
-/* The other tenant is there before: the cap holds among several. */
+/* The second tenant exists before the calls start: a tenant's share is only limited if there are several tenants. */
 static enum err fairness_probe_beside_slow_calls(struct bench *b, const struct second_tenant *other,
                                                  const char *address, struct error *e)
 {
@@ -298,6 +301,6 @@ enum err bench_fairness(struct bench *b, struct error *e)
     struct second_tenant other;
     if (fairness_create_second_tenant(b, &other, e) || fairness_beside_backlog(b, &other, e))
         return e->code;
-    bench_server_stop(&b->server); /* what waits goes with it */
+    bench_server_stop(&b->server); /* the remaining backlog is removed with the data */
     return fairness_beside_webhooks(b, e);
 }

@@ -15,16 +15,16 @@ struct load_connection {
     int fd;
     struct buf out, in;
     size_t sent;
-    size_t length;   /* of the answer; 0 until its headers are there */
-    uint32_t events; /* that are watched */
+    size_t length;   /* of the answer; 0 until its headers are complete */
+    uint32_t events; /* registered with epoll */
 };
 
 struct load_state {
     struct load *load;
     struct load_connection *v;
     int epoll;
-    size_t next, open; /* requests begun, and not yet answered */
-    char *chunk;       /* READ_SIZE; not on the stack, which is cleared for each call */
+    size_t next, open; /* requests sent so far; those without an answer yet */
+    char *chunk;       /* READ_SIZE bytes; on the stack they would be cleared for each call */
 };
 
 static bool load_connect(struct load_connection *c, uint16_t port)
@@ -76,7 +76,7 @@ static bool load_start_request(struct load_state *r, struct load_connection *c)
     return load_send(r, c);
 }
 
-/* Length of the whole answer once its headers are there; 0 until then. */
+/* Length of the whole answer; 0 until its headers are complete. */
 static size_t load_answer_length(const struct buf *in)
 {
     const char *end = in->n ? strstr(in->p, "\r\n\r\n") : NULL;

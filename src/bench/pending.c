@@ -1,5 +1,5 @@
-/* The scenario `pending`: what a million tasks cost that wait, due at random over 30 days. Some are due soon, at random too; they
- * come due while the server is away, so that it finds them waiting and drains them as fast as it can. */
+/* The scenario `pending`: the cost of 1,000,000 waiting tasks, due at random over 30 days. Some are due soon, also at random: they
+ * become due while the server is stopped, and it drains them as fast as it can after its start. */
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ struct pending_rates {
     struct burst_result create, noop;
 };
 
-/* What was done before is still being written from the log to the file when the last answer is long out. */
+/* Waits until the server uses little CPU: after the last answer it still writes from its log to the database file. */
 static void pending_wait_until_idle(struct bench *b)
 {
     int64_t before_us = bench_server_cpu_us(&b->server);
@@ -36,7 +36,7 @@ static void pending_wait_until_idle(struct bench *b)
     }
 }
 
-/* Like those that wait: due at random over a month, none of them while this runs. */
+/* Tasks that are due at random over 30 days, but none during the benchmark. */
 static struct bench_workload pending_far_tasks(struct bench *b, size_t n)
 {
     return (struct bench_workload){ .tasks = n,
@@ -46,7 +46,7 @@ static struct bench_workload pending_far_tasks(struct bench *b, size_t n)
                                     .random_due = true };
 }
 
-/* A round takes half a second, in which a machine may be busy with something else: the middle one of several counts. */
+/* A round takes half a second, and the machine may be busy with something else meanwhile: the median of ROUNDS counts. */
 static enum err pending_measure_creates(struct bench *b, size_t n, struct burst_result *ret, struct error *e)
 {
     int64_t rates[ROUNDS];
@@ -73,13 +73,13 @@ static enum err pending_measure(struct bench *b, size_t n, struct pending_rates 
                : bench_run_burst(b, min_of(n, (size_t)RUNS), &ret->noop, e);
 }
 
-/* n, and so many more as will be drained. */
+/* Creates n tasks, plus those that will be drained. */
 static enum err pending_fill(struct bench *b, struct bench_workload *w, size_t n, double rate, struct error *e)
 {
     *w = pending_far_tasks(b, n + n / (DRAINED_EACH - 1));
     w->soon_each = DRAINED_EACH;
-    w->soon_ms =
-        bench_ms_from_now(b, MARGIN_MS + (int64_t)(3000 * (double)w->tasks / rate)); /* it gets slower as it fills */
+    w->soon_ms = bench_ms_from_now(
+        b, MARGIN_MS + (int64_t)(3000 * (double)w->tasks / rate)); /* creates get slower as the store fills */
     double filling;
     if (bench_create_tasks(b, w, BATCH_CONNECTIONS, &filling, e))
         return e->code;
@@ -132,7 +132,7 @@ static enum err pending_restart_and_drain(struct bench *b, const struct bench_wo
         return e->code;
     bench_server_signal(&b->server, SIGTERM);
     if (clock_wall_ms(b->cli->clock) >= w->soon_ms)
-        return error_set(e, ERR_UNAVAILABLE, "filling took longer than thought; try again, or fewer --tasks");
+        return error_set(e, ERR_UNAVAILABLE, "filling took longer than expected; try again, or with fewer --tasks");
     pending_sleep_until(b, w->soon_ms + SOON_SPREAD_MS);
     if (pending_restart(b, "ready after a stop", e) || bench_wait_settled(b, n, 0, e))
         return e->code;
@@ -140,7 +140,7 @@ static enum err pending_restart_and_drain(struct bench *b, const struct bench_wo
     return ERR_OK;
 }
 
-/* ---- all of it ---- */
+/* ---- the scenario ---- */
 
 static void pending_add_comparison(struct bench *b, const struct pending_rates *few, const struct pending_rates *all)
 {

@@ -2,7 +2,7 @@
 
 static const struct {
     struct str name;
-    size_t offset; /* of a struct str in the request */
+    size_t offset; /* of the struct str in struct sink_request */
 } headers[] = {
     { { "webhook-id", 10 }, offsetof(struct sink_request, webhook_id) },
     { { "belfry-task-id", 14 }, offsetof(struct sink_request, task_id) },
@@ -14,7 +14,7 @@ static const struct {
     { { "transfer-encoding", 17 }, offsetof(struct sink_request, transfer_encoding) },
 };
 
-/* Cuts a line off *rest; false unless it ends in CR LF and holds no other control character but tabs. */
+/* Cuts a line off *rest. False: it does not end in CR LF, or contains a control character other than tab. */
 static bool sink_parse_cut_line(struct str *rest, struct str *ret)
 {
     const char *end = memchr(rest->p, '\n', rest->n);

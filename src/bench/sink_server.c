@@ -1,5 +1,5 @@
-/* A connection's input is read into one buffer that all share, and handled in place; only a request that is not whole yet is
- * copied into the connection's own. Log lines are gathered and written once for each round of epoll. */
+/* All connections read into one shared buffer, and requests are handled in place. Only an incomplete request is copied to the
+ * buffer of its connection. Log lines are collected and written once for each round of epoll. */
 #include "bench/sink_server.h"
 
 #include <arpa/inet.h>
@@ -29,7 +29,7 @@ struct sink_connection {
     struct list link;
     int fd;
     struct buf in, out;
-    struct heap_node due; /* while an answer is held back */
+    struct heap_node due; /* in `delayed` while an answer is delayed */
     int due_status;
     bool wants_write, close_after;
 };
@@ -43,14 +43,14 @@ struct sink {
     struct sink_setup setup;
     int listen_fd, epoll_fd;
     struct list connections;
-    struct heap held; /* connections, by the time of their answer in ns */
-    struct map ids;   /* how often a webhook-id came, for those that must fail at first */
+    struct heap delayed; /* connections, by the time of their answer in ns */
+    struct map ids;      /* number of calls by webhook-id, for fail_first */
     struct buf log;
     uint64_t count;
     char scratch[READ_MAX];
 };
 
-/* ---- what is known of a call ---- */
+/* ---- log of calls ---- */
 
 static void sink_log_number(struct jw *w, const char *name, struct str text)
 {
@@ -100,14 +100,14 @@ static enum err sink_flush_log(struct sink *s, struct error *e)
     for (size_t at = 0; at < s->log.n;) {
         ssize_t n = write(s->setup.log_fd, s->log.p + at, s->log.n - at);
         if (n < 0 && errno != EINTR)
-            return error_set(e, ERR_UNAVAILABLE, "the log cannot be written: %s", strerror(errno));
+            return error_set(e, ERR_UNAVAILABLE, "cannot write the log: %s", strerror(errno));
         at += n > 0 ? (size_t)n : 0;
     }
     buf_reset(&s->log);
     return ERR_OK;
 }
 
-/* How often this id has come, this time included. When too many are known all are forgotten. */
+/* Number of calls with this id, including this one. If there are too many ids, all counts start again. */
 static int64_t sink_count_id(struct sink *s, struct str id)
 {
     struct sink_seen_id *seen = map_get(&s->ids, id);
@@ -158,10 +158,10 @@ static void sink_handle_request(struct sink *s, struct sink_connection *c, const
         return;
     }
     c->due_status = (int)b.status;
-    heap_push(&s->held, &c->due, clock_steady_ns(s->setup.clock) + b.delay_ms * 1000000);
+    heap_push(&s->delayed, &c->due, clock_steady_ns(s->setup.clock) + b.delay_ms * 1000000);
 }
 
-/* Handles every whole request in the text, and returns how many bytes that were. */
+/* Handles every complete request in the text; returns the number of bytes used. */
 static size_t sink_handle_requests(struct sink *s, struct sink_connection *c, struct str text, int64_t received_us)
 {
     size_t at = 0;
@@ -187,7 +187,7 @@ static size_t sink_handle_requests(struct sink *s, struct sink_connection *c, st
 static void sink_connection_free(struct sink *s, struct sink_connection *c)
 {
     if (c->due.at)
-        heap_remove(&s->held, &c->due);
+        heap_remove(&s->delayed, &c->due);
     list_remove(&c->link);
     close(c->fd);
     buf_release(&c->in);
@@ -195,7 +195,7 @@ static void sink_connection_free(struct sink *s, struct sink_connection *c)
     free(c);
 }
 
-/* False when the connection is at its end. */
+/* False: the caller must close the connection. */
 static bool sink_send(struct sink *s, struct sink_connection *c)
 {
     ssize_t n = c->out.n ? send(c->fd, c->out.p, c->out.n, MSG_NOSIGNAL) : 0;
@@ -213,7 +213,7 @@ static bool sink_send(struct sink *s, struct sink_connection *c)
     return left > 0 || !c->close_after || c->due.at;
 }
 
-/* Handles what is whole and keeps the rest for later. */
+/* Handles the complete requests and stores the rest. */
 static size_t sink_consume(struct sink *s, struct sink_connection *c, struct str text)
 {
     int64_t now_us = clock_wall_us(s->setup.clock);
@@ -235,7 +235,8 @@ static size_t sink_consume(struct sink *s, struct sink_connection *c, struct str
     return used;
 }
 
-/* False when the connection is at its end. Goes on while answers leave as fast as they are made: nobody else would call. */
+/* False: the caller must close the connection. Repeats while all answers could be sent: no epoll event would come for input that
+ * is already in the buffer. */
 static bool sink_feed(struct sink *s, struct sink_connection *c, struct str text)
 {
     size_t used = sink_consume(s, c, text);
@@ -276,23 +277,23 @@ static void sink_accept_all(struct sink *s)
 
 static void sink_answer_delayed(struct sink *s)
 {
-    int64_t now_ns = s->held.n ? clock_steady_ns(s->setup.clock) : 0;
-    while (s->held.n && heap_peek(&s->held)->key <= now_ns) {
-        struct sink_connection *c = container_of(heap_pop(&s->held), struct sink_connection, due);
+    int64_t now_ns = s->delayed.n ? clock_steady_ns(s->setup.clock) : 0;
+    while (s->delayed.n && heap_peek(&s->delayed)->key <= now_ns) {
+        struct sink_connection *c = container_of(heap_pop(&s->delayed), struct sink_connection, due);
         sink_answer(s, c, c->due_status);
         if (!sink_send(s, c) || (c->in.n && !sink_feed(s, c, S(""))))
             sink_connection_free(s, c);
     }
 }
 
-/* ---- the whole ---- */
+/* ---- the server ---- */
 
-/* Rounded up: an answer is never early. */
+/* Time until the next delayed answer, rounded up, so that an answer is never early. */
 static int sink_wait_ms(const struct sink *s)
 {
-    if (!s->held.n)
+    if (!s->delayed.n)
         return -1;
-    int64_t left_ns = heap_peek(&s->held)->key - clock_steady_ns(s->setup.clock);
+    int64_t left_ns = heap_peek(&s->delayed)->key - clock_steady_ns(s->setup.clock);
     return left_ns <= 0 ? 0 : (int)((left_ns + 999999) / 1000000);
 }
 
@@ -367,7 +368,7 @@ enum err sink_open(const struct sink_setup *setup, struct sink **ret, struct err
     struct sink *s = xnew(*s);
     s->setup = *setup;
     list_init(&s->connections);
-    heap_init(&s->held);
+    heap_init(&s->delayed);
     map_init(&s->ids, HASH_STABLE);
     buf_init(&s->log, LOG_MAX);
     if (!sink_listen(s, &at, n)) {
@@ -389,7 +390,7 @@ void sink_free(struct sink *s)
     map_each (&s->ids, slot)
         free(slot->value);
     map_release(&s->ids);
-    heap_release(&s->held);
+    heap_release(&s->delayed);
     buf_release(&s->log);
     if (s->listen_fd >= 0)
         close(s->listen_fd);

@@ -21,7 +21,7 @@ static int64_t bench_task_due_ms(const struct bench_workload *w, size_t i)
     return w->due_ms + (w->spread_ms ? (int64_t)i * w->spread_ms / (int64_t)w->tasks : 0);
 }
 
-/* Not by printf: whoever measures shares the machine with what is measured. */
+/* Without printf, which is slow: this process shares the machine with the server that it measures. */
 static void bench_write_task(const struct bench_workload *w, size_t i, struct buf *out)
 {
     static char pad[PAD];
@@ -111,7 +111,7 @@ int64_t bench_lead_ms(size_t n)
     return LEAD_MS + (int64_t)n / 20;
 }
 
-/* ---- what became of them ---- */
+/* ---- settled tasks ---- */
 
 enum err bench_wait_settled(struct bench *b, size_t n, int64_t due_ms, struct error *e)
 {
@@ -130,7 +130,8 @@ double bench_samples_rate(const struct bench *b, size_t n)
     return (double)n * 1e6 / (double)max_of(last_us - first_us, (int64_t)1);
 }
 
-/* From the due time they share to the last settle: what was claimed ahead of it is a part, so it is taken off. */
+/* Tasks a second from their common due time to the last settle. Up to BENCH_SLOTS tasks were claimed before that time, so they do
+ * not count. */
 static double bench_burst_rate(const struct bench *b, size_t n, int64_t due_ms)
 {
     int64_t last_us = 0;

@@ -1,15 +1,15 @@
-/* The scenario `webhook`: tasks that call a sink on this machine. */
+/* The scenario `webhook`: tasks that call a local sink. */
 #include "bench/bare_curl.h"
 #include "bench/tasks.h"
 
 enum { BACKLOG = 100000, SPREAD = 10000, BURST = 10000, BARE_CONCURRENCY = 64 };
 
-/* About what a task of ours sends. */
+/* About as large as the body that a task sends. */
 static const char payload[] = "{\"order\":12345,\"note\":\"0000000000000000000000000000000000000000000000000000000000"
                               "000000000000000000000000000000000000000000000000000000000000000000000000000000000000"
                               "0000000000000000000000000000000000000000\"}";
 
-/* As many as fit in flight; then the same number by nobody but libcurl, while the server has nothing to do. */
+/* Measures a backlog of calls; then the same number of calls by libcurl alone, while the server is idle. */
 static enum err webhook_run_backlog(struct bench *b, const char *url, struct error *e)
 {
     size_t n = bench_task_count(b, BACKLOG);
@@ -20,7 +20,7 @@ static enum err webhook_run_backlog(struct bench *b, const char *url, struct err
     double bare;
     if (bench_run_burst(b, n, &ours, e))
         return e->code;
-    ours.rate = bench_samples_rate(b, n); /* no call was made ahead of its time, unlike its claim */
+    ours.rate = bench_samples_rate(b, n); /* claims happen before the due time, but calls do not */
     if (bench_bare_curl(&load, &bare, e))
         return e->code;
     bench_add_burst(b, "claim, call and settle", &ours);

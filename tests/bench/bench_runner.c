@@ -1,5 +1,5 @@
-/* Webhooks a second from one thread into the sink in a second process: by a bare loop around libcurl, which does nothing but
- * call, and by the HTTP runner. The ratio is what our own work costs: docs/BENCHMARKS.md holds it.
+/* Measures webhook calls a second from one thread to a sink in a second process: by a bare loop around libcurl, and by the HTTP
+ * runner. Their ratio is the overhead of the runner (docs/BENCHMARKS.md).
  *
  *   bench_runner [CALLS [CONCURRENCY]]      build it optimised */
 #include <signal.h>

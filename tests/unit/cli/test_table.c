@@ -1,4 +1,4 @@
-/* What the end-to-end tests cannot reach: cells beyond ASCII, and rows that end in empty cells. */
+/* Cases that the end-to-end tests cannot reach: cells with non-ASCII text, and rows that end in empty cells. */
 #include "cli/table.h"
 
 #include "check.h"
@@ -77,7 +77,7 @@ static void cells_are_made_harmless_and_short(void **state)
     memcpy(expected + 118, "…", sizeof "…");
     memcpy(text + 120, "ü", 2);
     assert_string_equal(table_cell((struct str){ text, 122 }, cell), expected);
-    for (size_t i = 0; i < 240; i += 4) /* the widest there is */
+    for (size_t i = 0; i < 240; i += 4) /* 60 characters of four bytes, the maximum */
         memcpy(text + i, "\xf0\x9f\x94\x94", 4);
     assert_int_equal(strlen(table_cell((struct str){ text, 240 }, cell)), 240);
 }

@@ -1,4 +1,4 @@
-/* What other nodes write is read when news say so, and from time to time in any case. */
+/* The watcher reads the changes of other nodes after a notice, and periodically without one. */
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ struct world {
     struct catalog_watcher *watcher;
     sem_t catalog_read, lanes_read;
     pthread_mutex_t lock;
-    size_t lane_count; /* under the lock */
+    size_t lane_count; /* guarded by the lock */
 };
 
 static void apply(struct world *w, struct op *op)

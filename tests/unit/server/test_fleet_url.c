@@ -1,4 +1,4 @@
-/* Which address means which adapter, and what is said of one that means none. */
+/* Which URL selects which adapter, and the errors for URLs that select none. */
 #include "server/fleet_url.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* The table of the server's options, and where data and secrets are. */
+/* The table of the server's options, the data directory, and secrets. */
 #include "server/options.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@ static void server_options_have_sound_rows(void **state)
 {
     (void)state;
     struct options o;
-    options_init(&o, server_options, SERVER_OPTION_COUNT); /* judges every preset by its own row */
+    options_init(&o, server_options, SERVER_OPTION_COUNT); /* checks every default against its own row */
     assert_str(option_get(&o, "listen")->text, "127.0.0.1:8080");
     assert_int_equal(option_get(&o, "concurrency")->number, 1000);
     assert_int_equal(option_get(&o, "drain-deadline")->number, 30000);
