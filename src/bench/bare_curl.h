@@ -1,5 +1,6 @@
 #pragma once
-/* bench/bare_curl.h - measures how fast libcurl alone can call a receiver from one thread: the baseline for webhook calls. */
+/* bench/bare_curl.h - measures how fast libcurl alone can call a receiver from one thread: the baseline for webhook
+ * calls. */
 #include "base/err.h"
 #include "port/clock.h"
 

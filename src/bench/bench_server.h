@@ -1,6 +1,6 @@
 #pragma once
-/* bench/bench_server.h - the processes of a benchmark: a server on a fresh data directory, or several nodes on one database, and
- * workers. The nodes write a sample for each settled attempt to shared memory. */
+/* bench/bench_server.h - the processes of a benchmark: a server on a fresh data directory, or several nodes on one
+ * database, and workers. The nodes write a sample for each settled attempt to shared memory. */
 #include <stdatomic.h>
 #include <sys/types.h>
 

@@ -1,9 +1,10 @@
 /* The scenario `fairness`: one tenant has a backlog; how soon do tasks of another tenant start?
  *
- * Probes are single tasks that are due when they are sent, one every 50 ms. Their lag includes API, commit, claim and start.
+ * Probes are single tasks that are due when they are sent, one every 50 ms. Their lag includes API, commit, claim
+ * and start.
  *
- *  - First part: the backlog is no-op tasks of priority 0, which keep the writer and the scheduler busy. Probes come from another
- *    tenant, and from the same tenant with priority 9.
+ *  - First part: the backlog is no-op tasks of priority 0, which keep the writer and the scheduler busy. Probes come
+ *    from another tenant, and from the same tenant with priority 9.
  *  - Second part: the backlog is webhooks that occupy their slots for 1 s, on a server with few slots.
  *
  * All tasks of a backlog have the same due time, and no probe has it: this is how samples are told apart. */

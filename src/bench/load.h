@@ -1,7 +1,8 @@
 #pragma once
 /* bench/load.h - a load generator: many connections to one HTTP server, one request at a time on each.
  *
- * It sends a fixed number of requests, and understands only the HTTP/1.1 that our server sends (Content-Length, keep-alive). */
+ * It sends a fixed number of requests, and understands only the HTTP/1.1 that our server sends (Content-Length,
+ * keep-alive). */
 #include "base/buf.h"
 #include "port/clock.h"
 

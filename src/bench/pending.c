@@ -1,5 +1,5 @@
-/* The scenario `pending`: the cost of 1,000,000 waiting tasks, due at random over 30 days. Some are due soon, also at random: they
- * become due while the server is stopped, and it drains them as fast as it can after its start. */
+/* The scenario `pending`: the cost of 1,000,000 waiting tasks, due at random over 30 days. Some are due soon, also
+ * at random: they become due while the server is stopped, and it drains them as fast as it can after its start. */
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -46,7 +46,8 @@ static struct bench_workload pending_far_tasks(struct bench *b, size_t n)
                                     .random_due = true };
 }
 
-/* A round takes half a second, and the machine may be busy with something else meanwhile: the median of ROUNDS counts. */
+/* A round takes half a second, and the machine may be busy with something else meanwhile: the median of ROUNDS
+ * counts. */
 static enum err pending_measure_creates(struct bench *b, size_t n, struct burst_result *ret, struct error *e)
 {
     int64_t rates[ROUNDS];

@@ -18,8 +18,8 @@ struct sink_request {
 /* SINK_MORE: the head is incomplete. SINK_BAD: the caller answers 400 and closes. */
 enum sink_parse sink_parse(struct str text, struct sink_request *ret);
 
-/* Reads the behaviour that a path asks for: /status/503, /delay/250 (ms), /fail/2, or several of them. Other fields of *b stay
- * unchanged. */
+/* Reads the behaviour that a path asks for: /status/503, /delay/250 (ms), /fail/2, or several of them. Other fields
+ * of *b stay unchanged. */
 struct sink_behaviour {
     int64_t status, delay_ms, fail_first;
 };

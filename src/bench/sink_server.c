@@ -1,5 +1,5 @@
-/* All connections read into one shared buffer, and requests are handled in place. Only an incomplete request is copied to the
- * buffer of its connection. Log lines are collected and written once for each round of epoll. */
+/* All connections read into one shared buffer, and requests are handled in place. Only an incomplete request is
+ * copied to the buffer of its connection. Log lines are collected and written once for each round of epoll. */
 #include "bench/sink_server.h"
 
 #include <arpa/inet.h>
@@ -235,8 +235,8 @@ static size_t sink_consume(struct sink *s, struct sink_connection *c, struct str
     return used;
 }
 
-/* False: the caller must close the connection. Repeats while all answers could be sent: no epoll event would come for input that
- * is already in the buffer. */
+/* False: the caller must close the connection. Repeats while all answers could be sent: no epoll event would come
+ * for input that is already in the buffer. */
 static bool sink_feed(struct sink *s, struct sink_connection *c, struct str text)
 {
     size_t used = sink_consume(s, c, text);

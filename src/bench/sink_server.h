@@ -1,8 +1,9 @@
 #pragma once
-/* bench/sink_server.h - a webhook receiver with little overhead: one thread, epoll, one receive and one send for each call.
+/* bench/sink_server.h - a webhook receiver with little overhead: one thread, epoll, one receive and one send for
+ * each call.
  *
- * Demos, tests and benchmarks call it. Its log has one line for each call, in order of arrival; fault tests rely on that.
- * One thread calls all functions. */
+ * Demos, tests and benchmarks call it. Its log has one line for each call, in order of arrival; fault tests rely on
+ * that. One thread calls all functions. */
 #include <stdio.h>
 
 #include "bench/sink_parse.h"

@@ -130,8 +130,8 @@ double bench_samples_rate(const struct bench *b, size_t n)
     return (double)n * 1e6 / (double)max_of(last_us - first_us, (int64_t)1);
 }
 
-/* Tasks a second from their common due time to the last settle. Up to BENCH_SLOTS tasks were claimed before that time, so they do
- * not count. */
+/* Tasks a second from their common due time to the last settle. Up to BENCH_SLOTS tasks were claimed before that
+ * time, so they do not count. */
 static double bench_burst_rate(const struct bench *b, size_t n, int64_t due_ms)
 {
     int64_t last_us = 0;

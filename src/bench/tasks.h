@@ -1,6 +1,6 @@
 #pragma once
-/* bench/tasks.h - building blocks of the scenarios of `belfry bench`: create many tasks, wait until they are settled, and compute
- * figures. */
+/* bench/tasks.h - building blocks of the scenarios of `belfry bench`: create many tasks, wait until they are
+ * settled, and compute figures. */
 #include "bench/bench_server.h"
 
 enum { FIGURES_MAX = 32, BENCH_BATCH = 1000, BENCH_SLOTS = 10000, BATCH_CONNECTIONS = 4 };
@@ -26,8 +26,8 @@ struct bench {
 int bench_compare_i64(const void *a, const void *b); /* for qsort */
 void bench_add_figure(struct bench *b, const char *name, const char *unit, double value);
 
-/* Adds percentiles of start minus due time of the first n samples, and the number of early starts, which must be 0. The names of
- * the figures begin with label ("burst: "). */
+/* Adds percentiles of start minus due time of the first n samples, and the number of early starts, which must be 0.
+ * The names of the figures begin with label ("burst: "). */
 void bench_add_lag(struct bench *b, const char *label, size_t n);
 
 /* Tasks to create. Their due times are spread over spread_ms from due_ms on: evenly by index, or at random. */

@@ -1,8 +1,8 @@
 #pragma once
 /* cli/cli.h - the command line: a table of commands, each with a table of options and a function.
  *
- * Dispatch, --help and shell completion read the tables: a new command is a new file and a row in commands.c. Exit codes never
- * change: scripts rely on them. */
+ * Dispatch, --help and shell completion read the tables: a new command is a new file and a row in commands.c. Exit
+ * codes never change: scripts rely on them. */
 #include <stdio.h>
 
 #include "base/option/option.h"
@@ -53,10 +53,11 @@ void commands_help(struct buf *out);
 enum { COMMAND_OPTIONS_MAX = 64 };
 size_t command_options(const struct command *c, struct option *ret, size_t max);
 
-/* Prints "belfry next: minute: 60 is not between 0 and 59" to stderr, with '?' for each control character and each invalid
- * byte. Returns code, for `return cli_fail(…)`. */
+/* Prints "belfry next: minute: 60 is not between 0 and 59" to stderr, with '?' for each control character and each
+ * invalid byte. Returns code, for `return cli_fail(…)`. */
 enum exit_code cli_fail(struct cli *cli, const char *command, const struct error *e, enum exit_code code);
 
-/* Writes the buffer to stdout. False: a write has failed, so the command should stop. If the reader closed the pipe (| head),
- * that is no failure; any other error is printed, and the exit code is EXIT_REFUSED, when the command returns. */
+/* Writes the buffer to stdout. False: a write has failed, so the command should stop. If the reader closed the pipe
+ * (| head), that is no failure; any other error is printed, and the exit code is EXIT_REFUSED, when the command
+ * returns. */
 bool cli_print(struct cli *cli, const struct buf *text);

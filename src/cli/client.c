@@ -70,7 +70,8 @@ void client_json_line(struct buf *out, struct str json)
 
 /* ---- server URL and API key ---- */
 
-/* Whether the host is localhost, 127.x.x.x or [::1]. libcurl has parsed the URL, so that "127.0.0.1@example.com" does not count. */
+/* Whether the host is localhost, 127.x.x.x or [::1]. libcurl has parsed the URL, so that "127.0.0.1@example.com"
+ * does not count. */
 static bool client_is_loopback_host(struct str host)
 {
     if (str_eq_nocase(host, S("localhost")) || str_eq(host, S("[::1]")))
@@ -105,8 +106,8 @@ static enum err client_read_server(struct client *c, const struct options *o, st
     return client_read_host(c, e);
 }
 
-/* If no key is given, uses admin.key in the data directory. A remote server gets that key only if --data-dir is given: the
- * default data directory belongs to a server on this machine, whose key must not be sent elsewhere. */
+/* If no key is given, uses admin.key in the data directory. A remote server gets that key only if --data-dir is
+ * given: the default data directory belongs to a server on this machine, whose key must not be sent elsewhere. */
 static void client_read_key_file(struct client *c, const struct options *o, struct buf *key)
 {
     cleanup_with(buf_release) struct buf path;
@@ -265,8 +266,8 @@ static bool client_connection_lost(CURLcode rc)
     return rc == CURLE_GOT_NOTHING || rc == CURLE_RECV_ERROR || rc == CURLE_SEND_ERROR || rc == CURLE_PARTIAL_FILE;
 }
 
-/* If the connection was lost, sends the request again with the same Idempotency-Key. The server may be restarting (connection
- * refused), or may still process the first request (409): then it is sent once more. */
+/* If the connection was lost, sends the request again with the same Idempotency-Key. The server may be restarting
+ * (connection refused), or may still process the first request (409): then it is sent once more. */
 static CURLcode client_send(struct client *c, const char *path, struct client_response *r)
 {
     CURLcode rc = client_send_once(c, path, r);

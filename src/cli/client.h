@@ -1,9 +1,9 @@
 #pragma once
 /* cli/client.h - HTTP client of the API: sends a request, parses the answer, and prints every error.
  *
- * It keeps one connection alive. A state-changing request carries an Idempotency-Key: if the connection is lost before the
- * answer arrives, the client sends the request again with the same key. If a function here fails, it has printed the error to
- * stderr, and the command returns its exit code. */
+ * It keeps one connection alive. A state-changing request carries an Idempotency-Key: if the connection is lost
+ * before the answer arrives, the client sends the request again with the same key. If a function here fails, it has
+ * printed the error to stderr, and the command returns its exit code. */
 #include "base/json/json.h"
 #include "cli/cli.h"
 
@@ -34,7 +34,8 @@ struct client_answer {
     struct json_doc doc; /* root NULL: an answer without a body */
 };
 
-/* EXIT_DONE: the status is 2xx, and the caller releases *ret. Otherwise the error was printed, and *ret is untouched. */
+/* EXIT_DONE: the status is 2xx, and the caller releases *ret. Otherwise the error was printed, and *ret is
+ * untouched. */
 enum exit_code client_call(struct client *c, const struct client_request *call, struct client_answer *ret) must_use;
 void client_answer_release(struct client_answer *a);
 

@@ -1,5 +1,6 @@
 #pragma once
-/* cli/filter.h - task filters as a URL query, from options (--status PAUSED) or from text ("status=PAUSED,queue=mail"). */
+/* cli/filter.h - task filters as a URL query, from options (--status PAUSED) or from text
+ * ("status=PAUSED,queue=mail"). */
 #include "base/json/jsonw.h"
 #include "base/option/option.h"
 
@@ -13,8 +14,9 @@ void query_add(struct buf *query, const char *name, struct str value);
 /* Appends the filter options that were given. */
 void filter_from_options(const struct options *o, struct buf *query);
 
-/* Appends comma-separated name=value pairs; names are those of the options (due-before or due_before). Refuses an unknown name,
- * a name without a value and a repeated name; `field` is the error's field. Several texts may be added to one query. */
+/* Appends comma-separated name=value pairs; names are those of the options (due-before or due_before). Refuses an
+ * unknown name, a name without a value and a repeated name; `field` is the error's field. Several texts may be added
+ * to one query. */
 enum err filter_parse(struct str text, const char *field, struct buf *query, struct error *e) must_use;
 
 /* Writes the query as a JSON object, for a request body. */

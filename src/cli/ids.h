@@ -15,6 +15,6 @@ void ids_add(struct ids *ids, struct uuid id);
 enum err ids_one(const struct options *o, struct ids *ret, struct error *e) must_use;
 enum err ids_some(const struct options *o, struct ids *ret, struct error *e) must_use;
 
-/* Reads the ids of all tasks of a list ("/v1/tasks?status=PAUSED"). The whole list is read first, so that the command does not
- * change the list while it reads it. */
+/* Reads the ids of all tasks of a list ("/v1/tasks?status=PAUSED"). The whole list is read first, so that the
+ * command does not change the list while it reads it. */
 enum exit_code ids_find(struct client *c, const char *path, struct ids *ret) must_use;

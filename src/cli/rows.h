@@ -1,6 +1,6 @@
 #pragma once
-/* cli/rows.h - prints a list of the API: as a table, or with --json as the server's JSON, one object a line. Each page is
- * printed when it arrives. */
+/* cli/rows.h - prints a list of the API: as a table, or with --json as the server's JSON, one object a line. Each
+ * page is printed when it arrives. */
 #include "cli/client.h"
 #include "cli/pages.h"
 #include "cli/table.h"

@@ -65,7 +65,8 @@ const struct option task_options[] = {
 };
 /* clang-format on */
 
-/* How an option's value is written. An empty text and 0 seconds are written as null, which resets the field to its default. */
+/* How an option's value is written. An empty text and 0 seconds are written as null, which resets the field to its
+ * default. */
 enum member_format { AS_TEXT, AS_NUMBER, AS_SECONDS, AS_TIME, AS_NAME };
 
 static const char *const catch_up_names[] = { "RUN_ONE_NOW", "RUN_ALL_MISSED", "SKIP_MISSED" };

@@ -22,6 +22,7 @@ void target_release(struct target *t);
 /* Writes the JSON members of all given options except the target. At most one schedule may be given. */
 enum err task_members_write(const struct options *o, struct jw *w, struct error *e) must_use;
 
-/* Writes "target_config": {…}. Members of `current` (the present JSON text, or empty) that no option replaces are kept. */
+/* Writes "target_config": {…}. Members of `current` (the present JSON text, or empty) that no option replaces are
+ * kept. */
 enum err target_write(const struct options *o, const struct target *t, struct str current, struct jw *w,
                       struct error *e) must_use;

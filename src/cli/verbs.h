@@ -1,5 +1,6 @@
 #pragma once
-/* cli/verbs.h - commands with verbs: belfry queue pause mail. The first argument is the verb, the second names the object.
+/* cli/verbs.h - commands with verbs: belfry queue pause mail. The first argument is the verb, the second names the
+ * object.
  *
  * A command has a table of verbs; a new verb is a new row. Completion takes the verbs from the command's `words`. */
 #include "base/json/jsonw.h"

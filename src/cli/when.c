@@ -9,7 +9,8 @@
 
 enum { NOW_MS = 500, SECOND_MS = 1000, TENTH_MS = 100 };
 
-/* Rounds a duration down to its two largest units: seconds below 1 h, minutes below 1 day, hours below 30 days, days above. */
+/* Rounds a duration down to its two largest units: seconds below 1 h, minutes below 1 day, hours below 30 days, days
+ * above. */
 static int64_t when_round_down(int64_t ms)
 {
     static const struct {

@@ -43,7 +43,8 @@ struct catalog_walk {
     int tries;
 };
 
-/* An entry has up to CATALOG_DOC_MAX bytes. If a page of entries does not fit into the arena, a page of one entry does. */
+/* An entry has up to CATALOG_DOC_MAX bytes. If a page of entries does not fit into the arena, a page of one entry
+ * does. */
 static enum err catalog_watcher_read_page(struct catalog_walk *w, struct arena *a, struct catalog_page *ret,
                                           struct error *e)
 {
@@ -64,8 +65,9 @@ static void catalog_walk_advance(struct catalog_walk *w, const struct catalog_en
     w->tries = 0;
 }
 
-/* Reads one page into the cache. If the cache changed meanwhile, the same page is read again, at most TRIES_MAX times:
- * constant changes must not keep this walk from ending, and the next walk repairs what it missed. *ret_more: call again. */
+/* Reads one page into the cache. If the cache changed meanwhile, the same page is read again, at most TRIES_MAX
+ * times: constant changes must not keep this walk from ending, and the next walk repairs what it missed. *ret_more:
+ * call again. */
 static enum err catalog_walk_page(struct catalog_walk *w, bool *ret_more, struct error *e)
 {
     cleanup_with(arena_release) struct arena arena;

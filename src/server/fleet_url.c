@@ -10,7 +10,8 @@
 
 enum { URL_MAX = 4096 };
 
-/* How to open the ports behind a URL scheme. `queue` opens the pushing and the taking handle, because they may share state. */
+/* How to open the ports behind a URL scheme. `queue` opens the pushing and the taking handle, because they may share
+ * state. */
 struct fleet_scheme {
     const char *name;
     const char *absent; /* why this binary cannot use it; NULL: it can */

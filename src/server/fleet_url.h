@@ -1,8 +1,8 @@
 #pragma once
 /* server/fleet_url.h - the URLs of a fleet's queue, events and lease, and the adapter behind each URL scheme.
  *
- * A table has a row for each scheme. A scheme that this binary was built without, or a wrong URL, is refused at the start,
- * not when the first task is due. */
+ * A table has a row for each scheme. A scheme that this binary was built without, or a wrong URL, is refused at the
+ * start, not when the first task is due. */
 #include "base/option/option.h"
 #include "platform/async_io_threads.h"
 

@@ -1,6 +1,6 @@
 #pragma once
-/* server/fleet_watch.h - logs when a server of the fleet becomes unreachable and when it is back: one line for each change,
- * not for each failed attempt. */
+/* server/fleet_watch.h - logs when a server of the fleet becomes unreachable and when it is back: one line for each
+ * change, not for each failed attempt. */
 #include "base/json/jsonw.h"
 #include "platform/async_io_threads.h"
 

@@ -1,6 +1,6 @@
-/* The status is a few numbers, copied after each step. There may be thousands of breakers: every BREAKERS_MS, at most
- * BREAKERS_SHOWN that are not closed are copied, so that status and metrics stay small. Nodes are copied after a heartbeat
- * that changed them. */
+/* The status is a few numbers, copied after each step. There may be thousands of breakers: every BREAKERS_MS, at
+ * most BREAKERS_SHOWN that are not closed are copied, so that status and metrics stay small. Nodes are copied after
+ * a heartbeat that changed them. */
 #include "server/node_view.h"
 
 #include <pthread.h>

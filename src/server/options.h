@@ -5,8 +5,8 @@
  * option is a new row: --help and docs/CONFIGURATION.md are printed from the rows. */
 #include "base/option/option.h"
 
-/* The table holds the options of serve only, then those of both commands, then those of worker only: each command uses a
- * slice. One file may contain the settings of both commands. */
+/* The table holds the options of serve only, then those of both commands, then those of worker only: each command
+ * uses a slice. One file may contain the settings of both commands. */
 enum {
     SERVE_ALONE = 18,
     SERVE_AND_WORKER = 10,
@@ -21,15 +21,15 @@ extern const struct option server_options[SETTING_COUNT];
 /* For options_parse_env: getenv, but NULL for an empty variable. */
 const char *options_getenv(const char *name);
 
-/* Appends the data directory: --data-dir or BELFRY_DATA_DIR, else $XDG_DATA_HOME/belfry, else ~/.local/share/belfry, else
- * /var/lib/belfry. o must have a row "data-dir". */
+/* Appends the data directory: --data-dir or BELFRY_DATA_DIR, else $XDG_DATA_HOME/belfry, else ~/.local/share/belfry,
+ * else /var/lib/belfry. o must have a row "data-dir". */
 void options_data_dir(const struct options *o, struct buf *out);
 
 /* Reads the settings of a file into o. Errors name file and line. */
 enum err options_read_config_file(struct options *o, const char *path, struct error *e) must_use;
 
-/* First step of a server or worker process: reads the file of --config, and arms the failpoint of BELFRY_FAILPOINT. *ret is
- * `given`, writable. */
+/* First step of a server or worker process: reads the file of --config, and arms the failpoint of BELFRY_FAILPOINT.
+ * *ret is `given`, writable. */
 enum err options_begin_process(const struct options *given, struct options **ret, struct error *e) must_use;
 
 /* Appends the table as Markdown, for docs/CONFIGURATION.md. */

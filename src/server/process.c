@@ -23,8 +23,8 @@ static void process_raise_descriptor_limit(void)
     }
 }
 
-/* Batches allocate and free pieces of about 1 MiB. By default malloc maps and unmaps each of them, and the kernel clears
- * every page again: that took a tenth of the time of a create. */
+/* Batches allocate and free pieces of about 1 MiB. By default malloc maps and unmaps each of them, and the kernel
+ * clears every page again: that took a tenth of the time of a create. */
 static void process_keep_freed_memory(void)
 {
     mallopt(M_MMAP_THRESHOLD, 32 << 20);

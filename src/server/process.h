@@ -1,5 +1,6 @@
 #pragma once
-/* server/process.h - setup that server and worker processes share: resource limits, process name, runners of targets. */
+/* server/process.h - setup that server and worker processes share: resource limits, process name, runners of
+ * targets. */
 #include <uv.h>
 
 #include "node/worker/worker.h"

@@ -1,8 +1,8 @@
 #pragma once
 /* server/retention.h - purges rows whose retention is over, in the background of a server.
  *
- * It purges in small batches, and pauses after each for as long as the batch took. So other operations wait for one small
- * batch at most, and purging takes at most half of the writer's time, however many rows there are to purge.
+ * It purges in small batches, and pauses after each for as long as the batch took. So other operations wait for one
+ * small batch at most, and purging takes at most half of the writer's time, however many rows there are to purge.
  *
  * All functions and callbacks run on the loop thread. */
 #include <uv.h>

@@ -73,8 +73,8 @@ static void server_on_api_stopped(uv_work_t *work, int status)
     uv_timer_start(&a->deadline, server_on_drain_deadline, (uint64_t)a->setup.drain_ms, 0);
 }
 
-/* A libuv worker thread: blocks until the last request is answered. Some requests wait for the loop, so this must not run
- * on the loop thread. */
+/* A libuv worker thread: blocks until the last request is answered. Some requests wait for the loop, so this must
+ * not run on the loop thread. */
 static void server_stop_api(uv_work_t *work)
 {
     struct server *a = work->data;
@@ -197,8 +197,8 @@ static enum err server_fill_catalog_cache(struct server *a, struct error *e)
     return rc;
 }
 
-/* Nodes of a shared store use the store's clock, because due times must mean the same on all of them. It is measured before
- * the API takes the first request; heartbeats measure it better later. */
+/* Nodes of a shared store use the store's clock, because due times must mean the same on all of them. It is measured
+ * before the API takes the first request; heartbeats measure it better later. */
 static enum err server_adopt_store_clock(struct server *a, struct error *e)
 {
     struct reader *r = NULL;

@@ -44,8 +44,8 @@ struct server_setup {
 
 struct server;
 
-/* Opens everything and listens; claims no task yet. On the first start on a store, ret_key gets the text of the admin key
- * (also written to <data dir>/admin.key, readable by its owner only); later it is empty. */
+/* Opens everything and listens; claims no task yet. On the first start on a store, ret_key gets the text of the
+ * admin key (also written to <data dir>/admin.key, readable by its owner only); later it is empty. */
 enum { SERVER_KEY_TEXT = 64 };
 enum err server_new(const struct server_setup *setup, char ret_key[SERVER_KEY_TEXT], struct server **ret,
                     struct error *e) must_use;

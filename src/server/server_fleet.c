@@ -1,7 +1,7 @@
 /* Connects a control node to the queue, the events and the lease of its fleet.
  *
- * The I/O threads use the fleet's ports and the catalog cache, which is safe for any thread. Their results are delivered on
- * the loop. API threads see a copy of the queue's state, under a lock. */
+ * The I/O threads use the fleet's ports and the catalog cache, which is safe for any thread. Their results are
+ * delivered on the loop. API threads see a copy of the queue's state, under a lock. */
 #include "server/server_internal.h"
 
 #include <stdlib.h>

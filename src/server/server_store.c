@@ -1,5 +1,5 @@
-/* Opens the store: SQLite in the data directory, or a PostgreSQL database that nodes share. Also loads the pepper, with which
- * API keys are hashed, and creates the first admin key. Nodes of one database share one pepper. */
+/* Opens the store: SQLite in the data directory, or a PostgreSQL database that nodes share. Also loads the pepper,
+ * with which API keys are hashed, and creates the first admin key. Nodes of one database share one pepper. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -46,7 +46,8 @@ static struct str server_pepper(struct server *a)
     return (struct str){ (const char *)a->pepper, sizeof a->pepper };
 }
 
-/* Only the first start on a store creates the key. The key file is in the data directory of that node, and on no other. */
+/* Only the first start on a store creates the key. The key file is in the data directory of that node, and on no
+ * other. */
 static enum err server_make_first_key(struct server *a, char ret_key[SERVER_KEY_TEXT], struct error *e)
 {
     char text[AUTH_KEY_TEXT + 1] = "", line[AUTH_KEY_TEXT + 2], path[PATH_MAX];
@@ -70,8 +71,8 @@ static enum err server_open_sqlite(struct server *a, struct error *e)
     return server_load_pepper(a, e);
 }
 
-/* Urgent operations are retried at the heartbeat interval: after an outage, all nodes must send heartbeats again before a
- * node that came back earlier marks one of them dead. */
+/* Urgent operations are retried at the heartbeat interval: after an outage, all nodes must send heartbeats again
+ * before a node that came back earlier marks one of them dead. */
 static enum err server_open_connection(const struct server_setup *setup, enum writer_way way, struct store *beside,
                                        struct store **ret, struct error *e)
 {

@@ -1,5 +1,5 @@
-/* Threads: the loop thread is the caller of worker_process_run. I/O threads run requests to queue and events. The health
- * server's thread reads a few copied numbers under a lock (struct worker_process_shared). */
+/* Threads: the loop thread is the caller of worker_process_run. I/O threads run requests to queue and events. The
+ * health server's thread reads a few copied numbers under a lock (struct worker_process_shared). */
 #include "server/worker_process.h"
 
 #include <pthread.h>
@@ -95,8 +95,8 @@ static void worker_process_measure_machine(struct worker_process *p)
     pthread_mutex_unlock(&p->shared.lock);
 }
 
-/* On a machine with a high load the worker still runs one task at a time, so that tasks do not starve. Without free memory it
- * takes none. */
+/* On a machine with a high load the worker still runs one task at a time, so that tasks do not starve. Without free
+ * memory it takes none. */
 static bool worker_process_may_take(void *context)
 {
     struct worker_process *p = context;
@@ -113,8 +113,8 @@ static bool worker_process_may_take(void *context)
 
 /* ---- clock of the queue ---- */
 
-/* The request was sent at an unknown time, at most TAKE_LONGEST_US ago. So only the lower bound of the offset is exact, and only
- * that is used. */
+/* The request was sent at an unknown time, at most TAKE_LONGEST_US ago. So only the lower bound of the offset is
+ * exact, and only that is used. */
 static void worker_process_on_queue_time(void *context, int64_t queue_us)
 {
     struct worker_process *p = context;
@@ -242,7 +242,8 @@ static int64_t worker_process_on_step(void *context, int64_t now_us)
     return wake_ms;
 }
 
-/* The outcomes could not be reported in time. The process ends; the queue's delivery timeout reports the tasks as lost. */
+/* The outcomes could not be reported in time. The process ends; the queue's delivery timeout reports the tasks as
+ * lost. */
 static void worker_process_on_report_deadline(uv_timer_t *timer)
 {
     struct worker_process *p = timer->data;
@@ -448,7 +449,8 @@ bool worker_process_run(struct worker_process *p)
     return !p->unreported;
 }
 
-/* With unreported outcomes, requests and attempts are still under way and cannot be ended: the exit of the process ends them. */
+/* With unreported outcomes, requests and attempts are still under way and cannot be ended: the exit of the process
+ * ends them. */
 void worker_process_free(struct worker_process *p)
 {
     if (!p || p->unreported)

@@ -1,9 +1,9 @@
 #pragma once
-/* server/worker_process.h - one worker process of a fleet: a loop, the worker role, I/O threads to queue and events, and the
- * runners of targets. It has no store.
+/* server/worker_process.h - one worker process of a fleet: a loop, the worker role, I/O threads to queue and events,
+ * and the runners of targets. It has no store.
  *
- * It uses the queue's clock, if the queue has one. It may be killed at any time: its deliveries time out, and the tasks run
- * elsewhere.
+ * It uses the queue's clock, if the queue has one. It may be killed at any time: its deliveries time out, and the
+ * tasks run elsewhere.
  *
  * Threads: one thread calls all functions; it is the loop thread while worker_process_run runs. */
 #include "server/fleet_url.h"
@@ -29,7 +29,8 @@ enum err worker_process_new(const struct worker_process_setup *setup, struct wor
                             struct error *e) must_use;
 void worker_process_free(struct worker_process *p); /* NULL is fine */
 
-/* Runs until it has drained, after SIGTERM or SIGINT. False: it could not report every outcome; those deliveries time out. */
+/* Runs until it has drained, after SIGTERM or SIGINT. False: it could not report every outcome; those deliveries
+ * time out. */
 bool worker_process_run(struct worker_process *p);
 
 uint16_t worker_process_port(const struct worker_process *p); /* of the health server; 0: none */

@@ -1,6 +1,6 @@
-/* Measures the duration of a claim, on one connection or on several databases in turn, so that other load of the machine affects
- * all of them alike. Each turn inserts due tasks, claims them (only this is timed), and settles them. tests/bench/claims fills
- * databases for it.
+/* Measures the duration of a claim, on one connection or on several databases in turn, so that other load of the
+ * machine affects all of them alike. Each turn inserts due tasks, claims them (only this is timed), and settles
+ * them. tests/bench/claims fills databases for it.
  *
  *   build/tests/bench/bench_claim SECONDS postgres://… [postgres://…]
  *

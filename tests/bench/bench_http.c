@@ -1,5 +1,5 @@
-/* Measures how many tasks a second the API accepts: the real server, batcher and store, and a client in the same process with one
- * request at a time on each of its connections.
+/* Measures how many tasks a second the API accepts: the real server, batcher and store, and a client in the same
+ * process with one request at a time on each of its connections.
  *
  *   bench_http FOLDER|memory [CONNECTIONS [BATCH [SECONDS]]]      BATCH 1: single creates */
 #include <arpa/inet.h>

@@ -1,5 +1,5 @@
-/* Measures a queue on Redis: one thread pushes NOOP tasks in batches, while several take and acknowledge them. Prints figures; it
- * does not pass or fail.
+/* Measures a queue on Redis: one thread pushes NOOP tasks in batches, while several take and acknowledge them.
+ * Prints figures; it does not pass or fail.
  *
  *   meson setup build --buildtype=release && ninja -C build bench_queue
  *   build/tests/bench/bench_queue redis://… [TASKS [WORKERS]] */

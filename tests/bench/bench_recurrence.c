@@ -1,5 +1,7 @@
-/* Measures the time core: next occurrence of common and of difficult rules, on one core. Prints figures (docs/BENCHMARKS.md); it
- * does not pass or fail. Build it optimised: meson setup build --buildtype=release && ninja -C build bench_recurrence */
+/* Measures the time core: next occurrence of common and of difficult rules, on one core. Prints figures
+ * (docs/BENCHMARKS.md); it does not pass or fail. Build it optimised:
+ *
+ *   meson setup build --buildtype=release && ninja -C build bench_recurrence */
 #include <stdio.h>
 #include <stdlib.h>
 

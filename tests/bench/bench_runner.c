@@ -1,5 +1,5 @@
-/* Measures webhook calls a second from one thread to a sink in a second process: by a bare loop around libcurl, and by the HTTP
- * runner. Their ratio is the overhead of the runner (docs/BENCHMARKS.md).
+/* Measures webhook calls a second from one thread to a sink in a second process: by a bare loop around libcurl, and
+ * by the HTTP runner. Their ratio is the overhead of the runner (docs/BENCHMARKS.md).
  *
  *   bench_runner [CALLS [CONCURRENCY]]      build it optimised */
 #include <signal.h>

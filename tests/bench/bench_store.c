@@ -1,10 +1,10 @@
-/* Measures a store on one connection; every batch is durable. Inserts, and claim + settle with executions, in batches of 1,000, and
- * purges in batches of 250; with 1,000 and with 1,000,000 other waiting tasks. Prints figures (docs/BENCHMARKS.md); it does not
- * pass or fail. CPU is that of this process, which for SQLite includes the store.
+/* Measures a store on one connection; every batch is durable. Inserts, and claim + settle with executions, in
+ * batches of 1,000, and purges in batches of 250; with 1,000 and with 1,000,000 other waiting tasks. Prints figures
+ * (docs/BENCHMARKS.md); it does not pass or fail. CPU is that of this process, which for SQLite includes the store.
  *
  *   meson setup build --buildtype=release && ninja -C build bench_store
  *   build/tests/bench/bench_store [DIRECTORY [WAITING…]]
- *   build/tests/bench/bench_store postgres://… [WAITING]     of an empty database: one figure, for what it leaves is there */
+ *   build/tests/bench/bench_store postgres://… [WAITING]     an empty database; one WAITING only: its data remains */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,7 +153,8 @@ static void settle_all(struct bench *b, const struct tasks *tasks)
     apply(b, &op.op);
 }
 
-/* Claims and settles up to count tasks that are due by until_ms, one claim and one settle in turn. *ret_claims: the claims alone. */
+/* Claims and settles up to count tasks that are due by until_ms, one claim and one settle in turn. *ret_claims: the
+ * claims alone. */
 static struct figure drain(struct bench *b, int64_t count, int64_t until_ms, struct figure *ret_claims)
 {
     struct lane_quota lanes[] = {
@@ -187,8 +188,8 @@ static struct figure drain(struct bench *b, int64_t count, int64_t until_ms, str
     return end(begun, done);
 }
 
-/* Purges all finished tasks with their executions, in small batches. *ret_slowest_ns: CPU time of the slowest batch, for which a
- * settle may have to wait. */
+/* Purges all finished tasks with their executions, in small batches. *ret_slowest_ns: CPU time of the slowest batch,
+ * for which a settle may have to wait. */
 static struct figure forget(struct bench *b, int64_t *ret_slowest_ns)
 {
     struct figure begun = begin();

@@ -1,4 +1,5 @@
-/* belfry pause, resume, cancel, rm, run, retry - one action each, on the given ids or on all tasks that match a filter. */
+/* belfry pause, resume, cancel, rm, run, retry - one action each, on the given ids or on all tasks that match a
+ * filter. */
 #include <unistd.h>
 
 #include "base/json/jsonw.h"

@@ -184,8 +184,8 @@ static struct minute_counts add_count_minutes(const json_t *forecast, int64_t mi
     return m;
 }
 
-/* Many users write '0 8 * * *'. If many tasks fire in the same minute, prints a warning that names a quieter one nearby. If the
- * server does not answer, prints nothing. */
+/* Many users write '0 8 * * *'. If many tasks fire in the same minute, prints a warning that names a quieter one
+ * nearby. If the server does not answer, prints nothing. */
 static void add_warn_crowded_minute(struct cli *cli, struct client *client, const json_t *task)
 {
     cleanup_with(client_answer_release) struct client_answer a = { 0 };

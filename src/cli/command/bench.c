@@ -1,5 +1,5 @@
-/* belfry bench - runs a benchmark scenario against a server process of its own, on a fresh data directory. Each scenario is a
- * row of a table. Figures are printed as a table, or with --json as one JSON object. */
+/* belfry bench - runs a benchmark scenario against a server process of its own, on a fresh data directory. Each
+ * scenario is a row of a table. Figures are printed as a table, or with --json as one JSON object. */
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-/* belfry check-config - checks a configuration file of `belfry serve` and `belfry worker`. belfry __configuration - prints the
- * reference of all settings. */
+/* belfry check-config - checks a configuration file of `belfry serve` and `belfry worker`. belfry __configuration -
+ * prints the reference of all settings. */
 #include "base/json/jsonw.h"
 #include "cli/command/commands.h"
 #include "server/options.h"

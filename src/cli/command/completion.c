@@ -1,5 +1,5 @@
-/* Shell completion. The scripts are short and call the binary (belfry __complete WORD…, where the last word is being typed), so
- * that they always match the tables. Each line of output is a candidate, a tab, and its description. */
+/* Shell completion. The scripts are short and call the binary (belfry __complete WORD…, where the last word is being
+ * typed), so that they always match the tables. Each line of output is a candidate, a tab, and its description. */
 #include "cli/command/completion.h"
 
 #include "cli/command/commands.h"

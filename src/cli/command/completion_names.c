@@ -1,4 +1,5 @@
-/* Each row of the table says where names come from, for the argument of a command (after a verb) or for the value of an option. */
+/* Each row of the table says where names come from, for the argument of a command (after a verb) or for the value of
+ * an option. */
 #include "cli/command/completion.h"
 
 #include <unistd.h>

@@ -31,8 +31,8 @@ struct edit {
     struct str current;   /* the present target_config */
 };
 
-/* The API replaces target_config as a whole. So the present one is read first, and the edit applies only to the version that
- * was read. */
+/* The API replaces target_config as a whole. So the present one is read first, and the edit applies only to the
+ * version that was read. */
 static enum exit_code edit_read_current(struct client *client, struct edit *edit, struct client_answer *a)
 {
     struct client_request call = { .method = "GET", .path = edit->path, .about = edit->id };

@@ -1,6 +1,6 @@
-/* belfry migrate - shows or changes the schema version of a store. A server migrates up by itself when it starts. This command
- * shows the version, migrates down before a return to an older release, and migrates up over a step that running nodes of the
- * version before cannot work with. */
+/* belfry migrate - shows or changes the schema version of a store. A server migrates up by itself when it starts.
+ * This command shows the version, migrates down before a return to an older release, and migrates up over a step
+ * that running nodes of the version before cannot work with. */
 #include <assert.h>
 
 #include "base/json/jsonw.h"

@@ -219,8 +219,8 @@ static void next_add_line(const struct next_query *q, const struct occurrence *f
     }
 }
 
-/* Prints the collected output when it is large, so that a long answer neither waits nor fills the memory. False: the output is
- * closed. */
+/* Prints the collected output when it is large, so that a long answer neither waits nor fills the memory. False: the
+ * output is closed. */
 static bool next_flush(struct cli *cli, struct table *t, struct buf *out)
 {
     if (t && t->count >= PAGE_CELLS) {

@@ -17,8 +17,8 @@ static int64_t serve_log_clock(void *context)
     return clock_wall_ms(context);
 }
 
-/* A user of the API can make the server call any allowed address. If the API listens on loopback, only users of this machine can
- * reach it, and they can reach loopback addresses anyway. */
+/* A user of the API can make the server call any allowed address. If the API listens on loopback, only users of this
+ * machine can reach it, and they can reach loopback addresses anyway. */
 static bool serve_is_loopback(struct str listen)
 {
     return str_starts(listen, S("127.")) || str_starts(listen, S("localhost:")) || str_starts(listen, S("[::1]"));
@@ -56,7 +56,8 @@ static void serve_add_url(struct buf *out, struct str listen, unsigned port, boo
     buf_printf(out, "http://" STR_FMT ":%u", STR_ARG(host), port);
 }
 
-/* Appends example commands for another terminal: this program, with --server and --data-dir if they are not the defaults. */
+/* Appends example commands for another terminal: this program, with --server and --data-dir if they are not the
+ * defaults. */
 static void serve_add_examples(struct cli *cli, const struct options *o, unsigned port, struct buf *out)
 {
     static const char *const examples[] = {
@@ -183,8 +184,8 @@ static unsigned serve_role_of(struct str name)
     return 0;
 }
 
-/* Reads --roles. Without a fleet, a node must have all roles but api, because no other process can run its tasks. If the store is
- * not shared, it must have scheduler and updater, because no other node can. */
+/* Reads --roles. Without a fleet, a node must have all roles but api, because no other process can run its tasks. If
+ * the store is not shared, it must have scheduler and updater, because no other node can. */
 static enum err serve_read_roles(const struct options *o, bool fleet, bool shared, unsigned *ret, struct error *e)
 {
     struct str rest = option_given(o, "roles") ? option_get(o, "roles")->text : S(""), word;

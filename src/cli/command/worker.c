@@ -1,5 +1,5 @@
-/* belfry worker - takes due tasks from the queue of a fleet, runs them, and reports outcomes as events. It has no store and no
- * API. */
+/* belfry worker - takes due tasks from the queue of a fleet, runs them, and reports outcomes as events. It has no
+ * store and no API. */
 #include <stdlib.h>
 
 #include "base/log.h"
