@@ -282,7 +282,7 @@ def test_the_command_line_adds_one_and_shows_who_has_it(server, client):
     shown = run("show", held["task"]["id"], env=env)
     assert shown.code == 0 and re.search(r"Leased by\s+w-1", shown.out) and '{"percent": 40}' in shown.out, shown
     refused = run("add", "--target", "WORKER", "http://127.0.0.1/", env=env)
-    assert refused.code == 2 and "there is no URL" in refused.err, refused
+    assert refused.code == 2 and "takes no URL" in refused.err, refused
 
 
 @pytest.mark.skipif(not os.environ.get("BELFRY_TEST_LONG"), reason="a million tasks take minutes")

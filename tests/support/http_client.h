@@ -361,7 +361,7 @@ static inline const char *header_of(const struct answer *a, const char *name)
     return value;
 }
 
-static inline void answer_release(struct answer *a)
+static inline void client_answer_release(struct answer *a)
 {
     json_decref(a->json);
     buf_release(&a->body);
@@ -380,7 +380,7 @@ static inline struct answer client_read(int fd, bool head_only)
     }
     a.status = (int)strtol(a.head + strlen("HTTP/1.1 "), NULL, 10);
     if (a.status == 100) {
-        answer_release(&a);
+        client_answer_release(&a);
         return client_read(fd, head_only);
     }
     size_t left = head_only ? 0 : strtoul(header_of(&a, "Content-Length"), NULL, 10);
@@ -446,7 +446,7 @@ static inline int64_t number_of(const struct answer *a, const char *field)
         assert_true(text_of(&p_, "title")[0]);                                                                         \
         if (!strstr(buf_cstr(&p_.body), (part)))                                                                       \
             fail_msg("%s does not say '%s'", buf_cstr(&p_.body), (part));                                              \
-        answer_release(&p_);                                                                                           \
+        client_answer_release(&p_);                                                                                    \
     } while (0)
 
 #define assert_status(a, expected)                                                                                     \
@@ -467,7 +467,7 @@ static inline void client_create(struct harness *h, const char *body, char id[UU
     struct answer a = ask(h, "POST", "/v1/tasks", body);
     assert_status(&a, 201);
     snprintf(id, UUID_TEXT + 1, "%s", text_of(&a, "id"));
-    answer_release(&a);
+    client_answer_release(&a);
 }
 
 static inline const char *path_of(const char *id, const char *tail)

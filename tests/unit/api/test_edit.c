@@ -22,7 +22,7 @@ static void assert_changed(const char *method, const char *path, const char *bod
 {
     struct answer a = ask(h, method, path, body);
     assert_status(&a, status);
-    answer_release(&a);
+    client_answer_release(&a);
 }
 
 static void an_edit_changes_what_it_names_and_counts(void **state)
@@ -35,7 +35,7 @@ static void an_edit_changes_what_it_names_and_counts(void **state)
     assert_string_equal(text_of(&a, "name"), "b");
     assert_int_equal(number_of(&a, "priority"), 7);
     assert_string_equal(header_of(&a, "ETag"), "\"2\"");
-    answer_release(&a);
+    client_answer_release(&a);
     assert_problem(ask(h, "PATCH", path_of(id, ""), "{\"nope\":1}"), 400, "invalid-request", "nope");
     assert_problem(ask(h, "PATCH", path_of(id, ""), "[1]"), 400, "invalid-request", "object");
     assert_problem(ask(h, "PATCH", path_of(id, ""), NULL), 400, "invalid-request", "object");
@@ -47,8 +47,8 @@ static void an_edit_changes_what_it_names_and_counts(void **state)
     struct answer s = ask(h, "PATCH", path_of(id, ""), "{\"status\":\"SCHEDULED\"}");
     assert_string_equal(text_of(&s, "status"), "SCHEDULED");
     assert_int_equal(number_of(&s, "version"), 4);
-    answer_release(&p);
-    answer_release(&s);
+    client_answer_release(&p);
+    client_answer_release(&s);
 }
 
 static void if_match_guards_edits(void **state)
@@ -66,13 +66,13 @@ static void if_match_guards_edits(void **state)
     for (size_t i = 0; i < array_count(rows); i++) {
         struct answer a = ask_with(h, h->key, "PATCH", path_of(id, ""), rows[i].header, "{\"priority\":1}");
         assert_status(&a, rows[i].status);
-        answer_release(&a);
+        client_answer_release(&a);
     }
     assert_problem(ask_with(h, h->key, "DELETE", path_of(id, ""), "If-Match: \"1\"\r\n", NULL), 412,
                    "precondition-failed", "read it again");
     struct answer gone = ask_with(h, h->key, "DELETE", path_of(id, ""), "If-Match: \"5\"\r\n", NULL);
     assert_status(&gone, 204);
-    answer_release(&gone);
+    client_answer_release(&gone);
 }
 
 static void a_deleted_task_is_gone_and_its_answer_is_kept(void **state)
@@ -90,8 +90,8 @@ static void a_deleted_task_is_gone_and_its_answer_is_kept(void **state)
     assert_string_equal(header_of(&b, "Idempotency-Replayed"), "true");
     assert_problem(ask(h, "DELETE", path_of(id, ""), NULL), 404, "not-found", "no such task");
     assert_problem(ask(h, "GET", path_of(id, ""), NULL), 404, "not-found", "no such task");
-    answer_release(&a);
-    answer_release(&b);
+    client_answer_release(&a);
+    client_answer_release(&b);
 }
 
 static void actions_move_a_task_through_its_states(void **state)
@@ -118,13 +118,13 @@ static void actions_move_a_task_through_its_states(void **state)
         assert_status(&a, rows[i].code);
         if (rows[i].code == 200)
             assert_string_equal(text_of(&a, "status"), rows[i].status);
-        answer_release(&a);
+        client_answer_release(&a);
     }
     char other[UUID_TEXT + 1];
     client_create(h, NOOP_FAR, other);
     struct answer c = ask(h, "POST", path_of(other, "/cancel"), NULL);
     assert_string_equal(text_of(&c, "status"), "CANCELLED");
-    answer_release(&c);
+    client_answer_release(&c);
 }
 
 static void an_action_without_effect_still_keeps_its_key(void **state)
@@ -139,8 +139,8 @@ static void an_action_without_effect_still_keeps_its_key(void **state)
     struct answer b = ask_with(h, h->key, "POST", path_of(id, "/resume"), key, NULL);
     assert_string_equal(header_of(&b, "Idempotency-Replayed"), "true");
     assert_problem(ask_with(h, h->key, "POST", path_of(id, "/resume"), key, "{}"), 422, "idempotency-key-reused", "");
-    answer_release(&a);
-    answer_release(&b);
+    client_answer_release(&a);
+    client_answer_release(&b);
 }
 
 static void an_edit_that_meets_another_is_done_again(void **state)
@@ -152,7 +152,7 @@ static void an_edit_that_meets_another_is_done_again(void **state)
     struct answer a = ask(h, "PATCH", path_of(id, ""), "{\"priority\":1}");
     assert_status(&a, 200);
     assert_int_equal(h->conflicts, 0);
-    answer_release(&a);
+    client_answer_release(&a);
     h->conflicts = 100;
     assert_problem(ask(h, "PATCH", path_of(id, ""), "{\"priority\":1}"), 409, "conflict", "first");
     assert_int_equal(h->conflicts, 92);
@@ -205,7 +205,7 @@ static void a_claimed_task_is_asked_back_from_its_owner(void **state)
     harness_claim_until(h, INT64_MAX / 2);
     struct answer shown = ask(h, "GET", path_of(id, ""), NULL);
     assert_string_equal(text_of(&shown, "status"), "SCHEDULED"); /* claimed, but not fired yet */
-    answer_release(&shown);
+    client_answer_release(&shown);
     h->recall_result = RECALL_DONE;
     h->recalls = 0;
     const char *key = "Idempotency-Key: recalled\r\n";
@@ -218,9 +218,9 @@ static void a_claimed_task_is_asked_back_from_its_owner(void **state)
     assert_string_equal(buf_cstr(&a.body), buf_cstr(&b.body));
     struct answer now = ask(h, "GET", path_of(id, ""), NULL);
     assert_string_equal(text_of(&now, "status"), "PAUSED");
-    answer_release(&a);
-    answer_release(&b);
-    answer_release(&now);
+    client_answer_release(&a);
+    client_answer_release(&b);
+    client_answer_release(&now);
 }
 
 static void a_recalled_edit_and_the_record_of_its_key_are_one_transaction(void **state)
@@ -240,8 +240,8 @@ static void a_recalled_edit_and_the_record_of_its_key_are_one_transaction(void *
     assert_status(&b, 200); /* not 412: the record answers */
     assert_string_equal(header_of(&b, "Idempotency-Replayed"), "true");
     assert_string_equal(buf_cstr(&a.body), buf_cstr(&b.body));
-    answer_release(&a);
-    answer_release(&b);
+    client_answer_release(&a);
+    client_answer_release(&b);
 }
 
 static void a_recall_whose_key_has_a_record_is_answered_by_that(void **state)
@@ -278,7 +278,7 @@ static void a_running_task_stays_when_its_owner_says_so(void **state)
     json_t *first = json_array_get(json_object_get(x.json, "executions"), 0);
     assert_string_equal(json_string_value(json_object_get(first, "status")), "RUNNING");
     assert_int_equal(json_integer_value(json_object_get(first, "attempt_number")), 1);
-    answer_release(&x);
+    client_answer_release(&x);
 }
 
 static void an_owner_that_does_not_answer_is_not_waited_for(void **state)
@@ -335,7 +335,7 @@ static void a_cancelled_call_is_waited_for_until_it_ends(void **state)
     pthread_join(thread, NULL);
     assert_status(&a, 200);
     assert_string_equal(text_of(&a, "status"), "CANCELLED");
-    answer_release(&a);
+    client_answer_release(&a);
 }
 
 static void what_failed_for_good_is_a_dead_letter(void **state)
@@ -361,7 +361,7 @@ static void what_failed_for_good_is_a_dead_letter(void **state)
     assert_string_equal(text_of(&r, "status"), "SCHEDULED");
     struct answer *all[] = { &a, &x, &none, &t, &r };
     for (size_t i = 0; i < array_count(all); i++)
-        answer_release(all[i]);
+        client_answer_release(all[i]);
 }
 
 static void recurring_tasks_have_a_view_of_their_own(void **state)
@@ -372,7 +372,7 @@ static void recurring_tasks_have_a_view_of_their_own(void **state)
     assert_string_equal(text_of(&a, "type"), "RECURRING");
     char id[UUID_TEXT + 1], once[UUID_TEXT + 1], path[128];
     snprintf(id, sizeof id, "%s", text_of(&a, "id"));
-    answer_release(&a);
+    client_answer_release(&a);
     client_create(h, NOOP_FAR, once);
     assert_problem(ask(h, "POST", "/v1/tasks/recurring", NOOP_FAR), 400, "invalid-request", "cron_expression");
     snprintf(path, sizeof path, "/v1/recurring-tasks/%s", once);
@@ -395,7 +395,7 @@ static void recurring_tasks_have_a_view_of_their_own(void **state)
         snprintf(path, sizeof path, "/v1/recurring-tasks/%s%s", id, rows[i].tail);
         struct answer r = ask(h, rows[i].method, path, rows[i].body);
         assert_status(&r, rows[i].status);
-        answer_release(&r);
+        client_answer_release(&r);
     }
 }
 
@@ -422,7 +422,7 @@ static void run_now_of_a_recurring_task_spawns_an_occurrence(void **state)
     assert_problem(ask(h, "GET", path_of(id, "/occurrences?name=x"), NULL), 400, "invalid-request", "name");
     struct answer *all[] = { &a, &l, &one, &x };
     for (size_t i = 0; i < array_count(all); i++)
-        answer_release(all[i]);
+        client_answer_release(all[i]);
 }
 
 /* Creates and claims one occurrence of a recurring task; returns its id. */
@@ -431,7 +431,7 @@ static void run_and_claim(const char *task, char ret_id[UUID_TEXT + 1])
     struct answer a = ask(h, "POST", path_of(task, "/run-now"), NULL);
     assert_status(&a, 200);
     snprintf(ret_id, UUID_TEXT + 1, "%s", text_of(&a, "occurrence_id"));
-    answer_release(&a);
+    client_answer_release(&a);
     harness_claim_until(h, clock_wall_ms(clock_system()));
     h->recalls = 0;
 }
@@ -443,7 +443,7 @@ static void assert_occurrence(const char *id, const char *state, int64_t priorit
     assert_int_equal(number_of(&a, "priority"), priority);
     if (error)
         assert_string_equal(text_of(&a, "last_error"), error);
-    answer_release(&a);
+    client_answer_release(&a);
 }
 
 static void a_changed_recurring_task_takes_back_what_is_claimed_of_it(void **state)
@@ -509,9 +509,9 @@ static void what_another_node_gives_back_is_changed_and_keeps_its_time(void **st
     struct answer b = ask_with(h, h->key, "PATCH", path_of(id, ""), head, "{\"priority\":9}");
     assert_status(&b, 200);
     assert_string_equal(header_of(&b, "Idempotency-Replayed"), "true");
-    answer_release(&before);
-    answer_release(&a);
-    answer_release(&b);
+    client_answer_release(&before);
+    client_answer_release(&a);
+    client_answer_release(&b);
 }
 
 static void what_has_run_on_another_node_meanwhile_keeps_its_attempts(void **state)
@@ -527,7 +527,7 @@ static void what_has_run_on_another_node_meanwhile_keeps_its_attempts(void **sta
     struct answer a = ask(h, "GET", path_of(id, ""), NULL);
     assert_int_equal(number_of(&a, "attempts"), 1);
     assert_int_equal(number_of(&a, "priority"), 9);
-    answer_release(&a);
+    client_answer_release(&a);
     h->freed_attempts = 0;
 }
 
@@ -543,7 +543,7 @@ static void what_is_cancelled_on_another_node_is_cancelled(void **state)
     assert_status(&a, 200);
     assert_string_equal(text_of(&a, "status"), "CANCELLED");
     assert_true(h->recall_abort);
-    answer_release(&a);
+    client_answer_release(&a);
 }
 
 static void occurrences_that_another_node_gives_back_are_withdrawn(void **state)
