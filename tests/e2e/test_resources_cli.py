@@ -117,7 +117,7 @@ def test_a_tenant_gets_keys_and_limits(ask, client, tmp_path):
     ident = json.loads(done(ask("key", "list", "--tenant", "acme", "--json")).out)["id"]
     refused(ask("key", "revoke", ident), 1, "there is no such key")
     done(ask("key", "revoke", ident, "--tenant", "acme"), f"{ident} revoked\n")
-    refused(ask("list", key=key), 1, "wants an API key")
+    refused(ask("list", key=key), 1, "requires an API key")
     refused(ask("tenant", "list", key=key), 1)
 
 
