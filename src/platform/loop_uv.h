@@ -33,8 +33,8 @@ uv_loop_t *loop_uv(struct loop *l);
 /* For modules that belong to the loop's thread: assert_owned(loop_owner(loop)). Set while loop_run runs. */
 const struct thread_owner *loop_owner(const struct loop *l);
 
-/* A writer for modules on the loop's thread: passes operations to setup->writer and calls op->done on the loop's thread.
- * Only the loop's thread submits to it. */
+/* A writer for modules on the loop's thread: passes operations to setup->writer and calls op->done on the loop's
+ * thread. Only the loop's thread submits to it. */
 struct writer *loop_writer(struct loop *l);
 
 /* Runs until loop_stop. The calling thread is the loop's thread until it returns. */

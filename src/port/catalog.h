@@ -1,9 +1,9 @@
 #pragma once
 /* port/catalog.h - what users set up besides tasks: few, small, named things that are read often and changed seldom.
  *
- * One table holds all of them. An entry belongs to a tenant and has a kind, a name and a version. Its content is a JSON text that
- * only its own module understands (core/sharing/queue_rules.h, api/resource/calendars.c …). The operation (OP_CATALOG) and the readers are the
- * store's; an entry's version is its ETag. */
+ * One table holds all of them. An entry belongs to a tenant and has a kind, a name and a version. Its content is a JSON
+ * text that only its own module understands (core/sharing/queue_rules.h, api/resource/calendars.c …). The operation
+ * (OP_CATALOG) and the readers are the store's; an entry's version is its ETag. */
 #include "base/str.h"
 
 #define CATALOG_KIND_MAP(X)                                                                                            \

@@ -3,13 +3,13 @@
  *
  *  - wall: microseconds (or milliseconds) since 1970 UTC. It may jump if somebody sets the clock.
  *  - steady: nanoseconds since an arbitrary moment. It never goes back and goes on while the machine sleeps.
- *  - correct: sets wall to steady + offset_us from now on. A store that many nodes share shows that time; wall is behind it by
- *    behind_us at most. A clock of a single machine ignores the call.
- *  - behind: that bound. It differs between nodes and corrections. A caller that adds a time span to wall adds this bound too; else a
- *    node that is less behind sees the end of the span too early.
+ *  - correct: sets wall to steady + offset_us from now on. A store that many nodes share shows that time; wall is
+ *    behind it by behind_us at most. A clock of a single machine ignores the call.
+ *  - behind: that bound. It differs between nodes and corrections. A caller that adds a time span to wall adds this
+ *    bound too; else a node that is less behind sees the end of the span too early.
  *  - machine: wall without corrections, which the machine's own timers use.
- * A node gets the time as an argument. Only loops read a clock, and code that must know whether the process was stopped a moment ago.
- * Tests use a simulated clock. */
+ * A node gets the time as an argument. Only loops read a clock, and code that must know whether the process was stopped
+ * a moment ago. Tests use a simulated clock. */
 #include <stdint.h>
 
 struct clock {

@@ -5,12 +5,13 @@
  *  1. A published event is polled at least once, even if the updater that polled it dies before its ack.
  *  2. An event that was polled and not acknowledged comes again after events_reset (a restart).
  *  3. Events of one task come in the order of publication, to one updater at a time.
- *  4. An acknowledged event never comes again, unless two updaters polled it (a fault) and one has not acknowledged it. An ack of an
- *     unknown event changes nothing and succeeds.
- *  5. If an arena is too small for all events, it gets as many as fit and the rest comes with the next poll; ERR_LIMIT if not even
- *     one fits.
+ *  4. An acknowledged event never comes again, unless two updaters polled it (a fault) and one has not acknowledged it.
+ *     An ack of an unknown event changes nothing and succeeds.
+ *  5. If an arena is too small for all events, it gets as many as fit and the rest comes with the next poll; ERR_LIMIT
+ *     if not even one fits.
  *  6. Several updaters that poll the same events share them. If one dies, the others get what it had polled.
- *  7. An event that cannot be read (a foreign message on the same topic, a newer version) is logged and skipped for good.
+ *  7. An event that cannot be read (a foreign message on the same topic, a newer version) is logged and skipped for
+ *     good.
  *  8. ERR_UNAVAILABLE of a publish: the events may be published or not. Publish them again; they may then come twice.
  *  9. Arguments are borrowed for the call. Results are in the caller's arena.
  * A handle is used by one thread at a time. */

@@ -1,9 +1,9 @@
 #pragma once
 /* port/ical.h - reads the dates and their names from an iCalendar file (RFC 5545), for business calendars.
  *
- * Each VEVENT stands for the dates that it covers, as written, in the event's own zone. Repeats (RRULE by day, week, month or year) are
- * expanded within a span. RDATE, EXDATE and RECURRENCE-ID are applied; cancelled events are left out. Everything else in the file is
- * skipped. The file is not trusted: its cost in memory and time is bounded. */
+ * Each VEVENT stands for the dates that it covers, as written, in the event's own zone. Repeats (RRULE by day, week,
+ * month or year) are expanded within a span. RDATE, EXDATE and RECURRENCE-ID are applied; cancelled events are left
+ * out. Everything else in the file is skipped. The file is not trusted: its cost in memory and time is bounded. */
 #include "core/time/calendar_json.h"
 #include "core/time/tz.h"
 #include "port/clock.h"

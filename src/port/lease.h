@@ -1,8 +1,9 @@
 #pragma once
-/* port/lease.h - elects the leader outside the store (the store's own lease is OP_LEASE): one holder of a name at a time.
+/* port/lease.h - elects the leader outside the store (the store's own lease is OP_LEASE): one holder of a name at a
+ * time.
  *
- *  - lease_take takes or renews the lease until now + ttl_ms by the adapter's clock, if it is free, has expired, or is held by `holder`.
- *    Else *ret_held is false.
+ *  - lease_take takes or renews the lease until now + ttl_ms by the adapter's clock, if it is free, has expired, or is
+ *    held by `holder`. Else *ret_held is false.
  *  - The holder can release it early. A release by another holder changes nothing. */
 #include "base/err.h"
 #include "base/str.h"

@@ -4,20 +4,23 @@
  * Every adapter passes tests/conformance/queue/queue_suite.c, which holds it to these rules:
  *  1. A queue holds only due tasks: they are pushed at their exact time, so workers need no clock.
  *  2. A pushed task is delivered to exactly one worker, or times out.
- *  3. A delivery that is not renewed within its visibility timeout times out. So does one whose worker is gone, if the queue notices
- *     sooner, and one whose contents the queue has lost. It is never delivered again.
- *  4. queue_timed_out reports it until it is acknowledged. If the first caller has not acknowledged it for TIMED_OUT_AGAIN_MS, it is
- *     reported again, to the next caller.
- *  5. A delivery times out at its time, not before, by the queue's clock; in a queue without a clock, by the caller's now_ms. Until
- *     queue_timed_out has reported it, renew and ack still work.
+ *  3. A delivery that is not renewed within its visibility timeout times out. So does one whose worker is gone, if the
+ *     queue notices sooner, and one whose contents the queue has lost. It is never delivered again.
+ *  4. queue_timed_out reports it until it is acknowledged. If the first caller has not acknowledged it for
+ *     TIMED_OUT_AGAIN_MS, it is reported again, to the next caller.
+ *  5. A delivery times out at its time, not before, by the queue's clock; in a queue without a clock, by the caller's
+ *     now_ms. Until queue_timed_out has reported it, renew and ack still work.
  *  6. A recalled task is not delivered. A delivered task cannot be recalled.
- *  7. Deliveries of one lane come in the order of their pushes. A task of a higher class comes before one of a lower class that has
- *     not waited longer. A task that is pushed again while the queue knows it counts once, if push_again is set.
+ *  7. Deliveries of one lane come in the order of their pushes. A task of a higher class comes before one of a lower
+ *     class that has not waited longer. A task that is pushed again while the queue knows it counts once, if push_again
+ *     is set.
  *  8. A worker gets only tasks that its filter lets through and that fit into its room.
- *  9. A suspect (core/task/task.h) comes alone: only to a worker that says that nothing else runs there, and with nothing else.
+ *  9. A suspect (core/task/task.h) comes alone: only to a worker that says that nothing else runs there, and with
+ *     nothing else.
  * 10. Renewing a delivery that the queue has lost makes it known again: the worker that renews it runs it.
  * 11. Renew and ack of a waiting task, ack of an unknown one and recall of an unknown one change nothing and succeed.
- * 12. If an arena is too small for all results, it gets as many as fit and the rest stays; ERR_LIMIT if not even one fits.
+ * 12. If an arena is too small for all results, it gets as many as fit and the rest stays; ERR_LIMIT if not even one
+ *     fits.
  * 13. ERR_UNAVAILABLE: the queue cannot be reached. It reconnects by itself, with one of the next calls.
  * 14. Arguments are borrowed for the call. Results are in the caller's arena.
  * A queue is used by one thread at a time. A caller that must not wait for a network uses port/async_io.h. */
@@ -25,8 +28,8 @@
 
 enum { TAKE_MAX = 4096, PUSH_MAX = 8192, TIMED_OUT_AGAIN_MS = 3000 };
 
-/* Maps the number of a tenant to its name: tasks carry numbers, filters and messages carry names. Called on the thread that uses the
- * queue. The answer is borrowed until the next call. */
+/* Maps the number of a tenant to its name: tasks carry numbers, filters and messages carry names. Called on the thread
+ * that uses the queue. The answer is borrowed until the next call. */
 struct queue_names {
     struct str (*tenant)(const struct queue_names *, int32_t number); /* empty: unknown */
 };
@@ -88,7 +91,8 @@ struct queue {
 };
 
 struct queue_ops {
-    /* All are stored durably in one epoch, or it fails. ERR_CONFLICT if the queue is not in the given epoch; 0: any epoch. */
+    /* All are stored durably in one epoch, or it fails. ERR_CONFLICT if the queue is not in the given epoch; 0: any
+     * epoch. */
     enum err (*push)(struct queue *, const struct task *tasks, size_t n, uint64_t epoch, struct pushed *ret,
                      struct error *);
     enum err (*take)(struct queue *, const struct take *, struct arena *, struct taken *ret, struct error *);
@@ -100,9 +104,9 @@ struct queue_ops {
                                      struct error *);
     enum err (*recall)(struct queue *, struct fenced_id, bool *ret_recalled, struct error *);
     enum err (*abort)(struct queue *, struct fenced_id, struct error *); /* asks its worker to end it */
-    /* Which of these wait, are delivered or have timed out. epochs: in which each was pushed; 0: unknown; NULL: none is known. A queue
-     * that cannot look them up answers by epoch: it knows those of its current epoch, and all of unknown epoch until its epoch
-     * changes, then none of these. */
+    /* Which of these wait, are delivered or have timed out. epochs: in which each was pushed; 0: unknown; NULL: none is
+     * known. A queue that cannot look them up answers by epoch: it knows those of its current epoch, and all of unknown
+     * epoch until its epoch changes, then none of these. */
     enum err (*known)(struct queue *, const struct fenced_id *, const uint64_t *epochs, size_t n, bool *ret,
                       struct error *);
     enum err (*look)(struct queue *, struct queue_state *ret, struct error *);
@@ -131,8 +135,8 @@ void queue_free(struct queue *q);
 /* For adapters: the queue is not in the epoch of the push (ERR_CONFLICT). */
 enum err queue_is_another(struct error *e);
 
-/* For adapters: the name of a task's tenant (names may be NULL); whether a filter lets a task of that tenant through; whether the task
- * fits into the worker's room. */
+/* For adapters: the name of a task's tenant (names may be NULL); whether a filter lets a task of that tenant through;
+ * whether the task fits into the worker's room. */
 struct str queue_tenant(const struct queue_names *names, int32_t number);
 bool queue_lets_through(const struct queue_filter *f, const struct task *t, struct str tenant);
 bool queue_has_room(const struct take *by, const struct task *t);

@@ -1,10 +1,10 @@
 #pragma once
 /* port/runner.h - runs the target of a task. All calls are on the loop's thread.
  *
- *  - runner_start begins one attempt. Exactly one call of run->done follows, on the same loop, possibly before runner_start returns,
- *    with the outcome (borrowed for that call).
- *  - runner_abort ends an attempt that was started and is not done: done is called with OUTCOME_CANCELLED, possibly at once. If the
- *    outcome was known already, that outcome is reported instead.
+ *  - runner_start begins one attempt. Exactly one call of run->done follows, on the same loop, possibly before
+ *    runner_start returns, with the outcome (borrowed for that call).
+ *  - runner_abort ends an attempt that was started and is not done: done is called with OUTCOME_CANCELLED, possibly at
+ *    once. If the outcome was known already, that outcome is reported instead.
  *  - A runner never reports OUTCOME_LOST or OUTCOME_RETURNED, and keeps to task->timeout_ms.
  *  - outcome.sent is true unless it is certain that no byte reached the target. */
 #include "core/task/settle.h"

@@ -22,7 +22,8 @@ static bool inbox_merge_nudge(struct inbox_nudge *item, const struct task *t)
         known->cursor_ms = min_of(known->cursor_ms, t->cursor_ms);
         return true;
     }
-    if (known->tenant != t->tenant || task_is_suspect(known) != task_is_suspect(t) ||
+    if ((known->target == TARGET_WORKER) != (t->target == TARGET_WORKER) || known->tenant != t->tenant ||
+        task_is_suspect(known) != task_is_suspect(t) ||
         priority_class_of(known->priority) != priority_class_of(t->priority) || !str_eq(known->queue, t->queue))
         return false;
     known->due_ms = min_of(known->due_ms, t->due_ms);
@@ -43,6 +44,7 @@ static void inbox_add_nudge(struct server_inbox *n, const struct task *t)
     memcpy(item->queue, t->queue.p, t->queue.n);
     item->task = (struct task){ .kind = t->kind,
                                 .state = t->state,
+                                .target = t->target,
                                 .tenant = t->tenant,
                                 .priority = t->priority,
                                 .losses = t->losses,

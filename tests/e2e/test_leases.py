@@ -57,6 +57,22 @@ def test_a_worker_leases_a_task_keeps_it_and_completes_it(server, client):
     assert attempt["status"] == "COMPLETED" and attempt["worker"] == "w-1" and attempt["output"] == '{"frames": 7}'
 
 
+@pytest.mark.standalone("on a cluster another node's request is found by its next poll")
+def test_a_request_that_waits_gets_a_new_task_at_once(server, client):
+    """Not by the poll that comes once a second: that would take half a second on average."""
+    took = []
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        for _ in range(7):
+            waiting = pool.submit(lease_one, server.client())
+            time.sleep(0.3)  # it waits: the task is created after it asked
+            created = time.monotonic()
+            make(client)
+            held = waiting.result(timeout=TIMEOUT_S)
+            took.append(time.monotonic() - created)
+            say(client, held, "complete")
+    assert sorted(took)[len(took) // 2] < 0.2, took
+
+
 def test_a_report_may_be_repeated_and_no_other_comes_behind_it(server, client):
     make(client)
     held = lease_one(client)

@@ -1,9 +1,9 @@
 #pragma once
 /* store/common/sql_states.h - the numbers of task states, for use in SQL text.
  *
- * Column tasks.state holds the number of enum task_state. The stores concatenate these literals into their SQL, so that a
- * statement names its states: "WHERE state = " SQL_RUNNING. The numbers are stored data and part of index definitions: if
- * enum task_state changes them, the build stops here. */
+ * Column tasks.state holds the number of enum task_state. The stores concatenate these literals into their SQL, so that
+ * a statement names its states: "WHERE state = " SQL_RUNNING. The numbers are stored data and part of index
+ * definitions: if enum task_state changes them, the build stops here. */
 #include "core/task/task.h"
 
 #define SQL_SCHEDULED "0"
