@@ -29,14 +29,14 @@ void node_on_lanes_unblocked_bits(void *context, uint64_t lanes)
     struct node *n = context;
     scheduler_on_lanes_unblocked(n->scheduler, lanes);
     if (lanes)
-        leasing_look(n->leasing, n->now_ms);
+        leasing_look(n->leasing, n->now.wall_ms);
 }
 
 /* Whoever recovers knows the lane of what it finds, too. */
 static void found(void *context, const struct task *t)
 {
     struct node *n = context;
-    scheduler_nudge(n->scheduler, t, n->now_ms);
+    scheduler_nudge(n->scheduler, t);
 }
 
 static void nothing_is_missed(void *context)
@@ -141,7 +141,7 @@ static void handed(void *context, struct uuid claim, uint64_t epoch)
     handoff_claim(n->fleet.handoff, claim, epoch);
 }
 
-static void make_scheduler(struct node *n, int64_t now_ms)
+static void make_scheduler(struct node *n)
 {
     const struct node_setup *setup = &n->setup;
     n->scheduler = scheduler_new(&(struct scheduler_setup){ .writer = setup->writer,
@@ -169,24 +169,24 @@ static void make_scheduler(struct node *n, int64_t now_ms)
                                                             .gated = gated,
                                                             .replaced = replaced,
                                                             .context = n },
-                                 now_ms);
+                                 n->now);
 }
 
-struct node *node_new(const struct node_setup *setup, int64_t now_ms)
+struct node *node_new(const struct node_setup *setup, struct moment now)
 {
     struct node *n = xnew(*n);
     n->setup = *setup;
     if (!setup->fleet)
         n->setup.own = setup->async_io;
-    n->now_ms = now_ms;
-    n->expected_ms = setup->shared ? clock_steady_ms(setup->clock) : now_ms;
+    n->now = now;
+    n->expected_ms = setup->shared ? now.steady_ms : now.wall_ms;
     if (setup->shared)
         n->setup.poll_ms = POLL_SHARED_MS;
     prng_init(&n->random, setup->seed + 4);
     list_init(&n->waiting_recalls);
-    node_join(n, now_ms);
+    node_join(n);
     make_worker(n);
-    make_scheduler(n, now_ms);
+    make_scheduler(n);
     n->updater = updater_new(&(struct updater_setup){ .async_io = n->setup.own,
                                                       .writer = setup->writer,
                                                       .metrics = setup->metrics,
@@ -202,11 +202,11 @@ struct node *node_new(const struct node_setup *setup, int64_t now_ms)
                                                          .unblocked = node_on_lanes_unblocked_bits,
                                                          .context = n });
     node_serve_recalls(n);
-    n->missed = catch_up_new(
-        &(struct catch_up_setup){ .writer = setup->writer, .over = nothing_is_missed, .context = n }, now_ms);
+    n->missed =
+        catch_up_new(&(struct catch_up_setup){ .writer = setup->writer, .over = nothing_is_missed, .context = n }, now);
     catch_up_wait(n->missed);
     node_leasing_init(n);
-    node_fleet_init(n, now_ms);
+    node_fleet_init(n);
     return n;
 }
 
@@ -268,41 +268,30 @@ bool node_is_idle(const struct node *n)
 
 /* ---- doors ---- */
 
-/* Whatever waits for a time does not wait for the one that the clock showed before. */
-static void clock_set_back(struct node *n, int64_t now_ms)
-{
-    scheduler_clock_set_back(n->scheduler, now_ms);
-    recovery_clock_set_back(n->recovery, now_ms);
-    catch_up_clock_set_back(n->missed, now_ms);
-    recall_requests_clock_set_back(n->recall_requests, now_ms);
-    list_each (&n->waiting_recalls, link)
-        container_of(link, struct recall, link)->retry_at_ms = now_ms;
-}
-
 /* What a stall is measured by. Where the store's clock is the one that counts, ours is set forward by what it says. */
-static int64_t stall_clock_ms(const struct node *n, int64_t now_ms)
+static int64_t stall_clock_ms(const struct node *n)
 {
-    return n->setup.shared ? clock_steady_ms(n->setup.clock) : now_ms;
+    return n->setup.shared ? n->now.steady_ms : n->now.wall_ms;
 }
 
-static void look_for_missed(struct node *n, int64_t now_ms)
+static void look_for_missed(struct node *n)
 {
     if (node_has_role(n, NODE_SCHEDULER))
-        catch_up_look_again(n->missed, now_ms);
+        catch_up_look_again(n->missed, n->now);
 }
 
 /* A process that was stopped and continued, or a clock that was set forward, is an outage like any other; so is a store that keeps
  * one operation waiting for that long. What is armed or in the queue by then was claimed in time, and fires if it is ours still. Whether
  * others were there meanwhile is for the next beats to say. */
-static void notice_stall(struct node *n, int64_t now_ms)
+static void notice_stall(struct node *n)
 {
-    int64_t at_ms = stall_clock_ms(n, now_ms);
+    int64_t at_ms = stall_clock_ms(n);
     if (at_ms - STALL_MS <= n->expected_ms || n->draining)
         return;
     log_warn("stalled", kv_i64("ms", at_ms - n->expected_ms));
     scheduler_hold_back(n->scheduler);
     if (!n->setup.shared) {
-        look_for_missed(n, now_ms);
+        look_for_missed(n);
         return;
     }
     catch_up_wait(n->missed);
@@ -310,11 +299,11 @@ static void notice_stall(struct node *n, int64_t now_ms)
     n->company = COMPANY_UNKNOWN;
 }
 
-static void expect_step(struct node *n, int64_t now_ms, int64_t wake)
+static void expect_step(struct node *n, int64_t wake)
 {
     bool awaits = scheduler_awaits(n->scheduler);
-    int64_t in_ms = awaits ? 0 : wake == INT64_MAX ? INT64_MAX : max_of(wake - now_ms, (int64_t)0);
-    n->expected_ms = in_ms == INT64_MAX ? INT64_MAX : stall_clock_ms(n, now_ms) + in_ms;
+    int64_t in_ms = awaits ? 0 : wake == INT64_MAX ? INT64_MAX : max_of(wake - n->now.wall_ms, (int64_t)0);
+    n->expected_ms = in_ms == INT64_MAX ? INT64_MAX : stall_clock_ms(n) + in_ms;
 }
 
 bool node_is_settled_in(const struct node *n)
@@ -330,13 +319,13 @@ static void settle_in(struct node *n)
         return;
     if (!n->joined) {
         n->joined = true;
-        recovery_begin(n->recovery, n->id, n->now_ms);
+        recovery_begin(n->recovery, n->id, n->now);
     }
     enum company company = membership_company(n->membership);
     if (company != n->company && company == COMPANY_OTHERS)
         missed_skip(n->missed);
     else if (company != n->company && company == COMPANY_NOBODY)
-        look_for_missed(n, n->now_ms);
+        look_for_missed(n);
     n->company = company;
 }
 
@@ -349,16 +338,16 @@ static void begin(struct node *n)
     membership_set_ready(n->membership, true);
 }
 
-int64_t node_step(struct node *n, int64_t now_us)
+int64_t node_step(struct node *n, struct moment now)
 {
-    int64_t now_ms = now_us / 1000, behind_ms = clock_behind_ms(n->setup.clock);
-    if (now_ms < n->now_ms)
-        clock_set_back(n, now_ms);
-    notice_stall(n, now_ms);
-    n->now_ms = now_ms;
+    int64_t behind_ms = clock_behind_ms(n->setup.clock);
+    if (now.wall_ms < n->now.wall_ms)
+        scheduler_on_clock_set_back(n->scheduler, now);
+    n->now = now;
+    notice_stall(n);
     settle_in(n);
-    int64_t wake = recovery_step(n->recovery, now_ms);
-    catch_up_step(n->missed, now_ms, !scheduler_awaits(n->scheduler));
+    int64_t wake = recovery_step(n->recovery, now);
+    catch_up_step(n->missed, now, !scheduler_awaits(n->scheduler));
     if (n->draining) {
         scheduler_drain(n->scheduler);
         node_drain_queue(n);
@@ -366,18 +355,18 @@ int64_t node_step(struct node *n, int64_t now_us)
         begin(n);
     }
     node_fleet_before(n);
-    wake = min_of(wake, scheduler_step(n->scheduler, now_ms));
-    wake = min_of(wake, worker_step(n->worker, now_ms, behind_ms));
-    wake = min_of(wake, updater_step(n->updater, now_ms, behind_ms));
+    wake = min_of(wake, scheduler_step(n->scheduler, now));
+    wake = min_of(wake, worker_step(n->worker, now, behind_ms));
+    wake = min_of(wake, updater_step(n->updater, now, behind_ms));
     wake = min_of(wake, node_fleet_step(n, behind_ms));
     wake = min_of(wake, node_retry_recalls(n));
-    wake = min_of(wake, recall_requests_step(n->recall_requests, now_ms));
-    wake = min_of(wake, leasing_step(n->leasing, now_ms, n->joined && node_is_leader(n)));
+    wake = min_of(wake, recall_requests_step(n->recall_requests, now));
+    wake = min_of(wake, leasing_step(n->leasing, now, n->joined && node_is_leader(n)));
     if (n->draining && holds_nothing(n))
         membership_leave(n->membership);
-    wake = min_of(wake, membership_step(n->membership, now_ms));
+    wake = min_of(wake, membership_step(n->membership, now));
     if (!scheduler_awaits(n->scheduler))
         wake = min_of(wake, catch_up_next_ms(n->missed));
-    expect_step(n, now_ms, wake);
+    expect_step(n, wake);
     return wake;
 }

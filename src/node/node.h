@@ -2,7 +2,17 @@
 /* node/node.h - one process's scheduler, worker and updater, tied together.
  *
  * The loop calls node_step with the time, after it has delivered the operations that completed, and whenever something
- * happened; the answer is when to call again. Recovery, recall and drain are here because they need all three. */
+ * happened; the answer is when to call again. Recovery, recall and drain are here because they need all three.
+ *
+ * Time. The step functions of a node and its modules take a struct moment (core/time/moment.h) and follow one rule:
+ *  - a relative wait (a retry, a poll, a timeout, the interval between two questions) is kept in steady milliseconds and is
+ *    immune to somebody setting the clock; only due times, the times of tasks and the store's times are wall time;
+ *  - a step returns the wall time in milliseconds at which it wants to be called again, or INT64_MAX. A module converts
+ *    its steady waits with moment_wall_at when it returns. Whoever drives the node steps it at once when the clock is set,
+ *    so that they are converted anew;
+ *  - a wall clock that was set forward makes due what is due by it. One that was set back is noticed by node_step, which
+ *    tells the scheduler (scheduler_on_clock_set_back), and nobody else: what has not fired waits anew, and the recurring
+ *    tasks are looked at again. Cursors do not move back. */
 #include "node/cluster/membership.h"
 #include "node/explain.h"
 #include "node/recall.h"
@@ -52,14 +62,15 @@ struct node_setup {
 
 struct node;
 
-struct node *node_new(const struct node_setup *setup, int64_t now_ms);
+struct node *node_new(const struct node_setup *setup, struct moment now);
 void node_free(struct node *n); /* idle */
 
-/* now in microseconds since 1970; answers in milliseconds. INT64_MAX: only when something happens. */
-int64_t node_step(struct node *n, int64_t now_us);
+/* Does all that is to be done at `now`. Answers when to call again though nothing happened: wall time in milliseconds,
+ * INT64_MAX: only when something happens. */
+int64_t node_step(struct node *n, struct moment now);
 
 void node_know_lane(struct node *n, struct lane lane);
-void node_nudge(struct node *n, const struct task *tasks, size_t count, int64_t now_ms);
+void node_nudge(struct node *n, const struct task *tasks, size_t count);
 
 /* Other nodes have done something that concerns this one (struct store_notice): one came, left or was buried. */
 void node_nodes_changed(struct node *n);
@@ -87,7 +98,7 @@ void node_heard_settled(struct node *n, const struct fenced_id *settled, size_t 
 bool node_queue_state(const struct node *n, struct queue_state *ret);
 
 /* The book has changed: that holds from now on. */
-void node_rules_changed(struct node *n, int64_t now_ms);
+void node_rules_changed(struct node *n);
 
 /* How a queue stands: what was claimed of it here and is not settled, and what holds it back. */
 struct queue_standing {
@@ -107,7 +118,7 @@ void node_recall(struct node *n, struct recall *r);
 /* A worker outside asks for tasks (node/lease/leasing.h); one that had leased a task from that queue has reported, and whom that let go on.
  * What is waited for is answered: nothing, and from now on at once. */
 struct lease_ask;
-void node_lease(struct node *n, struct lease_ask *a, int64_t now_ms);
+void node_lease(struct node *n, struct lease_ask *a, struct moment now);
 void node_lease_over(struct node *n, int32_t tenant, struct str queue, uint64_t unblocked);
 void node_stop_leasing(struct node *n);
 

@@ -29,7 +29,7 @@ void node_drain_queue(struct node *n)
     struct async_io *c = n->setup.own;
     struct io_take all = { .io_request = { .kind = IO_TAKE, .done = taken },
                            .ask = { .max = TAKE_MAX,
-                                    .now_ms = n->now_ms,
+                                    .now_ms = n->now.wall_ms,
                                     .visibility_ms = n->setup.visibility_ms,
                                     .worker = n->id,
                                     .alone = true,

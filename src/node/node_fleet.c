@@ -30,7 +30,7 @@ static void make_worker(struct node *n)
 {
     struct uuid_gen ids;
     uuid_gen_init(&ids, n->setup.seed ^ 0xf1ee7);
-    struct worker_setup setup = node_worker_setup(n, n->setup.async_io, uuid_next(&ids, n->now_ms));
+    struct worker_setup setup = node_worker_setup(n, n->setup.async_io, uuid_next(&ids, n->now.wall_ms));
     setup.fleet = true;
     setup.describe = n->setup.describe_worker;
     setup.context = n->setup.observe_context;
@@ -49,7 +49,7 @@ static void make_updater(struct node *n)
                                                             .context = n });
 }
 
-void node_fleet_init(struct node *n, int64_t now_ms)
+void node_fleet_init(struct node *n)
 {
     const struct node_setup *s = &n->setup;
     struct node_fleet *f = &n->fleet;
@@ -83,7 +83,7 @@ void node_fleet_init(struct node *n, int64_t now_ms)
                                                             .batch_settled = node_fleet_tell,
                                                             .unblocked = node_on_lanes_unblocked_bits,
                                                             .context = n },
-                                 now_ms);
+                                 n->now);
 }
 
 void node_fleet_release(struct node *n)
@@ -243,18 +243,18 @@ void node_fleet_abort(struct node *n, struct uuid id, int64_t fence)
 int64_t node_fleet_step(struct node *n, int64_t behind_ms)
 {
     struct node_fleet *f = &n->fleet;
-    int64_t now_ms = n->now_ms;
+    struct moment now = n->now;
     f->begun = f->begun || membership_has_joined(n->membership);
     if (!n->setup.fleet || !f->begun) /* before that it is not known what time it is */
         return INT64_MAX;
-    int64_t wake = handoff_step(f->handoff, now_ms);
+    int64_t wake = handoff_step(f->handoff, now);
     if (f->worker)
-        wake = min_of(wake, worker_step(f->worker, now_ms, behind_ms));
+        wake = min_of(wake, worker_step(f->worker, now, behind_ms));
     if (f->updater)
-        wake = min_of(wake, updater_step(f->updater, now_ms, behind_ms));
-    wake = min_of(wake, held_audit_step(f->held_audit, now_ms));
-    wake = min_of(wake, delivery_timeout_step(f->delivery_timeouts, now_ms, behind_ms));
-    return min_of(wake, reconcile_step(f->reconcile, now_ms, behind_ms));
+        wake = min_of(wake, updater_step(f->updater, now, behind_ms));
+    wake = min_of(wake, held_audit_step(f->held_audit, now));
+    wake = min_of(wake, delivery_timeout_step(f->delivery_timeouts, now, behind_ms));
+    return min_of(wake, reconcile_step(f->reconcile, now, behind_ms));
 }
 
 void node_fleet_drain(struct node *n)

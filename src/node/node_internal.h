@@ -44,7 +44,7 @@ struct node {
     bool joined;          /* and recovery was begun */
     size_t recalls;       /* with the writer, or a courier */
     struct list waiting_recalls;
-    int64_t now_ms;
+    struct moment now;
     int64_t
         expected_ms; /* the next step at the latest; while an operation is in flight: soon. If shared, by the steady clock */
     bool draining;
@@ -53,8 +53,8 @@ struct node {
 /* A claim that is ours ends: whoever settles it gets to know. */
 bool node_end_claim(struct node *n, const struct settle_facts *t, const struct outcome *o);
 
-void node_leasing_init(struct node *n);         /* node_leases.c */
-void node_join(struct node *n, int64_t now_ms); /* node_peers.c, like the next */
+void node_leasing_init(struct node *n); /* node_leases.c */
+void node_join(struct node *n);         /* node_peers.c, like the next */
 void node_serve_recalls(struct node *n);
 bool node_is_settled_in(const struct node *n); /* it knows what there is, and may claim */
 size_t node_queued(const struct node *n);
@@ -66,7 +66,7 @@ struct worker_setup node_worker_setup(const struct node *n, struct async_io *asy
 
 /* ---- in a fleet: each does nothing in a process without one ---- */
 
-void node_fleet_init(struct node *n, int64_t now_ms);
+void node_fleet_init(struct node *n);
 void node_fleet_release(struct node *n);
 void node_fleet_before(struct node *n);                     /* the scheduler's step: how much it may hold */
 int64_t node_fleet_step(struct node *n, int64_t behind_ms); /* after it; when to call again */

@@ -23,9 +23,9 @@ void node_leasing_init(struct node *n)
                                                       .context = n });
 }
 
-void node_lease(struct node *n, struct lease_ask *a, int64_t now_ms)
+void node_lease(struct node *n, struct lease_ask *a, struct moment now)
 {
-    leasing_ask(n->leasing, a, now_ms);
+    leasing_ask(n->leasing, a, now);
 }
 
 void node_lease_over(struct node *n, int32_t tenant, struct str queue, uint64_t unblocked)

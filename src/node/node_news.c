@@ -6,13 +6,13 @@ void node_know_lane(struct node *n, struct lane lane)
     scheduler_know_lane(n->scheduler, lane);
 }
 
-void node_nudge(struct node *n, const struct task *tasks, size_t count, int64_t now_ms)
+void node_nudge(struct node *n, const struct task *tasks, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (tasks[i].state == TASK_SCHEDULED && tasks[i].target == TARGET_WORKER && tasks[i].kind != TASK_RECURRING)
             leasing_due(n->leasing, tasks[i].tenant, tasks[i].queue, tasks[i].due_ms);
         else if (tasks[i].state == TASK_SCHEDULED)
-            scheduler_nudge(n->scheduler, &tasks[i], now_ms);
+            scheduler_nudge(n->scheduler, &tasks[i]);
 }
 
 void node_nodes_changed(struct node *n)
@@ -53,8 +53,8 @@ void node_heard_given_back(struct node *n)
     recall_requests_returned(n->recall_requests);
 }
 
-void node_rules_changed(struct node *n, int64_t now_ms)
+void node_rules_changed(struct node *n)
 {
-    scheduler_rules_changed(n->scheduler, now_ms);
-    leasing_look(n->leasing, now_ms);
+    scheduler_rules_changed(n->scheduler);
+    leasing_look(n->leasing, n->now.wall_ms);
 }

@@ -11,7 +11,7 @@ static void describe(void *context, struct jw *w)
         oldest_ms = min_of(oldest_ms, s.oldest_due_ms[i]);
     jw_kv_i64(w, "running", (int64_t)worker_running(n->worker));
     jw_kv_i64(w, "slots", (int64_t)n->setup.slots);
-    jw_kv_i64(w, "lag_ms", oldest_ms == INT64_MAX ? 0 : max_of(n->now_ms - oldest_ms, (int64_t)0));
+    jw_kv_i64(w, "lag_ms", oldest_ms == INT64_MAX ? 0 : max_of(n->now.wall_ms - oldest_ms, (int64_t)0));
     jw_kv_i64(w, "skew_us", membership_skew_us(n->membership));
     jw_kv_i64(w, "skew_error_us", membership_offset(n->membership).error_us);
 }
@@ -25,7 +25,7 @@ static void limit_shares_changed(void *context)
 static void somebody_died(void *context)
 {
     struct node *n = context;
-    recovery_look_again(n->recovery, n->now_ms);
+    recovery_look_again(n->recovery, n->now);
 }
 
 static void recall_requested(void *context)
@@ -50,7 +50,7 @@ static void died(void *context, struct uuid new_id)
         n->setup.rejoined(n->setup.observe_context, new_id);
 }
 
-void node_join(struct node *n, int64_t now_ms)
+void node_join(struct node *n)
 {
     const struct node_setup *setup = &n->setup;
     n->membership =
@@ -70,7 +70,7 @@ void node_join(struct node *n, int64_t now_ms)
                                                    .recall_requested = recall_requested,
                                                    .died = died,
                                                    .context = n },
-                       now_ms);
+                       n->now);
     n->id = membership_id(n->membership);
 }
 

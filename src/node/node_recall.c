@@ -18,7 +18,7 @@ static void hand_back_instead(struct node *n, struct recall *r)
     struct outcome o = { .kind = OUTCOME_RETURNED, .retry_after_ms = -1 };
     struct arena *a = &r->op.op.arena;
     struct settle_facts facts = settle_facts_of(r->running, &o, a);
-    r->settlement.verdict = settle(&facts, &o, n->now_ms, &n->random, a);
+    r->settlement.verdict = settle(&facts, &o, n->now.wall_ms, &n->random, a);
     r->settlement.replace = NULL;
     r->op.idempotency = NULL;
     submit_recall(n, r);
@@ -28,7 +28,7 @@ static void try_recall_again(struct node *n, struct recall *r)
 {
     log_warn("recall_failed", kv_uuid("task", r->running->id), kv_err(&r->op.op.error));
     r->tried = true;
-    r->retry_at_ms = n->now_ms + RECALL_RETRY_MS;
+    r->retry_at_ms = n->now.steady_ms + RECALL_RETRY_MS;
     list_push(&n->waiting_recalls, &r->link);
     scheduler_on_lanes_unblocked(n->scheduler, UINT64_MAX);
 }
@@ -58,9 +58,9 @@ static void recall_settled(struct op *op)
     r->known = !r->tried;
     r->result = !r->settlement.replace ? RECALL_ANSWERED : applied ? RECALL_DONE : RECALL_RUNNING;
     if (applied && r->replace->state == TASK_SCHEDULED) /* who asked may not wait for us any more */
-        scheduler_nudge(n->scheduler, r->replace, n->now_ms);
+        scheduler_nudge(n->scheduler, r->replace);
     if (r->result == RECALL_ANSWERED)
-        scheduler_nudge(n->scheduler, r->running, n->now_ms);
+        scheduler_nudge(n->scheduler, r->running);
     arena_release(&op->arena);
     r->done(r);
 }
@@ -70,11 +70,11 @@ int64_t node_retry_recalls(struct node *n)
     int64_t wake = INT64_MAX;
     list_each (&n->waiting_recalls, link) {
         struct recall *r = container_of(link, struct recall, link);
-        if (r->retry_at_ms <= n->now_ms) {
+        if (r->retry_at_ms <= n->now.steady_ms) {
             list_remove(link);
             submit_recall(n, r);
         } else {
-            wake = min_of(wake, r->retry_at_ms);
+            wake = min_of(wake, moment_wall_at(n->now, r->retry_at_ms));
         }
     }
     return wake;
@@ -88,7 +88,7 @@ static void settle_recall(struct node *n, struct recall *r)
         .op = { .kind = OP_SETTLE, .done = recall_settled },
         .v = &r->settlement,
         .n = 1,
-        .now_ms = n->now_ms,
+        .now_ms = n->now.wall_ms,
         .idempotency = r->idempotency,
     };
     arena_init(&r->op.op.arena, RECALL_ARENA);

@@ -30,6 +30,6 @@ struct recall {
     struct settlement settlement;
     struct node *node;
     struct list link;
-    int64_t retry_at_ms;
-    bool tried; /* and failed, or its answer was lost */
+    int64_t retry_at_ms; /* steady */
+    bool tried;          /* and failed, or its answer was lost */
 };

@@ -162,9 +162,9 @@ static void on_again(uv_idle_t *handle)
 static void on_prepare(uv_prepare_t *handle)
 {
     struct loop *l = handle->data;
-    int64_t now_us = clock_wall_us(l->setup.clock);
-    int64_t wake_ms = l->setup.step(l->setup.context, now_us);
-    if (wake_ms <= now_us / 1000) {
+    struct moment now = clock_now(l->setup.clock);
+    int64_t wake_ms = l->setup.step(l->setup.context, now);
+    if (wake_ms <= now.wall_ms) {
         uv_idle_start(&l->again, on_again);
     } else {
         uv_idle_stop(&l->again);

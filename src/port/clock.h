@@ -8,9 +8,11 @@
  *  - behind: that. It is another with each node and each correction: who adds a time span to wall adds this too, or another node, which
  *    is behind by less, sees the end of the span too early;
  *  - machine: what wall would be had nobody corrected it: what the machine's own timers go by.
- * Roles get `now_ms` as an argument; only their loops ask a clock, and who must know whether it was stopped just now. A simulated clock
+ * Roles get a `struct moment` as an argument; only their loops ask a clock, and who must know whether it was stopped just now. A simulated clock
  * stands here in tests. */
 #include <stdint.h>
+
+#include "core/time/moment.h"
 
 struct clock {
     const struct clock_ops *ops;
@@ -47,6 +49,12 @@ static inline int64_t clock_steady_us(struct clock *c)
 static inline int64_t clock_steady_ms(struct clock *c)
 {
     return c->ops->steady_ns(c) / 1000000;
+}
+
+/* Wall and steady time, read together. */
+static inline struct moment clock_now(struct clock *c)
+{
+    return (struct moment){ clock_wall_ms(c), clock_steady_ms(c) };
 }
 
 static inline void clock_correct(struct clock *c, int64_t offset_us, int64_t behind_us)

@@ -36,13 +36,13 @@ static void close_handles(struct server *a)
     a->handles = false;
 }
 
-static int64_t step(void *context, int64_t now_us)
+static int64_t step(void *context, struct moment now)
 {
     struct server *a = context;
     if (!a->node)
         return INT64_MAX;
-    int64_t wake = node_step(a->node, now_us);
-    node_view_update(a->view, a->node, now_us / 1000);
+    int64_t wake = node_step(a->node, now);
+    node_view_update(a->view, a->node, now.wall_ms);
     server_see_queue(a);
     if (a->draining && !a->retention_task.busy && node_is_idle(a->node)) {
         close_handles(a);
@@ -247,7 +247,7 @@ static void make_node(struct server *a)
     };
     memcpy(setup.runners, a->runners.v, sizeof setup.runners);
     server_join_fleet(a, &setup);
-    a->node = node_new(&setup, clock_wall_ms(a->setup.clock));
+    a->node = node_new(&setup, clock_now(a->setup.clock));
 }
 
 static bool is_leader(void *context)

@@ -38,7 +38,7 @@ static void recalled(struct recall *r)
 {
     struct recalling *c = container_of(r, struct recalling, recall);
     if (r->result == RECALL_DONE)
-        node_nudge(c->server->node, r->replace, 1, clock_wall_ms(c->server->setup.clock));
+        node_nudge(c->server->node, r->replace, 1);
     c->answer->result = r->result;
     c->answer->known = r->known;
     c->answer->done(c->answer);
@@ -104,7 +104,7 @@ void server_ask_queues(void *context, struct queues_answer *answer)
 static void put_lease(struct server *a, const void *about, void *answer)
 {
     (void)about;
-    node_lease(a->node, answer, clock_wall_ms(a->setup.clock));
+    node_lease(a->node, answer, clock_now(a->setup.clock));
 }
 
 void server_lease(void *context, struct lease_ask *ask_)

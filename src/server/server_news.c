@@ -77,13 +77,13 @@ static void hear_news(struct call *c)
     n->posted = false;
     for (size_t i = 0; i < n->n && !a->draining; i++) {
         n->v[i].task.queue.p = n->v[i].queue;
-        node_nudge(a->node, &n->v[i].task, 1, clock_wall_ms(a->setup.clock));
+        node_nudge(a->node, &n->v[i].task, 1);
     }
     n->n = 0;
     if (n->unblocked && !a->draining)
         node_on_lanes_unblocked(a->node, n->unblocked);
     if (n->rules && !a->draining)
-        node_rules_changed(a->node, clock_wall_ms(a->setup.clock));
+        node_rules_changed(a->node);
     hear_of_others(a, n);
     uint64_t heeded = n->heeded;
     n->heeded = 0;

@@ -223,14 +223,14 @@ static void end(struct worker_process *p)
     loop_stop(p->loop);
 }
 
-static int64_t step(void *context, int64_t now_us)
+static int64_t step(void *context, struct moment now)
 {
     struct worker_process *p = context;
     if (p->handles && p->stopping && !p->worker && !p->greeting_now)
         end(p);
     if (!p->worker || !p->handles)
         return INT64_MAX;
-    int64_t wake_ms = worker_step(p->worker, now_us / 1000, clock_behind_ms(p->clock));
+    int64_t wake_ms = worker_step(p->worker, now, clock_behind_ms(p->clock));
     if (p->stopping && worker_is_idle(p->worker))
         end(p);
     return wake_ms;

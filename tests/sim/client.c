@@ -29,7 +29,7 @@ static void nudge(struct request *r, const struct task *t)
         return;
     if (s->plant == PLANT_SLEEPY)
         told.due_ms += SLEEPY_MS;
-    node_nudge(r->at->node, &told, 1, node_wall_ms(r->at));
+    node_nudge(r->at->node, &told, 1);
     r->at->poked = true;
 }
 

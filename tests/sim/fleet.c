@@ -350,10 +350,12 @@ static void bury_worker(struct sim_node *w)
     sim_runner_crash(w);
     worker_stop_taking(w->worker);
     worker_give_up(w->worker);
-    int64_t now_ms = node_wall_ms(w);
+    struct moment now = clock_now(&w->clock);
     for (int i = 0; i < 100 && (i == 0 || !worker_is_idle(w->worker)); i++) {
         fleet_async_io_answer_ghosts(w);
-        worker_step(w->worker, now_ms += 1000, 0);
+        now.wall_ms += 1000;
+        now.steady_ms += 1000;
+        worker_step(w->worker, now, 0);
     }
     if (!worker_is_idle(w->worker)) {
         fprintf(stderr, "seed %llu: a dead worker can not be taken apart\n", (unsigned long long)s->seed);

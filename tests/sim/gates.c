@@ -61,7 +61,7 @@ static void put(struct sim *s, int32_t tenant, enum catalog_kind kind, struct st
         struct sim_node *n = &s->nodes[i];
         if (!n->node || s->ghost == n || s->plant == PLANT_DEAF)
             continue;
-        node_rules_changed(n->node, node_wall_ms(n));
+        node_rules_changed(n->node);
         n->poked = true;
     }
 }
@@ -273,7 +273,7 @@ static void poison_comes(struct sim *s, void *context)
     struct sim_node *n = some_node(s);
     if (!n)
         return;
-    node_nudge(n->node, tasks, POISON_TASKS, node_wall_ms(n));
+    node_nudge(n->node, tasks, POISON_TASKS);
     n->poked = true;
 }
 

@@ -240,7 +240,7 @@ static void start_node(struct sim *s, void *context)
     n->life = s->lives;
     n->corrected_us = n->behind_us = 0;
     n->buried = false;
-    n->node = node_new(&setup, node_wall_ms(n));
+    n->node = node_new(&setup, clock_now(&n->clock));
     gates_node_starts(s);
     sim_know_lanes(n);
     if (is_cluster(s))
@@ -256,9 +256,10 @@ static void step(struct sim_node *n)
     struct sim *s = n->sim;
     n->poked = false;
     s->stats->steps++;
-    int64_t now_us = clock_wall_us(&n->clock) + (s->plant == PLANT_EARLY ? 1000 : 0);
-    n->wake_ms = n->worker ? worker_step(n->worker, now_us / 1000, 0) : node_step(n->node, now_us);
-    n->spins = n->wake_ms <= now_us / 1000 ? n->spins + 1 : 0;
+    struct moment now = clock_now(&n->clock);
+    now.wall_ms += s->plant == PLANT_EARLY;
+    n->wake_ms = n->worker ? worker_step(n->worker, now, 0) : node_step(n->node, now);
+    n->spins = n->wake_ms <= now.wall_ms ? n->spins + 1 : 0;
     if (n->spins == SPINS_MAX)
         breach(s, BREACH_STUCK, "the node asks to be stepped again and again, and nothing happens");
 }
@@ -276,12 +277,14 @@ static void bury(struct sim_node *n)
         abort();
     node_drain(n->node);
     node_give_up(n->node);
-    int64_t now_us = clock_wall_us(&n->clock);
+    struct moment now = clock_now(&n->clock);
     for (int i = 0; i < 200 && (i == 0 || !node_is_idle(n->node)); i++) {
         sim_writer_answer_ghosts(n);
         if (is_fleet(s))
             fleet_async_io_answer_ghosts(n);
-        node_step(n->node, now_us += 2 * SECOND_US);
+        now.wall_ms += 2 * SECOND_US / 1000;
+        now.steady_ms += 2 * SECOND_US / 1000;
+        node_step(n->node, now);
     }
     sim_writer_answer_ghosts(n);
     if (!node_is_idle(n->node)) {

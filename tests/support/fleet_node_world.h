@@ -66,7 +66,7 @@ static inline void rest(struct world *w)
 
 static inline void rest_at(struct world *w, int64_t now_ms)
 {
-    w->now_ms = now_ms;
+    set_clock(w, now_ms);
     rest(w);
 }
 

@@ -16,15 +16,15 @@ enum {
     DOC_MAX = 4096,
 };
 
-struct membership *membership_new(const struct membership_setup *setup, int64_t now_ms)
+struct membership *membership_new(const struct membership_setup *setup, struct moment now)
 {
     assert(setup->beat_ms > 0);
     struct membership *m = xnew(*m);
     m->setup = *setup;
-    m->now_ms = now_ms;
+    m->now = now;
     m->at_once = true;
     uuid_gen_init(&m->ids, setup->seed);
-    m->id = uuid_next(&m->ids, now_ms);
+    m->id = uuid_next(&m->ids, now.wall_ms);
     buf_init(&m->doc, DOC_MAX);
     arena_init(&m->arena, MEMBERSHIP_ARENA);
     return m;
@@ -96,7 +96,7 @@ static void ask_for_lease(struct membership *m, int64_t ttl_ms)
     m->lease = (struct op_lease){ .op = { .kind = OP_LEASE, .done = renewed, .context = m },
                                   .name = S("leader"),
                                   .holder = m->id,
-                                  .now_ms = m->now_ms,
+                                  .now_ms = m->now.wall_ms,
                                   .ttl_ms = ttl_ms };
     arena_init(&m->lease.op.arena, MEMBERSHIP_ARENA);
     writer_submit(m->setup.writer, &m->lease.op);
@@ -125,7 +125,7 @@ static void measure(struct membership *m, int64_t store_us, int64_t now_us)
 static void die(struct membership *m)
 {
     log_error("found_dead", kv_uuid("node", m->id), kv_cstr("remedy", "it drops what it held and joins again"));
-    m->id = uuid_next(&m->ids, m->now_ms);
+    m->id = uuid_next(&m->ids, m->now.wall_ms);
     m->joined = m->ready = false;
     m->sent_us = m->answered_us = m->leader_until_us = m->renewed_us = m->beats = 0;
     m->peer_count = m->rows.n = 0;
@@ -229,7 +229,7 @@ static void beat(struct membership *m)
     m->beat = (struct op_heartbeat){
         .op = { .kind = OP_HEARTBEAT, .done = beaten, .context = m },
         .node = { .id = m->id, .name = m->setup.name, .version = m->setup.version, .doc = buf_str(&m->doc) },
-        .now_ms = m->now_ms,
+        .now_ms = m->now.wall_ms,
         .alone = !m->setup.shared,
         .leave = m->leaving,
     };
@@ -253,14 +253,14 @@ static int64_t next_beat_us(const struct membership *m)
 
 /* ---- doors ---- */
 
-int64_t membership_step(struct membership *m, int64_t now_ms)
+int64_t membership_step(struct membership *m, struct moment now)
 {
-    m->now_ms = now_ms;
+    m->now = now;
     if (next_beat_us(m) == 0)
         beat(m);
     renew(m);
     int64_t wait_us = next_beat_us(m);
-    return wait_us == INT64_MAX ? INT64_MAX : now_ms + (wait_us + US_PER_MS - 1) / US_PER_MS;
+    return wait_us == INT64_MAX ? INT64_MAX : now.wall_ms + (wait_us + US_PER_MS - 1) / US_PER_MS;
 }
 
 void membership_beat_now(struct membership *m)

@@ -40,10 +40,10 @@ struct membership_setup {
 
 struct membership;
 
-struct membership *membership_new(const struct membership_setup *setup, int64_t now_ms);
+struct membership *membership_new(const struct membership_setup *setup, struct moment now);
 void membership_free(struct membership *m); /* nothing is in flight; NULL is fine */
 
-int64_t membership_step(struct membership *m, int64_t now_ms); /* when it wants to be called again */
+int64_t membership_step(struct membership *m, struct moment now); /* when it wants to be called again */
 void membership_beat_now(struct membership *m); /* something about the nodes has changed, or must be told */
 
 struct uuid membership_id(const struct membership *m);

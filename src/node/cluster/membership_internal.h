@@ -22,7 +22,7 @@ struct membership {
     struct membership_setup setup;
     struct uuid_gen ids;
     struct uuid id;
-    int64_t now_ms;
+    struct moment now;
     bool joined, ready, closing, leaving, left;
 
     struct op_heartbeat beat;

@@ -161,7 +161,7 @@ void peers_bury_silent(struct membership *m)
     m->bury = (struct op_node_dead){ .op = { .kind = OP_NODE_DEAD, .done = buried, .context = m },
                                      .node = silent->id,
                                      .beats = silent->beats,
-                                     .now_ms = m->now_ms };
+                                     .now_ms = m->now.wall_ms };
     arena_init(&m->bury.op.arena, MEMBERSHIP_ARENA);
     writer_submit(m->setup.writer, &m->bury.op);
 }

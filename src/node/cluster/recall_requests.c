@@ -19,8 +19,8 @@ struct asked {
     bool abort;
     int64_t by_scheduled_ms; /* 0: it is not replaced */
     int looks;
-    int64_t until_ms, retry_at_ms;
-    struct list link; /* while it waits */
+    int64_t until_ms, retry_at_ms; /* steady */
+    struct list link;              /* while it waits */
 };
 
 struct recall_requests {
@@ -29,8 +29,8 @@ struct recall_requests {
     size_t in_flight;
     struct op_recall_list look;
     bool looking, is_recalled;
-    int64_t look_at_ms, look_until_ms;
-    int64_t now_ms;
+    int64_t look_at_ms, look_until_ms; /* steady */
+    struct moment now;
 };
 
 struct recall_requests *recall_requests_new(const struct recall_requests_setup *setup)
@@ -68,12 +68,12 @@ static void finish(struct asked *a, enum recall_result result, bool known)
 static bool is_over(const struct asked *a)
 {
     const struct recall *r = a->recall;
-    return a->recall_requests->now_ms >= a->until_ms || (r && r->given_up && atomic_load(r->given_up));
+    return a->recall_requests->now.steady_ms >= a->until_ms || (r && r->given_up && atomic_load(r->given_up));
 }
 
 static void wait(struct asked *a, int64_t ms)
 {
-    a->retry_at_ms = a->recall_requests->now_ms + ms;
+    a->retry_at_ms = a->recall_requests->now.steady_ms + ms;
     list_push(&a->recall_requests->waiting, &a->link);
 }
 
@@ -101,7 +101,7 @@ static void recall_request(struct asked *a)
         .fence = a->fence,
         .abort = a->abort,
         .by_scheduled_ms = a->by_scheduled_ms,
-        .now_ms = a->recall_requests->now_ms,
+        .now_ms = a->recall_requests->now.wall_ms,
     };
     a->recall_requests->in_flight++;
     arena_init(&a->recall_request.op.arena, RESULTS_MAX);
@@ -115,7 +115,7 @@ static struct asked *new_asked(struct recall_requests *w, struct uuid id, int64_
     a->id = id;
     a->fence = fence;
     a->abort = abort;
-    a->until_ms = w->now_ms + RECALL_REQUESTS_GIVE_UP_MS;
+    a->until_ms = w->now.steady_ms + RECALL_REQUESTS_GIVE_UP_MS;
     return a;
 }
 
@@ -136,7 +136,7 @@ void recall_requests_replace(struct recall_requests *w, struct uuid task, int64_
 void recall_requests_returned(struct recall_requests *w)
 {
     list_each (&w->waiting, link)
-        container_of(link, struct asked, link)->retry_at_ms = w->now_ms;
+        container_of(link, struct asked, link)->retry_at_ms = w->now.steady_ms;
 }
 
 static int64_t ask_again(struct recall_requests *w)
@@ -144,8 +144,8 @@ static int64_t ask_again(struct recall_requests *w)
     int64_t wake = INT64_MAX;
     list_each (&w->waiting, link) {
         struct asked *a = container_of(link, struct asked, link);
-        if (a->retry_at_ms > w->now_ms) {
-            wake = min_of(wake, a->retry_at_ms);
+        if (a->retry_at_ms > w->now.steady_ms) {
+            wake = min_of(wake, moment_wall_at(w->now, a->retry_at_ms));
             continue;
         }
         list_remove(link);
@@ -170,18 +170,18 @@ static void looked(struct op *op)
         if (w->setup.grant(w->setup.context, &w->look.ret[i]) == RECALL_REQUEST_UNKNOWN)
             again = true;
     arena_release(&op->arena);
-    if (!again || w->now_ms >= w->look_until_ms) /* then a beat will tell of it */
+    if (!again || w->now.steady_ms >= w->look_until_ms) /* then a beat will tell of it */
         return;
     w->is_recalled = true;
-    w->look_at_ms = w->now_ms + (op->rc ? RETRY_MS : RECALL_REQUESTS_AGAIN_MS);
+    w->look_at_ms = w->now.steady_ms + (op->rc ? RETRY_MS : RECALL_REQUESTS_AGAIN_MS);
 }
 
 static int64_t look(struct recall_requests *w)
 {
     if (!w->is_recalled || w->looking)
         return INT64_MAX;
-    if (w->now_ms < w->look_at_ms)
-        return w->look_at_ms;
+    if (w->now.steady_ms < w->look_at_ms)
+        return moment_wall_at(w->now, w->look_at_ms);
     w->is_recalled = false;
     w->looking = true;
     w->look = (struct op_recall_list){ .op = { .kind = OP_RECALL_LIST, .done = looked, .context = w },
@@ -195,26 +195,15 @@ static int64_t look(struct recall_requests *w)
 void recall_requests_on_notice(struct recall_requests *w)
 {
     w->is_recalled = true;
-    w->look_at_ms = w->now_ms;
-    w->look_until_ms = w->now_ms + RECALL_REQUESTS_GIVE_UP_MS;
+    w->look_at_ms = w->now.steady_ms;
+    w->look_until_ms = w->now.steady_ms + RECALL_REQUESTS_GIVE_UP_MS;
 }
 
 /* ---- doors ---- */
 
-int64_t recall_requests_step(struct recall_requests *w, int64_t now_ms)
+int64_t recall_requests_step(struct recall_requests *w, struct moment now)
 {
-    w->now_ms = now_ms;
+    w->now = now;
     int64_t wake = ask_again(w);
     return min_of(wake, look(w));
-}
-
-void recall_requests_clock_set_back(struct recall_requests *w, int64_t now_ms)
-{
-    w->now_ms = w->look_at_ms = now_ms;
-    w->look_until_ms = now_ms + RECALL_REQUESTS_GIVE_UP_MS;
-    list_each (&w->waiting, link) {
-        struct asked *a = container_of(link, struct asked, link);
-        a->retry_at_ms = now_ms;
-        a->until_ms = now_ms + RECALL_REQUESTS_GIVE_UP_MS;
-    }
 }

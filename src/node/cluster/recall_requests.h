@@ -5,6 +5,7 @@
  * its change anew, on the row as it is then. Who holds it gives it back if it has not fired: SCHEDULED, and not due for a second, so
  * that the other has time for its change and nothing is lost should it die. With `abort` it is cancelled, whether it has fired or not.
  * Else it stays where it is. */
+#include "core/time/moment.h"
 #include "node/recall.h"
 
 enum {
@@ -43,6 +44,5 @@ void recall_requests_replace(struct recall_requests *w, struct uuid task, int64_
 void recall_requests_on_notice(struct recall_requests *w);
 void recall_requests_returned(struct recall_requests *w);
 
-int64_t recall_requests_step(struct recall_requests *w, int64_t now_ms);
-void recall_requests_clock_set_back(struct recall_requests *w, int64_t now_ms);
+int64_t recall_requests_step(struct recall_requests *w, struct moment now);
 bool recall_requests_is_idle(const struct recall_requests *w);

@@ -23,7 +23,8 @@ struct recovery {
     };
     struct arena arena; /* of what is being settled */
     struct task *tasks; /* those that are, in the order of the settlements */
-    int64_t now_ms, ask_at_ms;
+    struct moment now;
+    int64_t ask_at_ms; /* steady */
     size_t max, total;
     struct uuid node; /* ours: not its claims */
     bool in_flight, over, stopped, suspects;
@@ -50,7 +51,7 @@ void recovery_free(struct recovery *r)
 static void failed(struct recovery *r, const struct op *op)
 {
     log_warn("recovery_failed", kv_err(&op->error));
-    r->ask_at_ms = r->now_ms + RETRY_MS;
+    r->ask_at_ms = r->now.steady_ms + RETRY_MS;
 }
 
 static void settled(struct op *op)
@@ -82,7 +83,8 @@ static void settled(struct op *op)
  * made in what is now the future; and what is to run at most once is never claimed before its time. */
 static bool may_have_fired(const struct recovery *r, const struct task *t)
 {
-    return t->due_ms <= r->now_ms || t->delivery == DELIVER_AT_MOST_ONCE || uuid_time_ms(t->claim) > r->now_ms;
+    return t->due_ms <= r->now.wall_ms || t->delivery == DELIVER_AT_MOST_ONCE ||
+           uuid_time_ms(t->claim) > r->now.wall_ms;
 }
 
 /* Those to be settled now to the front; returns how many. */
@@ -104,7 +106,8 @@ static size_t choose(const struct recovery *r, struct tasks *held, bool *ret_alo
 static struct settlement judge(struct recovery *r, const struct task *t, bool alone)
 {
     struct event e;
-    return lost_verdict_settle(t, (struct lost){ may_have_fired(r, t), alone }, r->now_ms, &r->random, &r->arena, &e);
+    return lost_verdict_settle(t, (struct lost){ may_have_fired(r, t), alone }, r->now.wall_ms, &r->random, &r->arena,
+                               &e);
 }
 
 static void settle_some(struct recovery *r, struct tasks *held)
@@ -116,7 +119,7 @@ static void settle_some(struct recovery *r, struct tasks *held)
         .op = { .kind = OP_SETTLE, .done = settled, .context = r },
         .v = xcalloc(n, sizeof *r->settle.v),
         .n = n,
-        .now_ms = r->now_ms,
+        .now_ms = r->now.wall_ms,
     };
     arena_init(&r->op.arena, ERRORS_ARENA);
     for (size_t i = 0; i < n; i++)
@@ -164,35 +167,30 @@ static void ask(struct recovery *r)
     writer_submit(r->setup.writer, &r->op);
 }
 
-int64_t recovery_step(struct recovery *r, int64_t now_ms)
+int64_t recovery_step(struct recovery *r, struct moment now)
 {
-    r->now_ms = now_ms;
+    r->now = now;
     bool waits = !r->idle && !r->in_flight && !r->stopped;
-    if (waits && r->ask_at_ms <= now_ms) {
+    if (waits && r->ask_at_ms <= now.steady_ms) {
         ask(r);
         waits = !r->idle && !r->in_flight;
     }
-    return waits ? r->ask_at_ms : INT64_MAX;
+    return waits ? moment_wall_at(now, r->ask_at_ms) : INT64_MAX;
 }
 
-void recovery_begin(struct recovery *r, struct uuid node, int64_t now_ms)
+void recovery_begin(struct recovery *r, struct uuid node, struct moment now)
 {
     r->node = node;
     r->over = false;
-    recovery_look_again(r, now_ms);
+    recovery_look_again(r, now);
 }
 
-void recovery_look_again(struct recovery *r, int64_t now_ms)
+void recovery_look_again(struct recovery *r, struct moment now)
 {
     r->again = true;
     if (r->idle)
-        r->ask_at_ms = now_ms;
+        r->ask_at_ms = now.steady_ms;
     r->idle = false;
-}
-
-void recovery_clock_set_back(struct recovery *r, int64_t now_ms)
-{
-    r->ask_at_ms = now_ms;
 }
 
 void recovery_stop(struct recovery *r)

@@ -6,6 +6,7 @@
  * whatever can not have been alone is not settled down to one. Nothing is claimed until the first recovery is over. Where several nodes
  * live, more than one may be at it: fences decide, and whoever dies halfway leaves the rest to the others. */
 #include "base/metrics.h"
+#include "core/time/moment.h"
 #include "port/store.h"
 
 struct recovery_setup {
@@ -22,12 +23,11 @@ struct recovery;
 struct recovery *recovery_new(const struct recovery_setup *setup); /* waits to begin */
 void recovery_free(struct recovery *r);                            /* nothing is in flight; NULL is fine */
 
-int64_t recovery_step(struct recovery *r, int64_t now_ms); /* when it wants to be called again */
+int64_t recovery_step(struct recovery *r, struct moment now); /* when it wants to be called again */
 void recovery_begin(struct recovery *r, struct uuid node,
-                    int64_t now_ms);                          /* this node has joined, again perhaps: look for all */
-void recovery_look_again(struct recovery *r, int64_t now_ms); /* somebody has died */
-void recovery_clock_set_back(struct recovery *r, int64_t now_ms);
-void recovery_stop(struct recovery *r);                 /* ask for no more */
-bool recovery_is_over(const struct recovery *r);        /* the first since it began */
-bool recovery_found_suspects(const struct recovery *r); /* that will run again */
+                    struct moment now);                          /* this node has joined, again perhaps: look for all */
+void recovery_look_again(struct recovery *r, struct moment now); /* somebody has died */
+void recovery_stop(struct recovery *r);                          /* ask for no more */
+bool recovery_is_over(const struct recovery *r);                 /* the first since it began */
+bool recovery_found_suspects(const struct recovery *r);          /* that will run again */
 bool recovery_in_flight(const struct recovery *r);

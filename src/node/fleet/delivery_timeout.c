@@ -26,7 +26,9 @@ struct lapse_watch {
     struct fenced_id *ids;
     size_t n;
     bool asking, acking, stopped, failed;
-    int64_t now_ms, behind_ms, ask_at_ms;
+    struct moment now;
+    int64_t behind_ms;
+    int64_t ask_at_ms; /* steady */
 };
 
 static void forget(struct lapse_watch *l)
@@ -43,7 +45,7 @@ static void acknowledged(struct io_request *e)
     if (e->rc) /* it is reported again, and refused by its fence */
         log_warn("ack_failed", kv_err(&e->error), kv_i64("lapses", (int64_t)l->n));
     else
-        l->ask_at_ms = l->now_ms; /* there may be more */
+        l->ask_at_ms = l->now.steady_ms; /* there may be more */
     forget(l);
 }
 
@@ -101,17 +103,17 @@ static void asked(struct io_request *e)
         log_warn("lapsed_failed", kv_err(&e->error));
     l->failed = e->rc != ERR_OK;
     if (e->rc == ERR_OK && l->ask.ret.n > 0 && !l->stopped)
-        event_barrier_begin(&l->mark, l->now_ms);
+        event_barrier_begin(&l->mark, l->now);
     else
         arena_release(&l->ask.arena);
 }
 
 static void ask(struct lapse_watch *l)
 {
-    l->ask_at_ms = l->now_ms + DELIVERY_TIMEOUT_ASK_MS;
+    l->ask_at_ms = l->now.steady_ms + DELIVERY_TIMEOUT_ASK_MS;
     l->asking = true;
     l->ask = (struct io_timed_out){ .io_request = { .kind = IO_TIMED_OUT, .done = asked, .context = l },
-                                    .now_ms = l->now_ms };
+                                    .now_ms = l->now.wall_ms };
     arena_init(&l->ask.arena, ARENA);
     async_io_submit(l->setup.async_io, &l->ask.io_request);
 }
@@ -136,13 +138,14 @@ static void judge(struct lapse_watch *l)
         l->ids[i] = (struct fenced_id){ x->task.id, x->task.fence };
         if (uuid_is_nil(x->task.claim))
             continue; /* acknowledged, the queue knows nothing of it, and who compares settles it as the store has it */
-        l->settlements[whole] = lost_verdict_settle(&x->task, (struct lost){ x->fired, x->alone },
-                                                    l->now_ms + l->behind_ms, &l->random, &l->arena, &l->events[whole]);
+        l->settlements[whole] =
+            lost_verdict_settle(&x->task, (struct lost){ x->fired, x->alone }, l->now.wall_ms + l->behind_ms,
+                                &l->random, &l->arena, &l->events[whole]);
         whole++;
     }
     log_info("lapsed", kv_i64("deliveries", (int64_t)l->n), kv_i64("contents_lost", (int64_t)(l->n - whole)));
     if (whole)
-        settle_retry_submit(&l->ends, l->events, l->settlements, whole, l->now_ms);
+        settle_retry_submit(&l->ends, l->events, l->settlements, whole, l->now);
     else
         all_settled(l);
 }
@@ -157,7 +160,7 @@ static void leave(struct lapse_watch *l)
 
 static int64_t go_on(struct lapse_watch *l)
 {
-    int64_t wake = event_barrier_step(&l->mark, l->now_ms);
+    int64_t wake = event_barrier_step(&l->mark, l->now);
     if (l->mark.state == EVENT_BARRIER_PASSED) {
         l->mark.state = EVENT_BARRIER_NONE;
         judge(l);
@@ -168,16 +171,14 @@ static int64_t go_on(struct lapse_watch *l)
     return wake;
 }
 
-int64_t delivery_timeout_step(struct lapse_watch *l, int64_t now_ms, int64_t behind_ms)
+int64_t delivery_timeout_step(struct lapse_watch *l, struct moment now, int64_t behind_ms)
 {
-    if (now_ms < l->now_ms)
-        l->ask_at_ms = now_ms;
-    l->now_ms = now_ms;
+    l->now = now;
     l->behind_ms = behind_ms;
-    int64_t wake = min_of(settle_retry_step(&l->ends, now_ms), go_on(l));
-    if (!l->stopped && delivery_timeout_is_idle(l) && l->ask_at_ms <= now_ms)
+    int64_t wake = min_of(settle_retry_step(&l->ends, now), go_on(l));
+    if (!l->stopped && delivery_timeout_is_idle(l) && l->ask_at_ms <= now.steady_ms)
         ask(l);
-    return l->stopped || !delivery_timeout_is_idle(l) ? wake : min_of(wake, l->ask_at_ms);
+    return l->stopped || !delivery_timeout_is_idle(l) ? wake : min_of(wake, moment_wall_at(now, l->ask_at_ms));
 }
 
 void delivery_timeout_stop(struct lapse_watch *l)

@@ -24,7 +24,7 @@ struct lapse_watch;
 
 struct lapse_watch *delivery_timeout_new(const struct delivery_timeout_setup *setup);
 void delivery_timeout_free(struct lapse_watch *l); /* idle; NULL is fine */
-int64_t delivery_timeout_step(struct lapse_watch *l, int64_t now_ms,
+int64_t delivery_timeout_step(struct lapse_watch *l, struct moment now,
                               int64_t behind_ms);  /* when to call again; behind_ms: as updater_step's */
 void delivery_timeout_stop(struct lapse_watch *l); /* ask no more */
 bool delivery_timeout_is_idle(const struct lapse_watch *l);

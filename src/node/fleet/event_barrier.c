@@ -9,12 +9,14 @@ enum {
     AGAIN_MS = 200, /* after one that failed */
 };
 
-void event_barrier_begin(struct event_barrier_wait *m, int64_t now_ms)
+void event_barrier_begin(struct event_barrier_wait *m, struct moment now)
 {
     assert(!m->asking);
-    *m = (struct event_barrier_wait){
-        .async_io = m->async_io, .state = EVENT_BARRIER_WAITS, .now_ms = now_ms, .begun_ms = now_ms, .ask_at_ms = now_ms
-    };
+    *m = (struct event_barrier_wait){ .async_io = m->async_io,
+                                      .state = EVENT_BARRIER_WAITS,
+                                      .now = now,
+                                      .begun_ms = now.steady_ms,
+                                      .ask_at_ms = now.steady_ms };
 }
 
 static void note_failure(struct event_barrier_wait *m, const struct error *e)
@@ -30,7 +32,7 @@ static void answered(struct io_request *e)
     struct event_barrier_wait *m = e->context;
     bool first = e->kind == IO_BARRIER && !e->rc;
     m->asking = false;
-    m->ask_at_ms = m->now_ms + (e->rc ? AGAIN_MS : first ? 0 : PASSED_MS);
+    m->ask_at_ms = m->now.steady_ms + (e->rc ? AGAIN_MS : first ? 0 : PASSED_MS);
     m->is_set = m->is_set || first;
     if (e->rc)
         note_failure(m, &e->error);
@@ -42,7 +44,7 @@ static void answered(struct io_request *e)
 
 static void ask(struct event_barrier_wait *m)
 {
-    if (m->now_ms - m->begun_ms > EVENT_BARRIER_PATIENCE_MS) {
+    if (m->now.steady_ms - m->begun_ms > EVENT_BARRIER_PATIENCE_MS) {
         if (!m->error.code)
             error_set(&m->error, ERR_UNAVAILABLE, "events from before are not applied after %d seconds",
                       EVENT_BARRIER_PATIENCE_MS / 1000);
@@ -55,14 +57,12 @@ static void ask(struct event_barrier_wait *m)
     async_io_submit(m->async_io, &m->io_request.io_request);
 }
 
-int64_t event_barrier_step(struct event_barrier_wait *m, int64_t now_ms)
+int64_t event_barrier_step(struct event_barrier_wait *m, struct moment now)
 {
-    if (now_ms < m->now_ms) /* the clock was set back */
-        m->begun_ms = m->ask_at_ms = now_ms;
-    m->now_ms = now_ms;
-    while (m->state == EVENT_BARRIER_WAITS && !m->asking && m->ask_at_ms <= now_ms)
+    m->now = now;
+    while (m->state == EVENT_BARRIER_WAITS && !m->asking && m->ask_at_ms <= now.steady_ms)
         ask(m);
-    return m->state == EVENT_BARRIER_WAITS && !m->asking ? m->ask_at_ms : INT64_MAX;
+    return m->state == EVENT_BARRIER_WAITS && !m->asking ? moment_wall_at(now, m->ask_at_ms) : INT64_MAX;
 }
 
 void event_barrier_leave(struct event_barrier_wait *m)

@@ -19,7 +19,8 @@ struct handoff {
     } * v;
     size_t n, cap, sent;
     bool in_flight;
-    int64_t now_ms, retry_at_ms;
+    struct moment now;
+    int64_t retry_at_ms; /* steady */
 };
 
 struct handoff *handoff_new(const struct handoff_setup *setup)
@@ -56,7 +57,7 @@ static void done(struct op *op)
         h->setup.refused(h->setup.context);
     if (op->rc) {
         log_warn("hand_failed", kv_err(&op->error), kv_i64("claims", (int64_t)h->sent));
-        h->retry_at_ms = h->now_ms + RETRY_MS;
+        h->retry_at_ms = h->now.steady_ms + RETRY_MS;
         return;
     }
     h->n -= h->sent;
@@ -64,15 +65,13 @@ static void done(struct op *op)
     h->sent = 0;
 }
 
-int64_t handoff_step(struct handoff *h, int64_t now_ms)
+int64_t handoff_step(struct handoff *h, struct moment now)
 {
-    if (now_ms < h->now_ms)
-        h->retry_at_ms = now_ms;
-    h->now_ms = now_ms;
+    h->now = now;
     if (h->in_flight || !h->n)
         return INT64_MAX;
-    if (h->retry_at_ms > now_ms)
-        return h->retry_at_ms;
+    if (h->retry_at_ms > now.steady_ms)
+        return moment_wall_at(now, h->retry_at_ms);
     h->sent = min_of(h->n, (size_t)BATCH);
     for (size_t i = 0; i < h->sent; i++) {
         h->asked[i] = h->v[i].claim;

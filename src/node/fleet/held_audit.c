@@ -13,7 +13,8 @@ struct held_audit {
     struct fenced_id names[BATCH];
     bool running[BATCH];
     bool in_flight, stopped;
-    int64_t now_ms, look_at_ms;
+    struct moment now;
+    int64_t look_at_ms; /* steady */
 };
 
 struct held_audit *held_audit_new(const struct held_audit_setup *setup)
@@ -42,22 +43,20 @@ static void done(struct op *op)
         if (!h->running[i])
             scheduler_freed(h->setup.scheduler, h->names[i].id, h->names[i].fence, NULL);
     if (h->op.n == BATCH)
-        h->look_at_ms = h->now_ms;
+        h->look_at_ms = h->now.steady_ms;
 }
 
-int64_t held_audit_step(struct held_audit *h, int64_t now_ms)
+int64_t held_audit_step(struct held_audit *h, struct moment now)
 {
-    if (now_ms < h->now_ms)
-        h->look_at_ms = now_ms;
-    h->now_ms = now_ms;
+    h->now = now;
     if (h->in_flight || h->stopped)
         return INT64_MAX;
-    if (now_ms < h->look_at_ms)
-        return h->look_at_ms;
-    h->look_at_ms = now_ms + LOOK_MS;
-    size_t n = scheduler_queued_since(h->setup.scheduler, now_ms - HELD_AUDIT_MS, h->names, BATCH);
+    if (now.steady_ms < h->look_at_ms)
+        return moment_wall_at(now, h->look_at_ms);
+    h->look_at_ms = now.steady_ms + LOOK_MS;
+    size_t n = scheduler_queued_since(h->setup.scheduler, now.steady_ms - HELD_AUDIT_MS, h->names, BATCH);
     if (!n)
-        return h->look_at_ms;
+        return moment_wall_at(now, h->look_at_ms);
     h->op = (struct op_running){
         .op = { .kind = OP_RUNNING, .done = done, .context = h }, .v = h->names, .n = n, .ret = h->running
     };

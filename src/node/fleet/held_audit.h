@@ -14,6 +14,6 @@ struct held_audit;
 
 struct held_audit *held_audit_new(const struct held_audit_setup *setup);
 void held_audit_free(struct held_audit *h); /* nothing is in flight; NULL is fine */
-int64_t held_audit_step(struct held_audit *h, int64_t now_ms);
+int64_t held_audit_step(struct held_audit *h, struct moment now);
 void held_audit_stop(struct held_audit *h);
 bool held_audit_is_idle(const struct held_audit *h);

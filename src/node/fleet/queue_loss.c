@@ -41,7 +41,7 @@ static void add(struct missing *m, size_t at, const struct settle_facts *t)
 {
     struct event *e = &m->events[at];
     *e = (struct event){ .task = *t, .outcome = queue_loss_outcome(t->delivery) };
-    struct verdict v = settle(t, &e->outcome, m->now_ms + m->behind_ms, &m->random, &m->verdicts);
+    struct verdict v = settle(t, &e->outcome, m->now.wall_ms + m->behind_ms, &m->random, &m->verdicts);
     m->settlements[at] = (struct settlement){ .id = t->id, .fence = t->fence, .parent = t->parent, .verdict = v };
 }
 
@@ -57,7 +57,7 @@ static void settle_rest(struct missing *m, const struct map *taken)
         if (!taken || !map_get(taken, uuid_bytes(&m->v[i].facts.id)))
             add(m, n++, &m->v[i].facts);
     if (n)
-        settle_retry_submit(&m->ends, m->events, m->settlements, n, m->now_ms);
+        settle_retry_submit(&m->ends, m->events, m->settlements, n, m->now);
     else
         batch_done(m);
 }
@@ -124,22 +124,23 @@ void queue_loss_init(struct missing *m, const struct queue_loss_setup *setup)
     prng_init(&m->random, setup->seed);
 }
 
-void queue_loss_settle(struct missing *m, const struct queue_loss_task *v, size_t n, int64_t now_ms, int64_t behind_ms)
+void queue_loss_settle(struct missing *m, const struct queue_loss_task *v, size_t n, struct moment now,
+                       int64_t behind_ms)
 {
     assert(queue_loss_is_idle(m) && n > 0 && n <= QUEUE_LOSS_BATCH);
     m->v = v;
     m->n = n;
-    m->now_ms = now_ms;
+    m->now = now;
     m->behind_ms = behind_ms;
     if (!retake(m))
         settle_rest(m, NULL);
 }
 
-int64_t queue_loss_step(struct missing *m, int64_t now_ms, int64_t behind_ms)
+int64_t queue_loss_step(struct missing *m, struct moment now, int64_t behind_ms)
 {
-    m->now_ms = now_ms;
+    m->now = now;
     m->behind_ms = behind_ms;
-    return settle_retry_step(&m->ends, now_ms);
+    return settle_retry_step(&m->ends, now);
 }
 
 void queue_loss_give_up(struct missing *m)

@@ -28,7 +28,8 @@ struct missing {
     struct event *events;
     struct settlement *settlements;
     bool retaking, given_up;
-    int64_t now_ms, behind_ms;
+    struct moment now;
+    int64_t behind_ms;
 };
 
 void queue_loss_init(struct missing *m, const struct queue_loss_setup *setup);
@@ -39,7 +40,8 @@ bool queue_loss_note(const struct missing *m, const struct task *t, struct arena
                      struct queue_loss_task *ret) must_use;
 
 /* At most QUEUE_LOSS_BATCH, borrowed until done. Nothing is under way. */
-void queue_loss_settle(struct missing *m, const struct queue_loss_task *v, size_t n, int64_t now_ms, int64_t behind_ms);
-int64_t queue_loss_step(struct missing *m, int64_t now_ms, int64_t behind_ms); /* when to call again */
-void queue_loss_give_up(struct missing *m);                                    /* what waits is left to others */
+void queue_loss_settle(struct missing *m, const struct queue_loss_task *v, size_t n, struct moment now,
+                       int64_t behind_ms);
+int64_t queue_loss_step(struct missing *m, struct moment now, int64_t behind_ms); /* when to call again */
+void queue_loss_give_up(struct missing *m);                                       /* what waits is left to others */
 bool queue_loss_is_idle(const struct missing *m);

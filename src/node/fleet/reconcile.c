@@ -29,15 +29,17 @@ struct reconcile {
     struct io_stats look;
     struct queue_state state;
     bool looking, answers, has_epoch;
-    int64_t look_at_ms;
-    int looks_wanted;   /* SAME: before one that was sent after the last question has come back */
-    int64_t changed_ms; /* when another epoch was noticed, and no round since has looked at all before it; 0: none */
+    int64_t look_at_ms;       /* steady */
+    int looks_wanted;         /* SAME: before one that was sent after the last question has come back */
+    bool changed;             /* another epoch was noticed, and no round since has looked at all before it */
+    struct moment changed_at; /* when */
 
     enum phase phase;
     bool busy;           /* the phase's step is under way */
     bool again, stopped; /* the round has failed */
     uint64_t round_epoch;
-    int64_t round_at_ms, before_ms, check_at_ms;
+    int64_t round_at_ms, check_at_ms; /* steady; check: INT64_MIN if nothing is asked about again */
+    int64_t before_ms;                /* wall */
     union {
         struct op op;
         struct op_handed_off handed;
@@ -54,7 +56,8 @@ struct reconcile {
     size_t n, cap, done;
     struct missing settling;
     size_t batch;
-    int64_t now_ms, behind_ms;
+    struct moment now;
+    int64_t behind_ms;
 };
 
 static bool is_busy(const struct reconcile *r)
@@ -76,8 +79,11 @@ static void looked(struct io_request *e)
     bool changed = r->has_epoch && r->look.ret.epoch != r->state.epoch;
     if (changed)
         log_warn("queue_changed", kv_cstr("remedy", "what it has forgotten is claimed anew"));
-    if (changed || !r->has_epoch)
-        r->changed_ms = r->round_at_ms = r->now_ms;
+    if (changed || !r->has_epoch) {
+        r->changed = true;
+        r->changed_at = r->now;
+        r->round_at_ms = r->now.steady_ms;
+    }
     r->has_epoch = true;
     r->looks_wanted -= r->looks_wanted > 0;
     r->state = r->look.ret;
@@ -87,10 +93,10 @@ static void looked(struct io_request *e)
 
 static void look(struct reconcile *r)
 {
-    if (r->looking || r->stopped || r->look_at_ms > r->now_ms)
+    if (r->looking || r->stopped || r->look_at_ms > r->now.steady_ms)
         return;
     r->looking = true;
-    r->look_at_ms = r->now_ms + RECONCILE_LOOK_MS;
+    r->look_at_ms = r->now.steady_ms + RECONCILE_LOOK_MS;
     r->look = (struct io_stats){ .io_request = { .kind = IO_STATS, .done = looked, .context = r } };
     async_io_submit(r->setup.async_io, &r->look.io_request);
 }
@@ -114,7 +120,7 @@ static void end_round(struct reconcile *r, int64_t next_ms)
     event_barrier_leave(&r->mark);
     r->phase = REST;
     r->again = false;
-    r->round_at_ms = r->now_ms + next_ms;
+    r->round_at_ms = r->now.steady_ms + next_ms;
 }
 
 static void failed(struct reconcile *r, const struct error *e)
@@ -129,6 +135,11 @@ static bool is_of_another(const struct reconcile *r, uint64_t epoch)
     return epoch && epoch != r->round_epoch;
 }
 
+static bool checks_again(const struct reconcile *r)
+{
+    return r->check_at_ms != INT64_MIN;
+}
+
 static void miss(struct reconcile *r, const struct task *t, uint64_t epoch)
 {
     if (r->n == r->cap) {
@@ -136,8 +147,8 @@ static void miss(struct reconcile *r, const struct task *t, uint64_t epoch)
         r->missing = xrealloc(r->missing, r->cap * sizeof *r->missing);
         r->epochs = xrealloc(r->epochs, r->cap * sizeof *r->epochs);
     }
-    if (!r->check_at_ms && is_of_another(r, epoch))
-        r->check_at_ms = r->now_ms + RECONCILE_RENEW_MS;
+    if (!checks_again(r) && is_of_another(r, epoch))
+        r->check_at_ms = r->now.steady_ms + RECONCILE_RENEW_MS;
     if (!queue_loss_note(&r->settling, t, &r->arena, &r->missing[r->n]))
         return; /* too many for one round: the next one finds it */
     r->epochs[r->n++] = epoch;
@@ -188,7 +199,7 @@ static void ask_whether_same(struct reconcile *r)
 {
     r->phase = SAME;
     r->looks_wanted = r->looking ? 2 : 1; /* one that is under way may have been there before the last question */
-    r->look_at_ms = r->now_ms;
+    r->look_at_ms = r->now.steady_ms;
     look(r);
 }
 
@@ -196,14 +207,14 @@ static void ask_whether_same(struct reconcile *r)
 static void check(struct reconcile *r)
 {
     size_t n = min_of(r->n - r->checked, (size_t)PAGE);
-    if (!r->check_at_ms || !n) {
-        r->n = r->check_at_ms ? r->kept : r->n;
+    if (!checks_again(r) || !n) {
+        r->n = checks_again(r) ? r->kept : r->n;
         r->phase = REST;
         if (r->n)
             ask_whether_same(r);
         return;
     }
-    if (r->check_at_ms > r->now_ms)
+    if (r->check_at_ms > r->now.steady_ms)
         return;
     for (size_t i = 0; i < n; i++) {
         const struct settle_facts *t = &r->missing[r->checked + i].facts;
@@ -223,7 +234,7 @@ static void same(struct reconcile *r)
     r->phase = is_same ? MARK : REST;
     r->n = is_same ? r->n : 0;
     if (is_same)
-        event_barrier_begin(&r->mark, r->now_ms);
+        event_barrier_begin(&r->mark, r->now);
 }
 
 static void handed(struct op *op)
@@ -257,7 +268,7 @@ static void ask_page(struct reconcile *r)
 
 static void go_on_waiting(struct reconcile *r)
 {
-    event_barrier_step(&r->mark, r->now_ms);
+    event_barrier_step(&r->mark, r->now);
     if (r->mark.state == EVENT_BARRIER_PASSED)
         r->phase = SETTLE;
     else if (r->mark.state == EVENT_BARRIER_FAILED)
@@ -276,13 +287,15 @@ static void settle_batch(struct reconcile *r)
 {
     r->batch = min_of(r->n - r->done, (size_t)QUEUE_LOSS_BATCH);
     r->busy = true;
-    queue_loss_settle(&r->settling, r->missing + r->done, r->batch, r->now_ms, r->behind_ms);
+    queue_loss_settle(&r->settling, r->missing + r->done, r->batch, r->now, r->behind_ms);
 }
 
 static void begin_round(struct reconcile *r)
 {
-    r->before_ms = max_of(r->now_ms - RECONCILE_MS, r->changed_ms);
-    r->check_at_ms = r->changed_ms ? r->changed_ms + RECONCILE_RENEW_MS : 0;
+    r->before_ms = r->now.wall_ms - RECONCILE_MS;
+    if (r->changed) /* all that was claimed before that; the clock may have been set back since */
+        r->before_ms = max_of(r->before_ms, min_of(r->changed_at.wall_ms, r->now.wall_ms));
+    r->check_at_ms = r->changed ? r->changed_at.steady_ms + RECONCILE_RENEW_MS : INT64_MIN;
     r->round_epoch = r->state.epoch;
     r->phase = PAGES;
     r->handed.after = (struct handed_place){ 0 };
@@ -294,7 +307,7 @@ static void begin_round(struct reconcile *r)
 
 static bool is_time(const struct reconcile *r)
 {
-    return r->round_at_ms <= r->now_ms && r->answers && r->has_epoch && !r->stopped;
+    return r->round_at_ms <= r->now.steady_ms && r->answers && r->has_epoch && !r->stopped;
 }
 
 /* What it has asked so far says nothing of the queue as it is now: the next one does not wait for the rest. */
@@ -340,28 +353,20 @@ static bool is_over(struct reconcile *r)
     if (r->n)
         log_warn("queue_forgot", kv_i64("tasks", (int64_t)r->n));
     bool is_same = r->state.epoch == r->round_epoch;
-    r->changed_ms = is_same ? 0 : r->changed_ms;
+    r->changed = r->changed && !is_same;
     end_round(r, is_same ? RECONCILE_MS : 0);
     return is_same;
-}
-
-static void clock_set_back(struct reconcile *r, int64_t now_ms)
-{
-    r->look_at_ms = now_ms;
-    r->round_at_ms = min_of(r->round_at_ms, now_ms + RECONCILE_MS);
-    r->changed_ms = min_of(r->changed_ms, now_ms);
-    r->check_at_ms = min_of(r->check_at_ms, now_ms + RECONCILE_RENEW_MS);
 }
 
 static int64_t next_ms(const struct reconcile *r)
 {
     int64_t wake = r->looking ? INT64_MAX : r->look_at_ms;
-    if (is_busy(r))
-        return wake;
-    return r->phase == MARK                       ? min_of(wake, r->mark.ask_at_ms)
-           : r->phase == CHECK                    ? min_of(wake, r->check_at_ms)
-           : r->phase == REST || r->phase == SAME ? wake
-                                                  : r->now_ms;
+    if (!is_busy(r))
+        wake = r->phase == MARK                       ? min_of(wake, r->mark.ask_at_ms)
+               : r->phase == CHECK                    ? min_of(wake, r->check_at_ms)
+               : r->phase == REST || r->phase == SAME ? wake
+                                                      : r->now.steady_ms;
+    return moment_wall_at(r->now, wake);
 }
 
 /* ---- doors ---- */
@@ -378,13 +383,14 @@ static void unblocked(void *context, uint64_t lanes)
     r->setup.unblocked(r->setup.context, lanes);
 }
 
-struct reconcile *reconcile_new(const struct reconcile_setup *setup, int64_t now_ms)
+struct reconcile *reconcile_new(const struct reconcile_setup *setup, struct moment now)
 {
     struct reconcile *r = xnew(*r);
     r->setup = *setup;
     r->mark.async_io = setup->async_io;
-    r->now_ms = r->look_at_ms = now_ms;
-    r->round_at_ms = now_ms; /* whoever led before us may have died in a round */
+    r->now = now;
+    r->look_at_ms = now.steady_ms;
+    r->round_at_ms = now.steady_ms; /* whoever led before us may have died in a round */
     r->answers = true;
     queue_loss_init(&r->settling, &(struct queue_loss_setup){ .scheduler = setup->scheduler,
                                                               .ends = { .writer = setup->writer,
@@ -403,13 +409,11 @@ void reconcile_free(struct reconcile *r)
     free(r);
 }
 
-int64_t reconcile_step(struct reconcile *r, int64_t now_ms, int64_t behind_ms)
+int64_t reconcile_step(struct reconcile *r, struct moment now, int64_t behind_ms)
 {
-    if (now_ms < r->now_ms)
-        clock_set_back(r, now_ms);
-    r->now_ms = now_ms;
+    r->now = now;
     r->behind_ms = behind_ms;
-    int64_t wake = queue_loss_step(&r->settling, now_ms, behind_ms);
+    int64_t wake = queue_loss_step(&r->settling, now, behind_ms);
     look(r);
     while (!is_busy(r) && !is_over(r)) {
         enum phase before = r->phase;

@@ -30,9 +30,9 @@ struct reconcile_setup {
 
 struct reconcile;
 
-struct reconcile *reconcile_new(const struct reconcile_setup *setup, int64_t now_ms);
-void reconcile_free(struct reconcile *r);                                       /* idle; NULL is fine */
-int64_t reconcile_step(struct reconcile *r, int64_t now_ms, int64_t behind_ms); /* as delivery_timeout_step */
-void reconcile_stop(struct reconcile *r);                                       /* ask no more */
+struct reconcile *reconcile_new(const struct reconcile_setup *setup, struct moment now);
+void reconcile_free(struct reconcile *r);                                          /* idle; NULL is fine */
+int64_t reconcile_step(struct reconcile *r, struct moment now, int64_t behind_ms); /* as delivery_timeout_step */
+void reconcile_stop(struct reconcile *r);                                          /* ask no more */
 bool reconcile_is_idle(const struct reconcile *r);
 bool reconcile_state(const struct reconcile *r, struct queue_state *ret); /* at the last look; false: it failed */

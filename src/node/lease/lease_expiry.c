@@ -24,7 +24,8 @@ struct lease_expiry {
     const struct task **tasks; /* which they are of */
     bool asking, arrived, keeping, judging, stopped;
     bool given; /* one, since it was asked the last time */
-    int64_t now_ms, ask_at_ms;
+    struct moment now;
+    int64_t ask_at_ms; /* steady */
 };
 
 static void settled(void *context, const struct event *e, const struct settlement *s)
@@ -52,7 +53,7 @@ static void all_settled(void *context)
     struct lease_expiry *l = context;
     l->setup.batch_settled(l->setup.context);
     if (l->ask.ret.n == LEASE_EXPIRY_BATCH)
-        l->ask_at_ms = l->now_ms; /* there may be more */
+        l->ask_at_ms = l->now.steady_ms; /* there may be more */
     forget(l);
 }
 
@@ -94,7 +95,7 @@ static void asked(struct op *op)
     if (op->rc)
         log_warn("leases_over_failed", kv_err(&op->error));
     else
-        l->ask_at_ms = min_of(l->ask_at_ms, max_of(l->ask.ret_next_ms, l->now_ms + 1));
+        l->ask_at_ms = min_of(l->ask_at_ms, moment_steady_at(l->now, max_of(l->ask.ret_next_ms, l->now.wall_ms + 1)));
     if (none && !l->setup.shared && !l->given)
         l->ask_at_ms = INT64_MAX; /* until one is given here: an idle node sleeps */
     if (!l->arrived)
@@ -105,9 +106,9 @@ static void ask(struct lease_expiry *l)
 {
     l->asking = true;
     l->given = false;
-    l->ask_at_ms = l->now_ms + LEASE_EXPIRY_ASK_MS;
+    l->ask_at_ms = l->now.steady_ms + LEASE_EXPIRY_ASK_MS;
     l->ask = (struct op_leases_expired){ .op = { .kind = OP_LEASES_EXPIRED, .done = asked, .context = l },
-                                         .now_ms = l->now_ms,
+                                         .now_ms = l->now.wall_ms,
                                          .max = LEASE_EXPIRY_BATCH };
     arena_init(&l->ask.op.arena, ARENA);
     writer_submit(l->setup.writer, &l->ask.op);
@@ -150,13 +151,13 @@ static void look_whether_ended(struct lease_expiry *l)
     qsort(t->v, t->n, sizeof *t->v, by_tenant);
     l->keep_count = 0;
     for (size_t i = 0; i < t->n; i++) {
-        l->kept[i] = (struct lease_renewal){ .id = t->v[i].id, .fence = t->v[i].fence, .until_ms = l->now_ms };
+        l->kept[i] = (struct lease_renewal){ .id = t->v[i].id, .fence = t->v[i].fence, .until_ms = l->now.wall_ms };
         if (i == 0 || t->v[i].tenant != t->v[i - 1].tenant)
             l->keeps[l->keep_count++] =
                 (struct op_lease_renew){ .op = { .kind = OP_LEASE_RENEW, .done = kept, .context = l },
                                          .tenant = t->v[i].tenant,
                                          .v = &l->kept[i],
-                                         .now_ms = l->now_ms };
+                                         .now_ms = l->now.wall_ms };
         l->keeps[l->keep_count - 1].n++;
     }
     l->keeping = true;
@@ -175,11 +176,11 @@ static struct settlement cancelled(const struct lease_expiry *l, const struct ta
     struct outcome o = { .kind = OUTCOME_CANCELLED,
                          .retry_after_ms = -1,
                          .started_us = uuid_time_ms(t->claim) * 1000,
-                         .completed_us = l->now_ms * 1000,
+                         .completed_us = l->now.wall_ms * 1000,
                          .error = S("cancelled: its worker was asked to end it, and let its lease run out") };
     *ret = (struct event){ .task = settle_facts_of(t, &o, a), .outcome = o };
     return (struct settlement){
-        .id = t->id, .fence = t->fence, .parent = t->parent, .verdict = settle(&ret->task, &o, l->now_ms, NULL, a)
+        .id = t->id, .fence = t->fence, .parent = t->parent, .verdict = settle(&ret->task, &o, l->now.wall_ms, NULL, a)
     };
 }
 
@@ -190,9 +191,9 @@ static struct settlement lost(struct lease_expiry *l, const struct task *t, stru
                          .retry_after_ms = -1,
                          .alone = true,
                          .started_us = uuid_time_ms(t->claim) * 1000,
-                         .completed_us = l->now_ms * 1000 };
+                         .completed_us = l->now.wall_ms * 1000 };
     *ret = (struct event){ .task = settle_facts_of(t, &o, a), .outcome = o };
-    struct verdict v = settle(&ret->task, &o, l->now_ms, &l->random, a);
+    struct verdict v = settle(&ret->task, &o, l->now.wall_ms, &l->random, a);
     if (v.next == TASK_SCHEDULED)
         v.last_error = v.execution.error = S(RAN_OUT);
     return (struct settlement){ .id = t->id, .fence = t->fence, .parent = t->parent, .verdict = v };
@@ -215,15 +216,13 @@ static void judge(struct lease_expiry *l)
         return;
     }
     log_info("leases_over", kv_i64("tasks", (int64_t)n));
-    settle_retry_submit(&l->ends, l->events, l->settlements, n, l->now_ms);
+    settle_retry_submit(&l->ends, l->events, l->settlements, n, l->now);
 }
 
-int64_t lease_expiry_step(struct lease_expiry *l, int64_t now_ms, bool leads)
+int64_t lease_expiry_step(struct lease_expiry *l, struct moment now, bool leads)
 {
-    if (now_ms < l->now_ms)
-        l->ask_at_ms = now_ms;
-    l->now_ms = now_ms;
-    int64_t wake = settle_retry_step(&l->ends, now_ms);
+    l->now = now;
+    int64_t wake = settle_retry_step(&l->ends, now);
     if (l->arrived)
         look_whether_ended(l);
     if (l->judging)
@@ -231,15 +230,15 @@ int64_t lease_expiry_step(struct lease_expiry *l, int64_t now_ms, bool leads)
     bool idle = !l->asking && !l->keeping && settle_retry_is_idle(&l->ends);
     if (!leads || l->stopped || !idle)
         return wake;
-    if (l->ask_at_ms <= now_ms)
+    if (l->ask_at_ms <= now.steady_ms)
         ask(l);
-    return min_of(wake, l->ask_at_ms);
+    return min_of(wake, moment_wall_at(now, l->ask_at_ms));
 }
 
 void lease_expiry_given(struct lease_expiry *l)
 {
     l->given = true;
-    l->ask_at_ms = min_of(l->ask_at_ms, l->now_ms + LEASE_EXPIRY_ASK_MS);
+    l->ask_at_ms = min_of(l->ask_at_ms, l->now.steady_ms + LEASE_EXPIRY_ASK_MS);
 }
 
 void lease_expiry_stop(struct lease_expiry *l)

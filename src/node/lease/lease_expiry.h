@@ -18,8 +18,8 @@ struct lease_expiry_setup {
 struct lease_expiry;
 
 struct lease_expiry *lease_expiry_new(const struct lease_expiry_setup *setup);
-void lease_expiry_free(struct lease_expiry *l);                                /* idle; NULL is fine */
-int64_t lease_expiry_step(struct lease_expiry *l, int64_t now_ms, bool leads); /* when to call again */
+void lease_expiry_free(struct lease_expiry *l);                                   /* idle; NULL is fine */
+int64_t lease_expiry_step(struct lease_expiry *l, struct moment now, bool leads); /* when to call again */
 void lease_expiry_given(struct lease_expiry *l); /* a lease was given: there is one to look after */
 void lease_expiry_stop(struct lease_expiry *l);
 bool lease_expiry_is_idle(const struct lease_expiry *l);

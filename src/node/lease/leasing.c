@@ -25,8 +25,9 @@ struct lease_queue {
     struct lane_entry *lane; /* one of its */
     struct list asks;        /* by their turns */
     size_t in_flight;
-    int64_t next_ms;  /* when a claim may find something */
-    int64_t heard_ms; /* told of while one is under way */
+    int64_t due_ms;     /* wall: when a claim may find something */
+    int64_t heard_ms;   /* wall: told of while one is under way */
+    int64_t poll_at_ms; /* steady: when to claim though nobody told of anything */
     size_t key_size;
     char key[];
 };
@@ -41,8 +42,8 @@ struct leasing {
     struct lease_expiry *ends;
     struct op_leases_expired count; /* what was given before this node began, where nobody else counts it */
     bool counting, counted;
-    int64_t count_at_ms;
-    int64_t now_ms;
+    int64_t count_at_ms; /* steady */
+    struct moment now;
     bool stopped;
 };
 
@@ -121,7 +122,8 @@ static struct lease_queue *know_queue(struct leasing *l, int32_t tenant, struct 
     q = xcalloc(1, sizeof *q + key.n);
     memcpy(q->key, key.p, key.n);
     q->key_size = key.n;
-    q->next_ms = l->now_ms;
+    q->due_ms = l->now.wall_ms;
+    q->poll_at_ms = INT64_MAX;
     q->heard_ms = INT64_MAX;
     q->lane = lanes_know(l->setup.lanes, (struct lane){ tenant, queue, CLASS_NORMAL });
     list_init(&q->asks);
@@ -139,7 +141,7 @@ static void forget_queue(struct leasing *l, struct lease_queue *q)
 
 static void look_at(struct lease_queue *q, int64_t due_ms)
 {
-    q->next_ms = min_of(q->next_ms, due_ms);
+    q->due_ms = min_of(q->due_ms, due_ms);
     q->heard_ms = min_of(q->heard_ms, due_ms);
 }
 
@@ -162,7 +164,7 @@ void leasing_over(struct leasing *l, int32_t tenant, struct str queue)
 {
     if (!l->setup.shared)
         lanes_lease_over(l->setup.lanes, tenant, queue);
-    leasing_look(l, l->now_ms); /* also one of another queue: its tenant may run more now */
+    leasing_look(l, l->now.wall_ms); /* also one of another queue: its tenant may run more now */
 }
 
 /* ---- what was given before ---- */
@@ -172,13 +174,13 @@ static void counted(struct op *op)
     struct leasing *l = op->context;
     l->counting = false;
     l->counted = op->rc == ERR_OK;
-    l->count_at_ms = l->now_ms + RETRY_MS;
+    l->count_at_ms = l->now.steady_ms + RETRY_MS;
     if (op->rc)
         log_warn("leases_count_failed", kv_err(&op->error));
     for (size_t i = 0; l->counted && i < l->count.ret.n; i++)
         lanes_lease_found(l->setup.lanes, l->count.ret.v[i].tenant, l->count.ret.v[i].queue);
     arena_release(&op->arena);
-    leasing_look(l, l->now_ms);
+    leasing_look(l, l->now.wall_ms);
 }
 
 /* All that are there, as if they were over. Beyond COUNT_MAX nobody counts: a limit may be passed then by what is leased still. */
@@ -210,7 +212,7 @@ static void answer_nothing(struct lease_ask *a)
 /* Nobody is told twice: what a claim gave whose answer was lost lies there until its lease is over. */
 static bool may_wait(const struct leasing *l, const struct lease_ask *a)
 {
-    return (a->until_ms > l->now_ms || !a->tried) && !l->stopped;
+    return (a->until_ms > l->now.steady_ms || !a->tried) && !l->stopped;
 }
 
 /* Before all who came later: it may not be the first whose claim has found nothing. */
@@ -230,7 +232,7 @@ static void claimed(struct op *op)
     size_t given = op->rc ? 0 : a->claim.ret.n;
     l->in_flight--;
     q->in_flight--;
-    lanes_lease_end(l->setup.lanes, q->lane, a->reserved, given, l->now_ms, !l->setup.shared);
+    lanes_lease_end(l->setup.lanes, q->lane, a->reserved, given, l->now.wall_ms, !l->setup.shared);
     if (!op->rc)
         l->setup.answered(l->setup.context, &a->claim);
     if (given || op->rc) /* or nobody knows */
@@ -238,8 +240,9 @@ static void claimed(struct op *op)
     bool dead = op->rc == ERR_CONFLICT; /* marked so: it joins again under another id */
     if (op->rc && !dead)
         log_warn("lease_failed", kv_err(&op->error));
-    int64_t left_ms = op->rc ? l->now_ms + RETRY_MS : min_of(a->claim.ret_next_due_ms, a->claim.ret_next_suspect_ms);
-    q->next_ms = min_of(min_of(left_ms, q->heard_ms), l->now_ms + POLL_MS);
+    int64_t left_ms = op->rc ? INT64_MAX : min_of(a->claim.ret_next_due_ms, a->claim.ret_next_suspect_ms);
+    q->due_ms = min_of(left_ms, q->heard_ms);
+    q->poll_at_ms = l->now.steady_ms + (op->rc ? RETRY_MS : POLL_MS);
     if (given || (op->rc && !dead) || !may_wait(l, a)) {
         if (dead)
             (void)error_set(&op->error, op->rc = ERR_UNAVAILABLE, "this node is just joining again");
@@ -270,16 +273,16 @@ static void submit(struct leasing *l, struct lease_queue *q, struct lease_ask *a
     a->of = q;
     a->tried = true;
     a->reserved = room;
-    a->terms = (struct lease_terms){ .until_ms = l->now_ms + a->lease_ms, .worker = a->worker };
+    a->terms = (struct lease_terms){ .until_ms = l->now.wall_ms + a->lease_ms, .worker = a->worker };
     order_lanes(l, a, room);
     a->claim = (struct op_claim){ .op = { .kind = OP_CLAIM, .done = claimed },
-                                  .claim = uuid_next(&l->ids, l->now_ms),
+                                  .claim = uuid_next(&l->ids, l->now.wall_ms),
                                   .node = *l->setup.node,
                                   .lease = &a->terms,
                                   .lanes = a->lanes,
                                   .lane_count = LEASE_CLASSES,
-                                  .now_ms = l->now_ms,
-                                  .until_ms = l->now_ms,
+                                  .now_ms = l->now.wall_ms,
+                                  .until_ms = l->now.wall_ms,
                                   .max = room,
                                   .max_bytes = ANSWER_BYTES,
                                   .max_suspects = room };
@@ -291,15 +294,21 @@ static void submit(struct leasing *l, struct lease_queue *q, struct lease_ask *a
     writer_submit(l->setup.writer, &a->claim.op);
 }
 
+static int64_t next_claim_ms(const struct leasing *l, const struct lease_queue *q)
+{
+    return min_of(q->due_ms, moment_wall_at(l->now, q->poll_at_ms));
+}
+
 static void serve(struct leasing *l, struct lease_queue *q)
 {
-    while (l->counted && !list_empty(&q->asks) && q->in_flight < IN_FLIGHT && q->next_ms <= l->now_ms) {
+    while (l->counted && !list_empty(&q->asks) && q->in_flight < IN_FLIGHT && next_claim_ms(l, q) <= l->now.wall_ms) {
         struct lease_ask *a = container_of(q->asks.next, struct lease_ask, link);
         struct lane_hold hold;
-        int64_t room = lanes_lease_room(l->setup.lanes, q->lane, l->now_ms, &hold);
+        int64_t room = lanes_lease_room(l->setup.lanes, q->lane, l->now, &hold);
         if (room <= 0) {
             bool soon = hold.gate == LANE_RATE || hold.gate == LANE_CONCURRENCY || hold.gate == LANE_TENANT_LIMIT;
-            q->next_ms = min_of(max_of(hold.until_ms, l->now_ms + 1), l->now_ms + (soon ? HELD_MS : POLL_MS));
+            q->due_ms = max_of(hold.until_ms, l->now.wall_ms + 1);
+            q->poll_at_ms = l->now.steady_ms + (soon ? HELD_MS : POLL_MS);
             list_each (&q->asks, link)
                 container_of(link, struct lease_ask, link)->tried = true;
             return;
@@ -315,9 +324,9 @@ static int64_t serve_all(struct leasing *l)
         struct lease_queue *q = slot->value;
         serve(l, q);
         if (l->counted && !list_empty(&q->asks) && q->in_flight < IN_FLIGHT)
-            wake = min_of(wake, q->next_ms);
+            wake = min_of(wake, next_claim_ms(l, q));
         list_each (&q->asks, link)
-            wake = min_of(wake, container_of(link, struct lease_ask, link)->until_ms);
+            wake = min_of(wake, moment_wall_at(l->now, container_of(link, struct lease_ask, link)->until_ms));
     }
     return wake;
 }
@@ -342,12 +351,12 @@ static void end_waits(struct leasing *l)
     free(empty);
 }
 
-void leasing_ask(struct leasing *l, struct lease_ask *a, int64_t now_ms)
+void leasing_ask(struct leasing *l, struct lease_ask *a, struct moment now)
 {
     assert(a->max > 0 && a->max <= LEASES_MAX);
-    l->now_ms = now_ms;
+    l->now = now;
     a->leasing = l;
-    a->until_ms = now_ms + a->wait_ms;
+    a->until_ms = now.steady_ms + a->wait_ms;
     a->turn = l->turns++;
     if (l->stopped) {
         list_init(&a->link);
@@ -358,32 +367,19 @@ void leasing_ask(struct leasing *l, struct lease_ask *a, int64_t now_ms)
     bool first = list_empty(&q->asks) && !q->in_flight;
     list_push(&q->asks, &a->link);
     if (first || !a->wait_ms) /* who does not wait is to be told now */
-        q->next_ms = min_of(q->next_ms, now_ms);
+        q->due_ms = min_of(q->due_ms, now.wall_ms);
     serve(l, q);
 }
 
-/* Whoever waits does not wait for the time that the clock showed before. */
-static void clock_set_back(struct leasing *l, int64_t now_ms)
+int64_t leasing_step(struct leasing *l, struct moment now, bool leads)
 {
-    leasing_look(l, now_ms);
-    map_each (&l->queues, slot)
-        list_each (&((struct lease_queue *)slot->value)->asks, link) {
-            struct lease_ask *a = container_of(link, struct lease_ask, link);
-            a->until_ms = min_of(a->until_ms, now_ms + a->wait_ms);
-        }
-}
-
-int64_t leasing_step(struct leasing *l, int64_t now_ms, bool leads)
-{
-    if (now_ms < l->now_ms)
-        clock_set_back(l, now_ms);
-    l->now_ms = now_ms;
-    int64_t wake = lease_expiry_step(l->ends, now_ms, leads);
+    l->now = now;
+    int64_t wake = lease_expiry_step(l->ends, now, leads);
     bool counts = leads && !l->counted && !l->stopped;
-    if (counts && !l->counting && l->count_at_ms <= now_ms)
+    if (counts && !l->counting && l->count_at_ms <= now.steady_ms)
         count(l);
     if (counts && !l->counting)
-        wake = min_of(wake, l->count_at_ms);
+        wake = min_of(wake, moment_wall_at(now, l->count_at_ms));
     end_waits(l);
     return min_of(wake, serve_all(l));
 }

@@ -31,8 +31,8 @@ struct lease_ask {
     struct leasing *leasing;
     struct lease_queue *of;
     struct list link;
-    int64_t until_ms;
-    uint64_t turn; /* before whom it came */
+    int64_t until_ms; /* steady: how long it waits */
+    uint64_t turn;    /* before whom it came */
     size_t reserved;
     bool tried; /* it has been looked for something */
 };
@@ -55,7 +55,7 @@ struct leasing_setup {
 struct leasing *leasing_new(const struct leasing_setup *setup);
 void leasing_free(struct leasing *l); /* idle; NULL is fine */
 
-void leasing_ask(struct leasing *l, struct lease_ask *a, int64_t now_ms);
+void leasing_ask(struct leasing *l, struct lease_ask *a, struct moment now);
 
 /* Something is due there; somewhere (tenant 0: anywhere). A rule has changed, somebody was let go on: look at all of them. */
 void leasing_due(struct leasing *l, int32_t tenant, struct str queue, int64_t due_ms);
@@ -64,7 +64,7 @@ void leasing_look(struct leasing *l, int64_t due_ms);
 /* One that was leased from this queue is settled, by whoever reported it. */
 void leasing_over(struct leasing *l, int32_t tenant, struct str queue);
 
-int64_t leasing_step(struct leasing *l, int64_t now_ms, bool leads); /* when to call again */
-void leasing_stop_waiting(struct leasing *l);                        /* who waits is answered: nothing */
+int64_t leasing_step(struct leasing *l, struct moment now, bool leads); /* when to call again */
+void leasing_stop_waiting(struct leasing *l);                           /* who waits is answered: nothing */
 void leasing_stop(struct leasing *l);
 bool leasing_is_idle(const struct leasing *l);

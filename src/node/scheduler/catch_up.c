@@ -10,18 +10,20 @@ enum { BATCH = 500, RETRY_MS = 500, ARENA = 4096 };
 struct missed {
     struct catch_up_setup setup;
     struct op_catch_up op;
-    int64_t now_ms, ask_at_ms;
+    struct moment now;
+    int64_t ask_at_ms; /* steady */
     size_t total;
     bool in_flight, over, stopped;
     bool unsure; /* whether there was an outage at all */
     bool anew;   /* there was another outage meanwhile */
 };
 
-struct missed *catch_up_new(const struct catch_up_setup *setup, int64_t now_ms)
+struct missed *catch_up_new(const struct catch_up_setup *setup, struct moment now)
 {
     struct missed *m = xnew(*m);
     m->setup = *setup;
-    m->now_ms = m->ask_at_ms = now_ms;
+    m->now = now;
+    m->ask_at_ms = now.steady_ms;
     return m;
 }
 
@@ -58,7 +60,7 @@ static void done(struct op *op)
         return;
     }
     log_warn("missed_failed", kv_err(&op->error));
-    m->ask_at_ms = m->now_ms + RETRY_MS;
+    m->ask_at_ms = m->now.steady_ms + RETRY_MS;
     if (op->rc != ERR_UNAVAILABLE) /* asking again would not help: then rather late than never */
         end(m);
 }
@@ -68,13 +70,13 @@ static bool waits(const struct missed *m)
     return !m->over && !m->unsure && !m->in_flight && !m->stopped;
 }
 
-void catch_up_step(struct missed *m, int64_t now_ms, bool may_ask)
+void catch_up_step(struct missed *m, struct moment now, bool may_ask)
 {
-    m->now_ms = now_ms;
-    if (!waits(m) || !may_ask || m->ask_at_ms > now_ms)
+    m->now = now;
+    if (!waits(m) || !may_ask || m->ask_at_ms > now.steady_ms)
         return;
     m->op.op = (struct op){ .kind = OP_CATCH_UP, .done = done, .context = m };
-    m->op.before_ms = now_ms - SPAWN_GRACE_MS;
+    m->op.before_ms = now.wall_ms - SPAWN_GRACE_MS;
     m->op.max = BATCH;
     arena_init(&m->op.op.arena, ARENA);
     m->in_flight = true;
@@ -83,17 +85,17 @@ void catch_up_step(struct missed *m, int64_t now_ms, bool may_ask)
 
 int64_t catch_up_next_ms(const struct missed *m)
 {
-    return waits(m) ? m->ask_at_ms : INT64_MAX;
+    return waits(m) ? moment_wall_at(m->now, m->ask_at_ms) : INT64_MAX;
 }
 
-void catch_up_look_again(struct missed *m, int64_t now_ms)
+void catch_up_look_again(struct missed *m, struct moment now)
 {
     m->total = m->over ? 0 : m->total;
     m->over = m->unsure = false;
     m->anew = m->in_flight;
     if (!m->in_flight)
         m->op.after = (struct uuid){ 0 };
-    m->ask_at_ms = now_ms;
+    m->ask_at_ms = now.steady_ms;
 }
 
 void catch_up_wait(struct missed *m)
@@ -107,11 +109,6 @@ void missed_skip(struct missed *m)
     m->unsure = false;
     m->total = 0;
     end(m);
-}
-
-void catch_up_clock_set_back(struct missed *m, int64_t now_ms)
-{
-    m->ask_at_ms = now_ms;
 }
 
 void catch_up_stop(struct missed *m)

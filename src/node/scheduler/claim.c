@@ -60,7 +60,7 @@ static struct held *hold(struct scheduler *s, const struct task *t, struct lane_
     if (h->suspect) {
         int doubled = min_of(t->losses - SUSPECT_LOSSES, (int)ISOLATION_DOUBLED);
         s->suspects++;
-        s->alone_until_ms = s->now_ms + ((int64_t)SCHEDULER_ISOLATION_MS << doubled);
+        s->alone_until_ms = s->now.steady_ms + ((int64_t)SCHEDULER_ISOLATION_MS << doubled);
     }
     if (s->setup.fleet) {
         h->facts = xnew(*h->facts);
@@ -83,8 +83,8 @@ static void arm_one(struct scheduler *s, struct armed *a)
 {
     const struct task *t = a->task;
     map_put(&s->index, uuid_bytes(&t->id), a);
-    a->held->taken_back = lanes_takes_back(s->lanes, a->held->lane, s->now_ms);
-    wheel_add(&s->wheel, &a->entry, a->held->taken_back ? s->now_ms : t->due_ms);
+    a->held->taken_back = lanes_takes_back(s->lanes, a->held->lane, s->now.wall_ms);
+    wheel_add(&s->wheel, &a->entry, a->held->taken_back ? s->now.wall_ms : t->due_ms);
 }
 
 void scheduler_arm(struct scheduler *s, struct claim *c, const struct tasks *tasks)
@@ -157,7 +157,7 @@ static void claim_failed(struct scheduler *s, struct claim *c)
 {
     log_warn("claim_failed", kv_err(&c->op.error));
     s->retry_ms = min_of(max_of(s->retry_ms * 2, (int64_t)RETRY_MIN_MS), (int64_t)RETRY_MAX_MS);
-    s->retry_at_ms = s->now_ms + s->retry_ms;
+    s->retry_at_ms = s->now.steady_ms + s->retry_ms;
     if (c->op.kind == OP_CLAIM) {
         scheduler_refused(s, &c->op);
         lanes_unanswered(s->lanes, &c->round);
@@ -183,8 +183,7 @@ void scheduler_tell_gated(struct scheduler *s, const struct op_claim *a)
 
 static bool helps(const struct scheduler *s)
 {
-    bool waits = s->now_ms < s->help_from_ms && s->help_from_ms - s->now_ms <= HELP_PAUSE_MS; /* it may be set back */
-    return !s->busy && !waits;
+    return !s->busy && s->now.steady_ms >= s->help_from_ms;
 }
 
 /* A claim that our own tasks filled is followed by one of those alone. Once there is room, and once others were met at what we wanted to
@@ -196,9 +195,9 @@ static void see_to_others(struct scheduler *s, const struct op_claim *a)
     if (!a->own || s->busy)
         return;
     if (was_busy || a->ret_conflicts)
-        s->help_from_ms = s->now_ms + HELP_PAUSE_MS;
+        s->help_from_ms = s->now.steady_ms + HELP_PAUSE_MS;
     if (!helps(s))
-        lanes_all_due(s->lanes, s->help_from_ms);
+        lanes_all_due(s->lanes, moment_wall_at(s->now, s->help_from_ms));
 }
 
 static void claim_done(struct op *op)
@@ -217,6 +216,7 @@ static void claim_done(struct op *op)
     s->claiming = NULL;
     s->retry_ms = 0;
     s->last_claim_ms = a->now_ms;
+    s->answered = true;
     s->answered_begun_ms = c->begun_ms;
     s->answered_full = !c->round.suspects && a->ret.n == a->max;
     lanes_answered(s->lanes, &c->round, a);
@@ -233,9 +233,9 @@ static void submit_claim(struct scheduler *s, struct claim *c, size_t room)
 {
     const struct lanes_round *r = &c->round;
     c->scheduler = s;
-    c->id = uuid_next(&s->ids, s->now_ms);
+    c->id = uuid_next(&s->ids, s->now.wall_ms);
     c->references = 1;
-    c->begun_ms = s->now_ms;
+    c->begun_ms = s->now.steady_ms;
     c->own = s->own;
     c->ask = (struct op_claim){
         .op = { .kind = OP_CLAIM, .done = claim_done },
@@ -243,7 +243,7 @@ static void submit_claim(struct scheduler *s, struct claim *c, size_t room)
         .node = s->setup.node,
         .lanes = r->v,
         .lane_count = r->n,
-        .now_ms = s->now_ms,
+        .now_ms = s->now.wall_ms,
         .until_ms = r->until_ms,
         .max = r->suspects ? 1 : room,
         .max_bytes = CLAIM_BYTES,
@@ -273,29 +273,29 @@ enum lanes_recall_wanted scheduler_recall_wanted(const struct scheduler *s)
  * takes its time. */
 static bool isolates(struct scheduler *s)
 {
-    bool due = s->suspects || lanes_next_ms(s->lanes, LANES_SUSPECT) <= s->now_ms;
-    s->isolating = s->isolating && due && s->now_ms < s->alone_until_ms;
+    bool due = s->suspects || lanes_next_ms(s->lanes, LANES_SUSPECT) <= s->now.wall_ms;
+    s->isolating = s->isolating && due && s->now.steady_ms < s->alone_until_ms;
     return s->isolating;
 }
 
 bool scheduler_may_claim(struct scheduler *s)
 {
-    bool alone = isolates(s) && s->suspects, soon = s->now_ms < s->rules_come_ms;
+    bool alone = isolates(s) && s->suspects, soon = s->now.steady_ms < s->rules_come_ms;
     return !alone && !soon && !s->claiming && s->begun && !s->held_back && !s->draining && room_of(s) > 0;
 }
 
 void scheduler_claim(struct scheduler *s)
 {
-    if (s->claiming && s->claiming->waits && s->retry_at_ms <= s->now_ms) {
+    if (s->claiming && s->claiming->waits && s->retry_at_ms <= s->now.steady_ms) {
         s->claiming->waits = false;
         writer_submit(s->setup.writer, &s->claiming->op);
         return;
     }
-    if (!scheduler_may_claim(s) || lanes_next_ms(s->lanes, scheduler_recall_wanted(s)) > s->now_ms)
+    if (!scheduler_may_claim(s) || lanes_next_ms(s->lanes, scheduler_recall_wanted(s)) > s->now.wall_ms)
         return;
     struct claim *c = xnew(*c);
     size_t room = min_of(room_of(s), (size_t)CLAIM_BATCH);
-    if (lanes_ask(s->lanes, room, scheduler_recall_wanted(s), s->now_ms, &c->round))
+    if (lanes_ask(s->lanes, room, scheduler_recall_wanted(s), s->now, &c->round))
         submit_claim(s, c, room);
     else
         free(c);
@@ -303,10 +303,10 @@ void scheduler_claim(struct scheduler *s)
 
 void scheduler_measure_claim(struct scheduler *s)
 {
-    if (!s->answered_begun_ms)
+    if (!s->answered)
         return;
-    int64_t took_ms = max_of(s->now_ms - s->answered_begun_ms, (int64_t)0);
-    s->answered_begun_ms = 0;
+    int64_t took_ms = s->now.steady_ms - s->answered_begun_ms;
+    s->answered = false;
     adapt_window(s, took_ms, s->answered_full);
     metric_observe_us(s->setup.metrics, METRIC_CLAIM_TIME, took_ms * 1000);
 }

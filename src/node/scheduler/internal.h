@@ -26,7 +26,7 @@ struct claim {
     bool pushed;        /* that queue has some of it; kept is false then */
     uint64_t epoch;     /* in which that was pushed first; 0: nobody knows */
     bool kept;          /* this process runs some of it: it is not handed over */
-    int64_t begun_ms;
+    int64_t begun_ms;   /* steady */
     struct partitions own;
     bool waits;    /* to be read back, at retry_at_ms; else it is with the writer */
     bool disowned; /* whatever it brings is others' */
@@ -45,7 +45,7 @@ struct held {
     char *replaced;             /* why it is not to run; NULL: it may */
     struct settle_facts *facts; /* in a fleet: to end it by, when its task is the queue's; without texts */
     struct list link;           /* QUEUED: among those, by the next */
-    int64_t asked_ms;           /* when it was pushed, or the store last asked about it */
+    int64_t asked_ms;           /* steady: when it was pushed, or the store last asked about it */
 };
 
 struct armed {
@@ -62,13 +62,13 @@ struct armed {
 struct retaking {
     struct claim *claim; /* NULL: nothing is */
     struct scheduler_retake ask;
-    int64_t retry_at_ms, retry_ms; /* of one that is to be read back */
+    int64_t retry_at_ms, retry_ms; /* of one that is to be read back; steady */
 };
 
 struct scheduler {
     struct scheduler_setup setup;
     struct uuid_gen ids;
-    int64_t now_ms;
+    struct moment now;
     struct lanes *lanes;
     struct spawner *spawner;
 
@@ -79,28 +79,31 @@ struct scheduler {
     bool shares;      /* the partitions, with other nodes */
     struct partitions own;
     bool busy;            /* with them */
-    int64_t help_from_ms; /* with what others have left */
+    int64_t help_from_ms; /* steady: with what others have left */
     bool begun, held_back, isolating;
-    int64_t alone_until_ms; /* the suspect that is tried, or, before it is there, whoever it will be */
+    int64_t alone_until_ms; /* steady: the suspect that is tried, or, before it is there, whoever it will be */
     uint64_t generation;    /* of the book, as far as it was heeded */
-    int64_t rules_come_ms;  /* until then nothing is claimed: other rules are on their way; 0: none are */
-    int64_t rules_came_ms;  /* when they were last awaited */
+    int64_t
+        rules_come_ms; /* steady: until then nothing is claimed, other rules are on their way; INT64_MIN: none are */
+    int64_t rules_came_ms; /* steady: when they were last awaited */
 
     struct list pushing;       /* batches in flight */
     struct pushing *free_push; /* for the next one */
     struct list queued; /* held ones that a queue has which others share: the one asked about longest ago first */
     size_t queued_count;
     uint64_t epoch;  /* of the queue, when it was last pushed to; 0: it was not */
-    int64_t down_ms; /* since when it is; 0: it is not */
+    bool is_down;    /* the last push to it failed */
+    int64_t down_ms; /* steady: since when */
     bool probe;      /* somebody has reached it again: push something there */
     size_t room;     /* how many may be held; 0: the slots */
 
     struct claim *claiming; /* NULL: none in flight */
     struct retaking retaking;
-    int64_t retry_at_ms, retry_ms, last_claim_ms, polled_ms;
+    int64_t retry_at_ms, polled_ms; /* steady */
+    int64_t retry_ms, last_claim_ms;
     int64_t slowest_ms, window_ms;
-    int64_t
-        answered_begun_ms; /* of a claim that was answered since the last step, which knows what time it is; else 0 */
+    bool answered;             /* a claim was, since the last step: the next step measures how long it took */
+    int64_t answered_begun_ms; /* steady: when that claim was made */
     bool answered_full;
     bool draining;
 };

@@ -273,9 +273,9 @@ void lanes_rules_changed(struct lanes *l)
         lanes_read_limits(l);
 }
 
-int64_t lanes_step(struct lanes *l, int64_t now_ms, bool claiming)
+int64_t lanes_step(struct lanes *l, struct moment now, bool claiming)
 {
-    return l->shares ? limit_shares_step(l->shares, now_ms, !claiming) : INT64_MAX;
+    return l->shares ? limit_shares_step(l->shares, now, !claiming) : INT64_MAX;
 }
 
 bool lanes_is_idle(const struct lanes *l)

@@ -9,6 +9,7 @@
  * the moment of firing (lanes_may_fire). */
 #include "core/sharing/breaker.h"
 #include "core/sharing/fair.h"
+#include "core/time/moment.h"
 #include "node/catalog_cache.h"
 #include "port/store.h"
 
@@ -40,7 +41,7 @@ void lanes_all_due(struct lanes *l, int64_t now_ms);                          /*
 void lanes_rules_changed(struct lanes *l);
 
 /* Sees to limits that are shared with other nodes; claiming: an answer is awaited. When to call again. */
-int64_t lanes_step(struct lanes *l, int64_t now_ms, bool claiming);
+int64_t lanes_step(struct lanes *l, struct moment now, bool claiming);
 bool lanes_is_idle(const struct lanes *l); /* nothing is under way */
 
 /* How many may be held at once, from now on. */
@@ -67,7 +68,7 @@ struct lanes_round {
 
 /* False: there is nothing to ask for now. At most one round is open: it ends with lanes_answered, or with lanes_unanswered when
  * nobody knows what came of it. */
-bool lanes_ask(struct lanes *l, size_t room, enum lanes_recall_wanted recall_request, int64_t now_ms,
+bool lanes_ask(struct lanes *l, size_t room, enum lanes_recall_wanted recall_request, struct moment now,
                struct lanes_round *ret);
 void lanes_answered(struct lanes *l, struct lanes_round *r, const struct op_claim *answer);
 void lanes_unanswered(struct lanes *l, struct lanes_round *r);
@@ -98,7 +99,7 @@ struct lane_hold lanes_hold_of(struct lanes *l, struct lane_entry *e, int64_t no
 
 /* Leases (node/lease/leasing.h): how many of the lane's queue may be given now; 0: *ret says why. Claims under way have begun, for at most so
  * many, and end with what was given. If `counts`, what was given counts here until lanes_lease_over; else the store counts it. */
-int64_t lanes_lease_room(struct lanes *l, struct lane_entry *e, int64_t now_ms, struct lane_hold *ret);
+int64_t lanes_lease_room(struct lanes *l, struct lane_entry *e, struct moment now, struct lane_hold *ret);
 void lanes_lease_begin(struct lanes *l, struct lane_entry *e, size_t n);
 void lanes_lease_end(struct lanes *l, struct lane_entry *e, size_t n, size_t given, int64_t now_ms, bool counts);
 void lanes_lease_over(struct lanes *l, int32_t tenant, struct str queue);

@@ -85,7 +85,7 @@ struct allowance lanes_queue_allows(struct lanes *l, struct queue_entry *q, int6
 struct allowance lanes_tenant_allows(struct lanes *l, struct tenant_entry *t, int64_t now_ms);
 
 /* Something of a lane is due: what its limits share with other nodes is asked for. Then, that it waits for it. */
-void lanes_want(struct lanes *l, struct lane_entry *e, int64_t now_ms);
+void lanes_want(struct lanes *l, struct lane_entry *e, struct moment now);
 void lanes_wait(struct lanes *l, struct lane_entry *e, enum lane_gate gate);
 void lanes_share_changed(void *context, struct share_entry *e);
 void lanes_read_limits(struct lanes *l); /* of all that share theirs */

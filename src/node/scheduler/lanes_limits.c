@@ -92,22 +92,22 @@ static void limit_tenant(struct lanes *l, struct tenant_entry *t)
     limit_shares_limit(l->shares, t->share, 0, 0, t->rules.max_running);
 }
 
-void lanes_want(struct lanes *l, struct lane_entry *e, int64_t now_ms)
+void lanes_want(struct lanes *l, struct lane_entry *e, struct moment now)
 {
     if (!l->shares)
         return;
     struct queue_entry *q = e->queue;
     read_queue(l, q);
     read_tenant(l, q->tenant);
-    limit_queue(l, q, now_ms);
+    limit_queue(l, q, now.wall_ms);
     limit_tenant(l, q->tenant);
-    l->wanted_ms = now_ms;
-    if (q->tenant->rules.disabled || queue_is_paused(&q->rules, now_ms))
+    l->wanted_ms = now.wall_ms;
+    if (q->tenant->rules.disabled || queue_is_paused(&q->rules, now.wall_ms))
         return;
     if (q->share)
-        limit_shares_want(l->shares, q->share, now_ms);
+        limit_shares_want(l->shares, q->share, now);
     if (q->tenant->share)
-        limit_shares_want(l->shares, q->tenant->share, now_ms);
+        limit_shares_want(l->shares, q->tenant->share, now);
 }
 
 void lanes_wait(struct lanes *l, struct lane_entry *e, enum lane_gate gate)
@@ -406,12 +406,12 @@ static struct allowance lease_allows(struct lanes *l, struct queue_entry *q, int
     return a;
 }
 
-int64_t lanes_lease_room(struct lanes *l, struct lane_entry *e, int64_t now_ms, struct lane_hold *ret)
+int64_t lanes_lease_room(struct lanes *l, struct lane_entry *e, struct moment now, struct lane_hold *ret)
 {
     read_queue(l, e->queue);
     read_tenant(l, e->queue->tenant);
-    lanes_want(l, e, now_ms);
-    struct allowance a = lease_allows(l, e->queue, now_ms);
+    lanes_want(l, e, now);
+    struct allowance a = lease_allows(l, e->queue, now.wall_ms);
     *ret = a.n ? (struct lane_hold){ LANE_NONE, 0 } : a.hold;
     if (a.n == 0)
         lanes_wait(l, e, a.hold.gate);

@@ -27,12 +27,13 @@ static void wait_for(struct lane_entry *e, const struct lane_hold *h, bool of_qu
 }
 
 /* Adds a lane to the round, or closes it. */
-static void consider(struct lanes *l, struct lanes_round *r, struct lane_entry *e, int64_t now_ms)
+static void consider(struct lanes *l, struct lanes_round *r, struct lane_entry *e, struct moment now)
 {
     struct queue_entry *q = e->queue;
     struct tenant_entry *t = q->tenant;
-    lanes_want(l, e, now_ms);
-    struct allowance of_queue = lanes_queue_allows(l, q, now_ms), of_tenant = lanes_tenant_allows(l, t, now_ms);
+    lanes_want(l, e, now);
+    struct allowance of_queue = lanes_queue_allows(l, q, now.wall_ms),
+                     of_tenant = lanes_tenant_allows(l, t, now.wall_ms);
     if (of_queue.n == 0 || of_tenant.n == 0) {
         const struct lane_hold *h = of_queue.n == 0 ? &of_queue.hold : &of_tenant.hold;
         wait_for(e, h, of_queue.n == 0);
@@ -95,9 +96,10 @@ static void remember(struct lanes *l, size_t n, struct lane_entry *e)
     l->found[n] = e;
 }
 
-static bool ask_due(struct lanes *l, size_t room, int64_t now_ms, struct lanes_round *r)
+static bool ask_due(struct lanes *l, size_t room, struct moment now, struct lanes_round *r)
 {
     struct heap_node *node;
+    int64_t now_ms = now.wall_ms;
     int64_t until_ms = now_ms + l->window_ms;
     while ((node = heap_peek(&l->closed)) && node->key <= now_ms)
         lane_open(l, container_of(node, struct lane_entry, at));
@@ -111,7 +113,7 @@ static bool ask_due(struct lanes *l, size_t room, int64_t now_ms, struct lanes_r
         return false;
     make_round(r, n);
     for (size_t i = 0; i < n; i++)
-        consider(l, r, l->found[i], now_ms);
+        consider(l, r, l->found[i], now);
     r->fair.n = r->n;
     r->fair.room = min_of(room, (size_t)FAIR_ROOM_MAX);
     r->fair.now_ms = now_ms;
@@ -125,8 +127,9 @@ static bool ask_due(struct lanes *l, size_t room, int64_t now_ms, struct lanes_r
 }
 
 /* One suspect of all lanes that may have one: which, the store says. Its lane counts it like any other. */
-static bool ask_suspects(struct lanes *l, int64_t now_ms, struct lanes_round *r)
+static bool ask_suspects(struct lanes *l, struct moment now, struct lanes_round *r)
 {
+    int64_t now_ms = now.wall_ms;
     struct heap_node *node = heap_peek(&l->suspects);
     if (!node || node->key > now_ms)
         return false;
@@ -139,7 +142,7 @@ static bool ask_suspects(struct lanes *l, int64_t now_ms, struct lanes_round *r)
     size_t n = 0;
     for (size_t i = 0; i < r->n; i++) {
         struct lane_entry *e = r->entries[i];
-        lanes_want(l, e, now_ms);
+        lanes_want(l, e, now);
         struct lane_hold h = lanes_hold_of(l, e, now_ms);
         if (h.gate != LANE_NONE) {
             lanes_wait(l, e, h.gate);
@@ -157,22 +160,22 @@ static bool ask_suspects(struct lanes *l, int64_t now_ms, struct lanes_round *r)
     return n > 0;
 }
 
-static bool ask_either(struct lanes *l, size_t room, int64_t now_ms, struct lanes_round *r)
+static bool ask_either(struct lanes *l, size_t room, struct moment now, struct lanes_round *r)
 {
     if (l->asked_suspects) /* neither kind stands in the other's way */
-        return ask_due(l, room, now_ms, r) || ask_suspects(l, now_ms, r);
-    return ask_suspects(l, now_ms, r) || ask_due(l, room, now_ms, r);
+        return ask_due(l, room, now, r) || ask_suspects(l, now, r);
+    return ask_suspects(l, now, r) || ask_due(l, room, now, r);
 }
 
-bool lanes_ask(struct lanes *l, size_t room, enum lanes_recall_wanted recall_request, int64_t now_ms,
+bool lanes_ask(struct lanes *l, size_t room, enum lanes_recall_wanted recall_request, struct moment now,
                struct lanes_round *ret)
 {
     *ret = (struct lanes_round){ 0 };
     l->round++;
-    bool asked = recall_request == LANES_DUE       ? ask_due(l, room, now_ms, ret)
-                 : recall_request == LANES_SUSPECT ? ask_suspects(l, now_ms, ret)
-                                                   : ask_either(l, room, now_ms, ret);
-    ret->until_ms = asked ? now_ms + l->window_ms : 0;
+    bool asked = recall_request == LANES_DUE       ? ask_due(l, room, now, ret)
+                 : recall_request == LANES_SUSPECT ? ask_suspects(l, now, ret)
+                                                   : ask_either(l, room, now, ret);
+    ret->until_ms = asked ? now.wall_ms + l->window_ms : 0;
     l->asked_suspects = l->suspects_open = asked && ret->suspects;
     return asked;
 }

@@ -20,7 +20,7 @@ struct shares {
     struct op_limit_take op;
     struct share_entry *asked[LIMIT_SHARES_BATCH];
     bool in_flight;
-    int64_t now_ms;
+    struct moment now;
 };
 
 struct shares *limit_shares_new(const struct limit_shares_setup *setup)
@@ -123,7 +123,7 @@ static int64_t acts_at(const struct share_entry *e, int64_t now_ms)
 
 static void plan(struct shares *s, struct share_entry *e)
 {
-    int64_t at = acts_at(e, s->now_ms);
+    int64_t at = acts_at(e, s->now.steady_ms);
     if (at == INT64_MAX && e->act.at)
         heap_remove(&s->acts, &e->act);
     else if (at != INT64_MAX && e->act.at)
@@ -151,10 +151,10 @@ void limit_shares_limit(struct shares *s, struct share_entry *e, double rate, in
     plan(s, e);
 }
 
-void limit_shares_want(struct shares *s, struct share_entry *e, int64_t now_ms)
+void limit_shares_want(struct shares *s, struct share_entry *e, struct moment now)
 {
-    s->now_ms = max_of(s->now_ms, now_ms);
-    e->want_ms = now_ms;
+    s->now = now;
+    e->want_ms = now.steady_ms;
     e->waits_tokens = e->waits_places = false;
     plan(s, e);
 }
@@ -199,7 +199,7 @@ void limit_shares_spend(struct shares *s, struct share_entry *e, int64_t n)
         return;
     e->places = max_of(e->places - n, (int64_t)0);
     e->spent += n;
-    e->ask_places_ms = s->now_ms;
+    e->ask_places_ms = s->now.steady_ms;
     plan(s, e);
 }
 
@@ -230,18 +230,19 @@ static void answered(struct shares *s, struct share_entry *e)
         e->released = 0;
     e->unsure = false;
     e->next_ms = a->ret_next_ms;
-    e->ask_tokens_ms = s->now_ms;
+    e->ask_tokens_ms = s->now.steady_ms;
     if (few_tokens) /* never: the store does not know us, or not yet */
-        e->ask_tokens_ms = a->ret_next_ms == INT64_MAX ? s->now_ms + LIMIT_SHARES_AGAIN_MS
-                                                       : max_of(a->ret_next_ms, s->now_ms + LIMIT_SHARES_TOKENS_MS);
-    e->ask_places_ms = few_places ? s->now_ms + LIMIT_SHARES_PLACES_MS : s->now_ms;
+        e->ask_tokens_ms = a->ret_next_ms == INT64_MAX ? s->now.steady_ms + LIMIT_SHARES_AGAIN_MS
+                                                       : max_of(moment_steady_at(s->now, a->ret_next_ms),
+                                                                s->now.steady_ms + LIMIT_SHARES_TOKENS_MS);
+    e->ask_places_ms = few_places ? s->now.steady_ms + LIMIT_SHARES_PLACES_MS : s->now.steady_ms;
     e->waits_tokens =
         e->waits_tokens && limit_shares_tokens_left(e) <= 0; /* whoever waited is told, and says so again if need be */
     e->waits_places = e->waits_places && limit_shares_places_left(e) <= 0;
     if (few_tokens || few_places)
         e->boost = 1;
     else if (a->want_tokens || a->want_places > places)
-        e->full_ms = s->now_ms;
+        e->full_ms = s->now.steady_ms;
     if (a->ret_tokens || e->places > places)
         s->setup.changed(s->setup.context, e);
 }
@@ -250,7 +251,7 @@ static void answered(struct shares *s, struct share_entry *e)
 static void unanswered(struct shares *s, struct share_entry *e)
 {
     e->unsure = e->share.concurrency > 0;
-    e->ask_tokens_ms = e->ask_places_ms = s->now_ms + LIMIT_SHARES_AGAIN_MS;
+    e->ask_tokens_ms = e->ask_places_ms = s->now.steady_ms + LIMIT_SHARES_AGAIN_MS;
 }
 
 static void done(struct op *op)
@@ -316,12 +317,12 @@ static void send(struct shares *s, struct share_entry *const *v, size_t n, bool 
         .node = s->node,
         .v = xcalloc(n, sizeof *s->op.v),
         .n = n,
-        .now_ms = s->now_ms,
+        .now_ms = s->now.wall_ms,
     };
     arena_init(&s->op.op.arena, OP_ARENA);
     for (size_t i = 0; i < n; i++) {
         struct share_entry *e = s->asked[i] = v[i];
-        s->op.v[i] = question(e, s->now_ms, may_give_back);
+        s->op.v[i] = question(e, s->now.steady_ms, may_give_back);
         e->asking = true;
         e->sent_spent = e->spent;
         e->tokens -= s->op.v[i].give_back_tokens;
@@ -336,26 +337,13 @@ static bool only_gives_back(const struct share_entry *e, int64_t now_ms)
     return !e->unsure && !e->spent && !wants_tokens(e, now_ms) && !wants_places(e, now_ms);
 }
 
-static void clock_set_back(struct shares *s, int64_t now_ms)
-{
-    s->now_ms = now_ms;
-    for (size_t i = 0; i < s->n; i++) {
-        struct share_entry *e = s->v[i];
-        e->want_ms = min_of(e->want_ms, now_ms);
-        e->full_ms = min_of(e->full_ms, now_ms);
-        e->ask_tokens_ms = e->ask_places_ms = now_ms;
-        plan(s, e);
-    }
-}
-
-int64_t limit_shares_step(struct shares *s, int64_t now_ms, bool may_give_back)
+int64_t limit_shares_step(struct shares *s, struct moment now, bool may_give_back)
 {
     struct share_entry *ask[LIMIT_SHARES_BATCH], *later[LIMIT_SHARES_BATCH];
     size_t n = 0, left = 0;
     struct heap_node *node;
-    if (now_ms < s->now_ms)
-        clock_set_back(s, now_ms);
-    s->now_ms = now_ms;
+    int64_t now_ms = now.steady_ms;
+    s->now = now;
     if (!uuid_eq(s->node, *s->setup.node))
         forget_all(s);
     while (!s->in_flight && n < LIMIT_SHARES_BATCH && left < LIMIT_SHARES_BATCH && (node = heap_peek(&s->acts)) &&
@@ -376,7 +364,7 @@ int64_t limit_shares_step(struct shares *s, int64_t now_ms, bool may_give_back)
     node = heap_peek(&s->acts);
     if (s->in_flight || !node)
         return INT64_MAX;
-    return left ? max_of(node->key, now_ms + LIMIT_SHARES_TOKENS_MS) : node->key;
+    return moment_wall_at(now, left ? max_of(node->key, now_ms + LIMIT_SHARES_TOKENS_MS) : node->key);
 }
 
 bool limit_shares_is_idle(const struct shares *s)

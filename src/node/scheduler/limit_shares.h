@@ -8,6 +8,7 @@
  * when they come, so what is lost on the way is lost; places are asked for as a total, of which a smaller one counts from the moment
  * it is sent and a larger one from its answer. */
 #include "base/heap.h"
+#include "core/time/moment.h"
 #include "port/store.h"
 
 enum {
@@ -33,10 +34,10 @@ struct share_entry {
     bool waits_tokens, waits_places;      /* something due waits for one */
     bool unsure;                          /* an answer was lost: what the store thinks that we have is not known */
     bool asking;                          /* it is in the operation that is under way */
-    int64_t want_ms;                      /* when it was last wanted */
-    int64_t ask_tokens_ms, ask_places_ms; /* not before these times is more asked for */
-    int64_t next_ms;                      /* when the store expects a token */
-    int64_t full_ms;                      /* when all that was asked for was there */
+    int64_t want_ms;                      /* steady: when it was last wanted */
+    int64_t ask_tokens_ms, ask_places_ms; /* steady: not before these times is more asked for */
+    int64_t next_ms;                      /* wall: when the store expects a token */
+    int64_t full_ms;                      /* steady: when all that was asked for was there */
     int64_t boost;                        /* slices at once */
     struct heap_node act;                 /* when there is something to do for it */
     void *owner;
@@ -63,7 +64,7 @@ struct share_entry *limit_shares_add(struct shares *s, struct str key, void *own
 void limit_shares_limit(struct shares *s, struct share_entry *e, double rate, int64_t burst, int64_t concurrency);
 
 /* Something of it is due: so many may be claimed that will take a token, or have a place. */
-void limit_shares_want(struct shares *s, struct share_entry *e, int64_t now_ms);
+void limit_shares_want(struct shares *s, struct share_entry *e, struct moment now);
 int64_t limit_shares_tokens_left(const struct share_entry *e); /* may be negative: armed ahead of its token */
 int64_t limit_shares_places_left(const struct share_entry *e);
 void limit_shares_wait_for_tokens(struct shares *s, struct share_entry *e);
@@ -77,5 +78,5 @@ void limit_shares_spend(struct shares *s, struct share_entry *e, int64_t n);
 
 /* Asks for what is wanted and gives back what is not. Places in use are known only while no claim is under way: nothing is given back
  * meanwhile (may_give_back). Answers when to call again. */
-int64_t limit_shares_step(struct shares *s, int64_t now_ms, bool may_give_back);
+int64_t limit_shares_step(struct shares *s, struct moment now, bool may_give_back);
 bool limit_shares_is_idle(const struct shares *s); /* nothing is under way */

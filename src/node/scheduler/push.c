@@ -28,10 +28,10 @@ struct pushing {
     struct io_known known; /* instead: which of them are there already */
     struct scheduler *scheduler;
     struct list link; /* while it is on its way */
-    int64_t begun_ms;
-    bool own;      /* to the queue of this process */
-    bool asks;     /* they are not pushed but asked about */
-    bool disowned; /* the tasks are others' now */
+    int64_t begun_ms; /* steady */
+    bool own;         /* to the queue of this process */
+    bool asks;        /* they are not pushed but asked about */
+    bool disowned;    /* the tasks are others' now */
     size_t n;
     struct armed *armed[PUSH_BATCH];
     struct task tasks[PUSH_BATCH];
@@ -94,7 +94,7 @@ void scheduler_end(struct scheduler *s, struct armed *a, enum outcome_kind kind)
 {
     struct outcome o = outcome_of(a, kind);
     if (!s->setup.end(s->setup.context, a->task, &o)) {
-        wheel_add(&s->wheel, &a->entry, s->now_ms + END_RETRY_MS);
+        wheel_add(&s->wheel, &a->entry, s->now.wall_ms + END_RETRY_MS);
         return;
     }
     lanes_unarmed(s->lanes, a->held->lane);
@@ -113,8 +113,8 @@ static void rearm(struct scheduler *s, struct armed *a, int64_t in_ms)
 {
     a->held->where = HELD_ARMED;
     map_put(&s->index, uuid_bytes(&a->task->id), a);
-    lanes_not_fired(s->lanes, a->held->lane, s->now_ms);
-    wheel_add(&s->wheel, &a->entry, s->now_ms + in_ms);
+    lanes_not_fired(s->lanes, a->held->lane, s->now.wall_ms);
+    wheel_add(&s->wheel, &a->entry, s->now.wall_ms + in_ms);
 }
 
 static void is_there(struct scheduler *s, struct armed *a, bool own, uint64_t epoch)
@@ -124,7 +124,7 @@ static void is_there(struct scheduler *s, struct armed *a, bool own, uint64_t ep
     h->where = own || !s->setup.fleet ? HELD_OWN : HELD_QUEUED;
     a->claim->kept = a->claim->kept || own;
     if (h->where == HELD_QUEUED) {
-        h->asked_ms = s->now_ms;
+        h->asked_ms = s->now.steady_ms;
         list_push(&s->queued, &h->link);
         s->queued_count++;
         a->claim->epoch = a->claim->pushed ? a->claim->epoch : epoch;
@@ -166,17 +166,18 @@ static void refused(struct scheduler *s, struct armed *a)
 
 static void note_state(struct scheduler *s, const struct pushing *p, const struct io_request *e)
 {
-    bool was_down = s->down_ms != 0;
+    bool was_down = s->is_down;
     s->epoch = p->io_request.ret.epoch ? p->io_request.ret.epoch : s->epoch;
     if (e->rc && !is_refused(p, e)) {
         if (!was_down)
             log_warn("push_failed", kv_err(&e->error), kv_i64("tasks", (int64_t)p->n));
         s->down_ms = was_down ? s->down_ms : p->begun_ms;
+        s->is_down = true;
         return;
     }
     if (was_down)
-        log_info("queue_back", kv_i64("down_ms", s->now_ms - s->down_ms));
-    s->down_ms = 0;
+        log_info("queue_back", kv_i64("down_ms", s->now.steady_ms - s->down_ms));
+    s->is_down = false;
 }
 
 static void recycle(struct scheduler *s, struct pushing *p)
@@ -230,7 +231,7 @@ void scheduler_forget_pushes(struct scheduler *s)
 
 bool scheduler_falls_back(const struct scheduler *s)
 {
-    return s->setup.own && s->down_ms && s->now_ms - s->down_ms >= FALLBACK_AFTER_MS;
+    return s->setup.own && s->is_down && s->now.steady_ms - s->down_ms >= FALLBACK_AFTER_MS;
 }
 
 /* Whether it runs in this process. */
@@ -275,13 +276,13 @@ static bool goes(struct scheduler *s, struct armed *a)
         scheduler_end(s, a, OUTCOME_CANCELLED);
     else if (a->held->taken_back)
         scheduler_end(s, a, a->unsure ? doubtful(a) : OUTCOME_RETURNED);
-    else if (is_expired(task_expires_ms(a->task), s->now_ms))
+    else if (is_expired(task_expires_ms(a->task), s->now.wall_ms))
         scheduler_end(s, a, a->unsure ? OUTCOME_LOST : OUTCOME_EXPIRED);
     else if (has_to_wait(s, a))
-        wheel_add(&s->wheel, &a->entry, s->now_ms + FLEET_RETRY_MS);
+        wheel_add(&s->wheel, &a->entry, s->now.wall_ms + FLEET_RETRY_MS);
     else if (belongs_apart(s, a))
         scheduler_end(s, a, OUTCOME_RETURNED);
-    else if (!lanes_may_fire(s->lanes, a->held->lane, s->now_ms, &when_ms))
+    else if (!lanes_may_fire(s->lanes, a->held->lane, s->now.wall_ms, &when_ms))
         wheel_add(&s->wheel, &a->entry, when_ms);
     else
         return true;
@@ -319,7 +320,7 @@ static struct pushing *new_push(struct scheduler *s, bool own, bool asks)
 static void submit(struct scheduler *s, struct pushing *p)
 {
     failpoint("before_fire");
-    p->begun_ms = s->now_ms;
+    p->begun_ms = s->now.steady_ms;
     p->io_request = (struct io_push){ .io_request = { .kind = IO_PUSH, .done = pushed },
                                       .tasks = p->tasks,
                                       .n = p->n,
@@ -356,11 +357,11 @@ static void add(struct scheduler *s, struct pushing **at, struct armed *a, bool 
  * until it is known whose it is. */
 void scheduler_fire(struct scheduler *s)
 {
-    if (wheel_next(&s->wheel) <= s->now_ms && !scheduler_may_fire(s))
+    if (wheel_next(&s->wheel) <= s->now.wall_ms && !scheduler_may_fire(s))
         return;
     struct pushing *there = NULL, *here = NULL, *asked = NULL;
     struct wheel_entry *e;
-    while (!learns_epoch(s) && (e = wheel_expire(&s->wheel, s->now_ms))) {
+    while (!learns_epoch(s) && (e = wheel_expire(&s->wheel, s->now.wall_ms))) {
         struct armed *a = container_of(e, struct armed, entry);
         bool own = goes_own(s, a);
         if (goes(s, a))

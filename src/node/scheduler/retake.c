@@ -22,7 +22,7 @@ bool scheduler_may_retake(struct scheduler *s, const struct task *t)
     if (t->delivery != DELIVER_AT_LEAST_ONCE || task_is_suspect(t) || !s->begun)
         return false;
     bool holds = scheduler_holds(s, t->id, t->fence);
-    return lanes_take_over(s->lanes, lanes_know(s->lanes, task_lane(t)), holds, s->now_ms);
+    return lanes_take_over(s->lanes, lanes_know(s->lanes, task_lane(t)), holds, s->now.wall_ms);
 }
 
 /* Whoever held them lets go first: they do not count twice. */
@@ -51,7 +51,7 @@ static void failed(struct scheduler *s, struct claim *c)
     struct retaking *r = &s->retaking;
     log_warn("claim_failed", kv_err(&c->op.error));
     r->retry_ms = min_of(max_of(r->retry_ms * 2, (int64_t)RETRY_MIN_MS), (int64_t)RETRY_MAX_MS);
-    r->retry_at_ms = s->now_ms + r->retry_ms;
+    r->retry_at_ms = s->now.steady_ms + r->retry_ms;
     scheduler_refused(s, &c->op);
     claim_read_back(c, read_back);
 }
@@ -86,7 +86,7 @@ bool scheduler_retake(struct scheduler *s, const struct scheduler_retake *r)
         return false;
     struct claim *c = xnew(*c);
     c->scheduler = s;
-    c->id = uuid_next(&s->ids, s->now_ms);
+    c->id = uuid_next(&s->ids, s->now.wall_ms);
     c->references = 1;
     c->retake = (struct op_retake){ .op = { .kind = OP_RETAKE, .done = retaken },
                                     .claim = c->id,
@@ -106,8 +106,8 @@ int64_t scheduler_retake_step(struct scheduler *s)
     struct retaking *r = &s->retaking;
     if (!r->claim || !r->claim->waits)
         return INT64_MAX;
-    if (r->retry_at_ms > s->now_ms)
-        return r->retry_at_ms;
+    if (r->retry_at_ms > s->now.steady_ms)
+        return moment_wall_at(s->now, r->retry_at_ms);
     r->claim->waits = false;
     writer_submit(s->setup.writer, &r->claim->op);
     return INT64_MAX;

@@ -15,15 +15,18 @@ enum { RULES_WAIT_MS = 100 };
 static void spawned(void *context, const struct task *t)
 {
     struct scheduler *s = context;
-    scheduler_nudge(s, t, s->now_ms);
+    scheduler_nudge(s, t);
 }
 
-struct scheduler *scheduler_new(const struct scheduler_setup *setup, int64_t now_ms)
+struct scheduler *scheduler_new(const struct scheduler_setup *setup, struct moment now)
 {
     assert(setup->slots > 0 && setup->arm_min_ms > 0 && setup->arm_max_ms >= setup->arm_min_ms);
     struct scheduler *s = xnew(*s);
     s->setup = *setup;
-    s->now_ms = s->polled_ms = now_ms;
+    s->now = now;
+    s->polled_ms = now.steady_ms;
+    s->rules_come_ms = INT64_MIN;
+    s->rules_came_ms = INT64_MIN / 2;
     s->window_ms = setup->arm_min_ms;
     s->lanes = lanes_new(&(struct lanes_setup){ .catalog = setup->catalog,
                                                 .breakers = setup->breakers,
@@ -40,9 +43,9 @@ struct scheduler *scheduler_new(const struct scheduler_setup *setup, int64_t now
                                                       .poll_ms = setup->poll_ms,
                                                       .spawned = spawned,
                                                       .context = s },
-                             now_ms);
+                             now);
     uuid_gen_init(&s->ids, setup->seed ^ 0x5ced);
-    wheel_init(&s->wheel, now_ms);
+    wheel_init(&s->wheel, now.wall_ms);
     map_init(&s->index, HASH_STABLE);
     map_init(&s->held, HASH_STABLE);
     list_init(&s->pushing);
@@ -86,59 +89,64 @@ void scheduler_free(struct scheduler *s)
 /* Should a nudge have been lost. */
 static void poll(struct scheduler *s)
 {
-    if (!s->setup.poll_ms || s->now_ms < s->polled_ms + s->setup.poll_ms)
+    if (!s->setup.poll_ms || s->now.steady_ms < s->polled_ms + s->setup.poll_ms)
         return;
-    s->polled_ms = s->now_ms;
-    lanes_all_due(s->lanes, s->now_ms);
+    s->polled_ms = s->now.steady_ms;
+    lanes_all_due(s->lanes, s->now.wall_ms);
 }
 
 static void heed_rules(struct scheduler *s)
 {
     if (s->setup.catalog && catalog_cache_generation(s->setup.catalog) != s->generation)
-        scheduler_rules_changed(s, s->now_ms);
+        scheduler_rules_changed(s);
 }
 
 static int64_t see_to_shares(struct scheduler *s)
 {
-    return s->draining ? INT64_MAX : lanes_step(s->lanes, s->now_ms, s->claiming != NULL);
+    return s->draining ? INT64_MAX : lanes_step(s->lanes, s->now, s->claiming != NULL);
 }
 
-int64_t scheduler_step(struct scheduler *s, int64_t now_ms)
+/* When the scheduler wants to be called again, besides what `wake` says. */
+static int64_t scheduler_next_ms(struct scheduler *s, int64_t wake)
 {
-    s->now_ms = now_ms;
+    int64_t next_ms = wheel_next(&s->wheel);
+    if (next_ms > s->now.wall_ms || scheduler_may_fire(s)) /* else somebody calls when it may */
+        wake = min_of(wake, next_ms);
+    if (s->claiming)
+        return s->claiming->waits ? min_of(wake, moment_wall_at(s->now, s->retry_at_ms)) : wake;
+    bool may_claim = scheduler_may_claim(s);
+    if (s->isolating && s->suspects)
+        return min_of(wake, moment_wall_at(s->now, s->alone_until_ms));
+    if (!may_claim)
+        return s->now.steady_ms < s->rules_come_ms ? min_of(wake, moment_wall_at(s->now, s->rules_come_ms)) : wake;
+    if (s->setup.poll_ms && lanes_count(s->lanes))
+        wake = min_of(wake, moment_wall_at(s->now, s->polled_ms + s->setup.poll_ms));
+    return min_of(wake, lanes_next_ms(s->lanes, scheduler_recall_wanted(s)));
+}
+
+int64_t scheduler_step(struct scheduler *s, struct moment now)
+{
+    s->now = now;
     scheduler_measure_claim(s);
     heed_rules(s);
     poll(s);
     scheduler_fire(s);
-    int64_t wake = min_of(spawner_step(s->spawner, now_ms), scheduler_retake_step(s));
+    int64_t wake = min_of(spawner_step(s->spawner, now), scheduler_retake_step(s));
     see_to_shares(s); /* while no claim is under way */
     scheduler_claim(s);
     wake = min_of(wake, see_to_shares(s));
     scheduler_fire(s); /* a claim may have been answered at once */
     metric_set(s->setup.metrics, METRIC_TASKS_ARMED, (double)s->wheel.count);
-    int64_t next_ms = wheel_next(&s->wheel);
-    if (next_ms > now_ms || scheduler_may_fire(s)) /* else somebody calls when it may */
-        wake = min_of(wake, next_ms);
-    if (s->claiming)
-        return s->claiming->waits ? min_of(wake, s->retry_at_ms) : wake;
-    bool may_claim = scheduler_may_claim(s);
-    if (s->isolating && s->suspects)
-        return min_of(wake, s->alone_until_ms);
-    if (!may_claim)
-        return s->now_ms < s->rules_come_ms ? min_of(wake, s->rules_come_ms) : wake;
-    if (s->setup.poll_ms && lanes_count(s->lanes))
-        wake = min_of(wake, s->polled_ms + s->setup.poll_ms);
-    return min_of(wake, lanes_next_ms(s->lanes, scheduler_recall_wanted(s)));
+    return scheduler_next_ms(s, wake);
 }
 
 void scheduler_know_lane(struct scheduler *s, struct lane lane)
 {
-    lanes_due(s->lanes, lanes_know(s->lanes, lane), s->now_ms, false);
+    lanes_due(s->lanes, lanes_know(s->lanes, lane), s->now.wall_ms, false);
 }
 
-void scheduler_nudge(struct scheduler *s, const struct task *t, int64_t now_ms)
+void scheduler_nudge(struct scheduler *s, const struct task *t)
 {
-    s->now_ms = max_of(s->now_ms, now_ms);
     if (t->kind == TASK_RECURRING)
         spawner_nudge(s->spawner, t->cursor_ms);
     else
@@ -148,24 +156,23 @@ void scheduler_nudge(struct scheduler *s, const struct task *t, int64_t now_ms)
 void scheduler_on_lanes_unblocked(struct scheduler *s, uint64_t unblocked)
 {
     if (unblocked)
-        lanes_on_unblocked(s->lanes, unblocked, s->now_ms);
+        lanes_on_unblocked(s->lanes, unblocked, s->now.wall_ms);
 }
 
 /* Due at once: fire ends it. */
 static void call_off(struct scheduler *s, struct armed *a)
 {
     wheel_remove(&s->wheel, &a->entry);
-    wheel_add(&s->wheel, &a->entry, s->now_ms);
+    wheel_add(&s->wheel, &a->entry, s->now.wall_ms);
 }
 
-void scheduler_rules_changed(struct scheduler *s, int64_t now_ms)
+void scheduler_rules_changed(struct scheduler *s)
 {
-    s->now_ms = max_of(s->now_ms, now_ms);
     s->generation = s->setup.catalog ? catalog_cache_generation(s->setup.catalog) : 0;
     lanes_rules_changed(s->lanes);
     map_each (&s->index, slot) {
         struct armed *a = slot->value;
-        if (a->held->taken_back || !lanes_takes_back(s->lanes, a->held->lane, s->now_ms))
+        if (a->held->taken_back || !lanes_takes_back(s->lanes, a->held->lane, s->now.wall_ms))
             continue;
         a->held->taken_back = true;
         call_off(s, a);
@@ -176,9 +183,9 @@ void scheduler_rules_changed(struct scheduler *s, int64_t now_ms)
 void scheduler_await_rules(struct scheduler *s, bool await)
 {
     if (!await)
-        s->rules_come_ms = 0;
-    else if (s->now_ms >= s->rules_came_ms + 2 * RULES_WAIT_MS || s->now_ms < s->rules_came_ms)
-        s->rules_come_ms = (s->rules_came_ms = s->now_ms) + RULES_WAIT_MS;
+        s->rules_come_ms = INT64_MIN;
+    else if (s->now.steady_ms >= s->rules_came_ms + 2 * RULES_WAIT_MS)
+        s->rules_come_ms = (s->rules_came_ms = s->now.steady_ms) + RULES_WAIT_MS;
 }
 
 void scheduler_begin(struct scheduler *s, bool found_suspects)
@@ -187,7 +194,7 @@ void scheduler_begin(struct scheduler *s, bool found_suspects)
         return;
     s->begun = true;
     s->isolating = found_suspects;
-    s->alone_until_ms = s->now_ms + SCHEDULER_ISOLATION_MS;
+    s->alone_until_ms = s->now.steady_ms + SCHEDULER_ISOLATION_MS;
 }
 
 void scheduler_freed(struct scheduler *s, struct uuid id, int64_t fence, const struct verdict *v)
@@ -263,7 +270,7 @@ void scheduler_set_room(struct scheduler *s, size_t room)
 
 void scheduler_queue_answers(struct scheduler *s)
 {
-    s->probe = s->down_ms != 0;
+    s->probe = s->is_down;
 }
 
 size_t scheduler_queued_since(struct scheduler *s, int64_t before_ms, struct fenced_id *ret, size_t max)
@@ -273,7 +280,7 @@ size_t scheduler_queued_since(struct scheduler *s, int64_t before_ms, struct fen
         struct held *h = container_of(s->queued.next, struct held, link);
         if (h->asked_ms >= before_ms)
             break;
-        h->asked_ms = s->now_ms;
+        h->asked_ms = s->now.steady_ms;
         list_remove(&h->link);
         list_push(&s->queued, &h->link);
         ret[n++] = (struct fenced_id){ h->key.id, h->key.fence };
@@ -298,7 +305,7 @@ void scheduler_hold_back(struct scheduler *s)
 void scheduler_let_go(struct scheduler *s)
 {
     s->held_back = false;
-    lanes_all_due(s->lanes, s->now_ms);
+    lanes_all_due(s->lanes, s->now.wall_ms);
     spawner_hold_back(s->spawner, false);
     spawner_nudge(s->spawner, 0);
 }
@@ -346,28 +353,21 @@ void scheduler_set_own(struct scheduler *s, const struct partitions *own)
     if (own)
         s->own = *own;
     spawner_set_own(s->spawner, own);
-    lanes_all_due(s->lanes, s->now_ms);
+    lanes_all_due(s->lanes, s->now.wall_ms);
     spawner_nudge(s->spawner, 0);
 }
 
-void scheduler_clock_set_back(struct scheduler *s, int64_t now_ms)
+void scheduler_on_clock_set_back(struct scheduler *s, struct moment now)
 {
-    s->now_ms = s->polled_ms = now_ms;
+    s->now = now;
     map_each (&s->index, slot) {
         struct armed *a = slot->value; /* not the time at which what failed was to be tried again */
-        a->entry.due_ms = a->held->taken_back || a->held->replaced ? now_ms : a->task->due_ms;
+        a->entry.due_ms = a->held->taken_back || a->held->replaced ? now.wall_ms : a->task->due_ms;
     }
-    wheel_rebase(&s->wheel, now_ms);
-    s->retry_at_ms = min_of(s->retry_at_ms, now_ms);
-    s->retaking.retry_at_ms = min_of(s->retaking.retry_at_ms, now_ms);
-    s->rules_come_ms = 0;
-    s->down_ms = min_of(s->down_ms, now_ms);
-    list_each (&s->queued, link)
-        container_of(link, struct held, link)->asked_ms = now_ms;
-    s->isolating = false;
+    wheel_rebase(&s->wheel, now.wall_ms);
     lanes_rules_changed(s->lanes);
-    lanes_all_due(s->lanes, now_ms);
-    spawner_clock_set_back(s->spawner, now_ms);
+    lanes_all_due(s->lanes, now.wall_ms);
+    spawner_on_clock_set_back(s->spawner, now);
 }
 
 void scheduler_drain(struct scheduler *s)

@@ -49,20 +49,20 @@ struct scheduler_setup {
 
 struct scheduler;
 
-struct scheduler *scheduler_new(const struct scheduler_setup *setup, int64_t now_ms);
+struct scheduler *scheduler_new(const struct scheduler_setup *setup, struct moment now);
 void scheduler_free(struct scheduler *s); /* nothing of it is in flight */
 
-int64_t scheduler_step(struct scheduler *s, int64_t now_ms);
+int64_t scheduler_step(struct scheduler *s, struct moment now);
 
 /* Somebody put a task there, or changed one: look in time for it. The lane becomes known. */
-void scheduler_nudge(struct scheduler *s, const struct task *t, int64_t now_ms);
+void scheduler_nudge(struct scheduler *s, const struct task *t);
 void scheduler_know_lane(struct scheduler *s, struct lane lane); /* and something may be due there */
 
 /* An operation let somebody go on who waited for a slot (its ret_unblocked_lanes); what is not known is UINT64_MAX. */
 void scheduler_on_lanes_unblocked(struct scheduler *s, uint64_t unblocked);
 
 /* The book has changed: limits hold from now on, and what is armed of a queue that was paused is given back. A step notices by itself. */
-void scheduler_rules_changed(struct scheduler *s, int64_t now_ms);
+void scheduler_rules_changed(struct scheduler *s);
 
 /* Another node has changed rules, and somebody reads them: what is claimed is to be claimed by them. For a moment at most: then it goes on
  * with those that it has. */
@@ -85,7 +85,7 @@ void scheduler_set_room(struct scheduler *s, size_t room);
 /* The queue has answered somebody: if it was down, it is tried again. */
 void scheduler_queue_answers(struct scheduler *s);
 
-/* Those that the queue has had for longest since it got them or somebody was told of them here, before that time: at most max. */
+/* Those that the queue has had for longest since it got them or somebody was told of them here, before that (steady) time: at most max. */
 size_t scheduler_queued_since(struct scheduler *s, int64_t before_ms, struct fenced_id *ret, size_t max);
 
 /* To end one by that the queue has, or had; NULL: it is not held here, or not there. */
@@ -125,7 +125,7 @@ void scheduler_disown(struct scheduler *s, struct uuid node);
 void scheduler_set_own(struct scheduler *s, const struct partitions *own);
 
 /* The wall clock was set back: what has not fired waits anew. */
-void scheduler_clock_set_back(struct scheduler *s, int64_t now_ms);
+void scheduler_on_clock_set_back(struct scheduler *s, struct moment now);
 
 /* Drain: no more claims or spawns; each task that was claimed and has not fired is handed back (`end`). To be called again until it is
  * idle. */

@@ -20,11 +20,12 @@ enum {
 
 struct spawner {
     struct spawner_setup setup;
-    int64_t now_ms;
-    struct op_recurring *page; /* NULL: no visit is under way */
-    size_t in_flight;          /* spawns */
-    int64_t visit_at_ms, from_ms;
-    int64_t trouble_at_ms; /* when all is tried again; INT64_MAX: nothing was left behind */
+    struct moment now;
+    struct op_recurring *page;    /* NULL: no visit is under way */
+    size_t in_flight;             /* spawns */
+    int64_t visit_at_ms, from_ms; /* wall, like cursors */
+    int64_t trouble_at_ms;        /* steady: when all is tried again; INT64_MAX: nothing was left behind */
+    int64_t poll_at_ms;           /* steady: when to look though nobody nudged; INT64_MAX: set by the next step */
     bool held_back, draining;
     bool shares; /* with other nodes */
     struct partitions own;
@@ -38,12 +39,13 @@ struct spawning {
     struct spawner *spawner;
 };
 
-struct spawner *spawner_new(const struct spawner_setup *setup, int64_t now_ms)
+struct spawner *spawner_new(const struct spawner_setup *setup, struct moment now)
 {
     struct spawner *s = xnew(*s);
     s->setup = *setup;
-    s->now_ms = s->visit_at_ms = now_ms;
-    s->trouble_at_ms = INT64_MAX;
+    s->now = now;
+    s->visit_at_ms = now.wall_ms;
+    s->trouble_at_ms = s->poll_at_ms = INT64_MAX;
     s->held_back = true;
     return s;
 }
@@ -78,7 +80,7 @@ static void look_later(struct spawner *s, const struct spawn_plan *plan)
 /* It could not be spawned: passed over until trouble_at, or, with its cursor, only until the next visit. */
 static void leave_behind(struct spawner *s, int64_t cursor_ms)
 {
-    s->trouble_at_ms = min_of(s->trouble_at_ms, s->now_ms + TROUBLE_MS);
+    s->trouble_at_ms = min_of(s->trouble_at_ms, s->now.steady_ms + TROUBLE_MS);
     s->from_ms = min_of(s->from_ms, cursor_ms);
 }
 
@@ -113,11 +115,11 @@ static void spawn_done(struct op *op)
         metric_add(s->setup.metrics, METRIC_TASKS_SCHEDULED, sp->plan.runs);
         metric_add(s->setup.metrics, METRIC_RUNS_SKIPPED, sp->plan.skipped);
         if (sp->plan.more)
-            look_at(s, s->now_ms, sp->plan.cursor_ms);
+            look_at(s, s->now.wall_ms, sp->plan.cursor_ms);
         else if (!sp->plan.ended)
             look_later(s, &sp->plan);
     } else if (op->rc == ERR_CONFLICT) { /* a user's change: whether he nudges or not, and wherever its cursor is now */
-        look_at(s, s->now_ms, 0);
+        look_at(s, s->now.wall_ms, 0);
     } else {
         log_warn("spawn_failed", kv_uuid("task", sp->task.id), kv_err(&op->error));
         tell_spawned(s, &sp->plan); /* it may have been done, and its answer lost */
@@ -151,7 +153,7 @@ static bool plan_spawn(struct spawner *s, const struct task *from, struct spawni
     if (rc == ERR_OK)
         rc = schedule_rule(&t->schedule, t->id, zone, calendar, t->created_ms, &rule, e);
     if (rc == ERR_OK)
-        rc = spawn_plan(t, &rule, s->now_ms, s->now_ms + s->setup.ahead_ms, &sp->op.op.arena, &sp->plan, e);
+        rc = spawn_plan(t, &rule, s->now.wall_ms, s->now.wall_ms + s->setup.ahead_ms, &sp->op.op.arena, &sp->plan, e);
     catalog_cache_calendar_unref(calendar);
     tz_unref(zone);
     return rc == ERR_OK;
@@ -180,7 +182,7 @@ static void spawn_one(struct spawner *s, const struct task *t)
     sp->op.version = t->version;
     sp->op.cursor_ms = t->cursor_ms;
     sp->op.plan = &sp->plan;
-    sp->op.now_ms = s->now_ms;
+    sp->op.now_ms = s->now.wall_ms;
     s->in_flight++;
     writer_submit(s->setup.writer, &sp->op.op);
 }
@@ -204,7 +206,6 @@ static void visit_over(struct spawner *s)
         look_at(s, in_time_for(s, p->ret_next_ms), p->ret_next_ms);
     if (s->trouble_at_ms == INT64_MAX)
         s->from_ms = 0;
-    s->visit_at_ms = min_of(s->visit_at_ms, s->trouble_at_ms);
     free(take(s->page));
 }
 
@@ -258,34 +259,34 @@ static void page_done(struct op *op)
 
 static void visit(struct spawner *s)
 {
-    if (s->trouble_at_ms <= s->now_ms) {
+    if (s->trouble_at_ms <= s->now.steady_ms) {
         s->trouble_at_ms = INT64_MAX;
         s->from_ms = 0;
     }
     s->page = xnew(*s->page);
     s->asked = s->own;
     *s->page = (struct op_recurring){ .after_cursor_ms = s->from_ms,
-                                      .until_ms = s->now_ms + s->setup.ahead_ms,
+                                      .until_ms = s->now.wall_ms + s->setup.ahead_ms,
                                       .max = PAGE,
                                       .own = s->shares ? &s->asked : NULL,
-                                      .help_until_ms = s->now_ms + s->setup.ahead_ms / HELP_PART };
-    s->visit_at_ms = INT64_MAX;
+                                      .help_until_ms = s->now.wall_ms + s->setup.ahead_ms / HELP_PART };
+    s->visit_at_ms = s->poll_at_ms = INT64_MAX;
     s->from_ms = s->page->until_ms; /* unless somebody says otherwise before it is over */
     ask_for_page(s);
 }
 
 /* ---- doors ---- */
 
-int64_t spawner_step(struct spawner *s, int64_t now_ms)
+int64_t spawner_step(struct spawner *s, struct moment now)
 {
-    s->now_ms = now_ms;
-    if (!s->page && may_spawn(s) && s->visit_at_ms <= now_ms)
+    s->now = now;
+    if (!s->page && may_spawn(s) && spawner_next_ms(s) <= now.wall_ms)
         visit(s);
     if (s->page || !may_spawn(s))
         return INT64_MAX;
     if (s->setup.poll_ms)
-        s->visit_at_ms = min_of(s->visit_at_ms, now_ms + s->setup.poll_ms);
-    return s->visit_at_ms;
+        s->poll_at_ms = min_of(s->poll_at_ms, now.steady_ms + s->setup.poll_ms);
+    return spawner_next_ms(s);
 }
 
 void spawner_nudge(struct spawner *s, int64_t cursor_ms)
@@ -299,10 +300,10 @@ void spawner_hold_back(struct spawner *s, bool hold)
     s->held_back = hold;
 }
 
-void spawner_clock_set_back(struct spawner *s, int64_t now_ms)
+void spawner_on_clock_set_back(struct spawner *s, struct moment now)
 {
-    s->now_ms = now_ms;
-    look_at(s, now_ms, 0);
+    s->now = now;
+    look_at(s, now.wall_ms, 0);
 }
 
 void spawner_set_own(struct spawner *s, const struct partitions *own)
@@ -324,5 +325,6 @@ bool spawner_is_idle(const struct spawner *s)
 
 int64_t spawner_next_ms(const struct spawner *s)
 {
-    return s->visit_at_ms;
+    int64_t again_ms = min_of(s->trouble_at_ms, s->poll_at_ms);
+    return min_of(s->visit_at_ms, moment_wall_at(s->now, again_ms));
 }

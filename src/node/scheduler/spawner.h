@@ -5,6 +5,7 @@
  * earliest first, and spawns each. What can not be spawned (its time zone or calendar is gone, the store refuses) is passed over, so that it
  * stands in nobody's way, and tried again after a few seconds. */
 #include "base/metrics.h"
+#include "core/time/moment.h"
 #include "node/catalog_cache.h"
 #include "port/store.h"
 #include "port/zoneinfo.h"
@@ -22,13 +23,13 @@ struct spawner_setup {
 
 struct spawner;
 
-struct spawner *spawner_new(const struct spawner_setup *setup, int64_t now_ms);
+struct spawner *spawner_new(const struct spawner_setup *setup, struct moment now);
 void spawner_free(struct spawner *s); /* nothing of it is in flight; NULL is fine */
 
-int64_t spawner_step(struct spawner *s, int64_t now_ms);  /* when to call again; INT64_MAX: when something happens */
-void spawner_nudge(struct spawner *s, int64_t cursor_ms); /* a recurring task was put there or changed */
-void spawner_hold_back(struct spawner *s, bool hold);     /* nothing more is planned; it begins held back */
-void spawner_clock_set_back(struct spawner *s, int64_t now_ms);
+int64_t spawner_step(struct spawner *s, struct moment now); /* when to call again; INT64_MAX: when something happens */
+void spawner_nudge(struct spawner *s, int64_t cursor_ms);   /* a recurring task was put there or changed */
+void spawner_hold_back(struct spawner *s, bool hold);       /* nothing more is planned; it begins held back */
+void spawner_on_clock_set_back(struct spawner *s, struct moment now);  /* looks at all of them again */
 void spawner_set_own(struct spawner *s, const struct partitions *own); /* others' only when it gets late; NULL: all */
 void spawner_drain(struct spawner *s);                                 /* no more visits */
 bool spawner_is_idle(const struct spawner *s);

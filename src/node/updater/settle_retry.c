@@ -28,7 +28,7 @@ static void settled(struct op *op)
     if (op->rc) {
         log_warn("settle_failed", kv_err(&op->error), kv_i64("claims", (int64_t)e->op.n));
         e->waits = true;
-        e->retry_at_ms = e->now_ms + RETRY_MS;
+        e->retry_at_ms = e->now.steady_ms + RETRY_MS;
         return;
     }
     for (size_t i = 0; i < e->op.n; i++) {
@@ -43,27 +43,26 @@ static void submit(struct ends *e)
     e->waits = false;
     e->in_flight = true;
     e->op.op = (struct op){ .kind = OP_SETTLE, .done = settled, .context = e };
-    e->op.now_ms = e->now_ms;
+    e->op.now_ms = e->now.wall_ms;
     arena_init(&e->op.op.arena, ERRORS_ARENA);
     writer_submit(e->setup.writer, &e->op.op);
 }
 
-void settle_retry_submit(struct ends *e, const struct event *events, struct settlement *v, size_t n, int64_t now_ms)
+void settle_retry_submit(struct ends *e, const struct event *events, struct settlement *v, size_t n, struct moment now)
 {
     assert(settle_retry_is_idle(e) && n > 0);
-    e->now_ms = now_ms;
+    e->now = now;
     e->events = events;
     e->op = (struct op_settle){ .v = v, .n = n };
     submit(e);
 }
 
-int64_t settle_retry_step(struct ends *e, int64_t now_ms)
+int64_t settle_retry_step(struct ends *e, struct moment now)
 {
-    bool set_back = now_ms < e->now_ms;
-    e->now_ms = now_ms;
-    if (e->waits && (set_back || e->retry_at_ms <= now_ms))
+    e->now = now;
+    if (e->waits && e->retry_at_ms <= now.steady_ms)
         submit(e);
-    return e->waits ? e->retry_at_ms : INT64_MAX;
+    return e->waits ? moment_wall_at(now, e->retry_at_ms) : INT64_MAX;
 }
 
 void settle_retry_give_up(struct ends *e)

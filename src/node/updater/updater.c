@@ -25,10 +25,10 @@ struct batch {
     struct op_worker_report workers;
     struct io_events_ack ack;
     struct updater *updater;
-    struct event_list events; /* outcomes first */
-    size_t pending;           /* operations with the writer */
-    int64_t retry_ms, retry_at_ms;
-    struct list link; /* while it waits to be submitted again */
+    struct event_list events;      /* outcomes first */
+    size_t pending;                /* operations with the writer */
+    int64_t retry_ms, retry_at_ms; /* at: steady */
+    struct list link;              /* while it waits to be submitted again */
 };
 
 struct updater {
@@ -39,7 +39,9 @@ struct updater {
     struct list waiting; /* batches that the store could not take */
     bool polling, stopped, poll_failed;
     struct batch *arrived; /* polled, and not looked at */
-    int64_t now_ms, behind_ms, poll_at_ms;
+    struct moment now;
+    int64_t behind_ms;
+    int64_t poll_at_ms; /* steady */
 };
 
 struct updater *updater_new(const struct updater_setup *setup)
@@ -118,7 +120,7 @@ static void try_again(struct updater *u, struct batch *b)
     const struct op *failed = b->settle.op.rc ? &b->settle.op : &b->workers.op;
     log_warn("settle_failed", kv_err(&failed->error), kv_i64("outcomes", (int64_t)b->settle.n));
     b->retry_ms = min_of(max_of(b->retry_ms * 2, (int64_t)RETRY_MIN_MS), (int64_t)RETRY_MAX_MS);
-    b->retry_at_ms = u->now_ms + b->retry_ms;
+    b->retry_at_ms = u->now.steady_ms + b->retry_ms;
     list_push(&u->waiting, &b->link);
     u->setup.unblocked(u->setup.context, UINT64_MAX);
 }
@@ -150,7 +152,7 @@ static void op_done(struct op *op)
 
 static void submit(struct updater *u, struct batch *b)
 {
-    b->settle.now_ms = b->workers.now_ms = u->now_ms;
+    b->settle.now_ms = b->workers.now_ms = u->now.steady_ms;
     b->settle.op.rc = b->workers.op.rc = ERR_OK;
     b->pending = (b->settle.n > 0) + (b->workers.n > 0);
     bool has_workers = b->workers.n > 0; /* the batch may be done before the second line */
@@ -190,7 +192,7 @@ static size_t part(struct event_list *events)
 
 static void settle_outcomes(struct updater *u, struct batch *b, size_t n)
 {
-    int64_t latest_ms = u->now_ms + u->behind_ms;
+    int64_t latest_ms = u->now.wall_ms + u->behind_ms;
     b->settle.op.kind = OP_SETTLE;
     b->settle.op.done = op_done;
     b->settle.op.context = b;
@@ -218,7 +220,7 @@ static void keep_reports(struct updater *u, struct batch *b, const struct event 
                                        .doc = r->doc,
                                        .slots = r->slots,
                                        .running = r->running,
-                                       .left_ms = r->left ? u->now_ms : 0 };
+                                       .left_ms = r->left ? u->now.wall_ms : 0 };
     }
     b->workers = (struct op_worker_report){ .op = { .kind = OP_WORKER_REPORT, .done = op_done, .context = b },
                                             .v = rows,
@@ -246,7 +248,8 @@ static void polled(struct io_request *e)
     if (e->rc) {
         if (!u->poll_failed)
             log_warn("poll_failed", kv_err(&e->error));
-        u->poll_at_ms = u->now_ms + POLL_RETRY_MS; /* nobody else would call: what waits there was published before */
+        u->poll_at_ms =
+            u->now.steady_ms + POLL_RETRY_MS; /* nobody else would call: what waits there was published before */
     }
     u->poll_failed = e->rc != ERR_OK;
     if (e->rc || b->poll.ret.n == 0)
@@ -260,7 +263,7 @@ static void ask_for_more(struct updater *u)
 {
     struct async_io *c = u->setup.async_io;
     bool may = !u->stopped && !u->polling && u->in_flight < IN_FLIGHT && list_empty(&u->waiting);
-    if (!may || u->poll_at_ms > u->now_ms || (c->at_once && c->ops->events_depth(c) == 0))
+    if (!may || u->poll_at_ms > u->now.steady_ms || (c->at_once && c->ops->events_depth(c) == 0))
         return;
     struct batch *b = xnew(*b);
     b->updater = u;
@@ -282,26 +285,25 @@ static bool settle_some(struct updater *u)
     return true;
 }
 
-int64_t updater_step(struct updater *u, int64_t now_ms, int64_t behind_ms)
+int64_t updater_step(struct updater *u, struct moment now, int64_t behind_ms)
 {
-    bool set_back = now_ms < u->now_ms; /* then no time that somebody waits for means anything any more */
-    u->now_ms = now_ms;
+    u->now = now;
     u->behind_ms = behind_ms;
     int64_t wake = INT64_MAX;
     list_each (&u->waiting, link) {
         struct batch *b = container_of(link, struct batch, link);
-        if (b->retry_at_ms <= now_ms || set_back) {
+        if (b->retry_at_ms <= now.steady_ms) {
             list_remove(link);
             submit(u, b);
         } else {
             wake = min_of(wake, b->retry_at_ms);
         }
     }
-    if (set_back)
-        u->poll_at_ms = now_ms;
     while (settle_some(u))
         ;
-    return u->poll_at_ms > now_ms && !u->polling && !u->stopped ? min_of(wake, u->poll_at_ms) : wake;
+    if (u->poll_at_ms > now.steady_ms && !u->polling && !u->stopped)
+        wake = min_of(wake, u->poll_at_ms);
+    return moment_wall_at(now, wake);
 }
 
 void updater_stop(struct updater *u)

@@ -4,6 +4,7 @@
  * An event is acknowledged after its transaction. Applying one twice changes nothing: its fence was used up. What workers of a fleet say
  * of themselves is kept too (OP_WORKER_REPORT). */
 #include "base/metrics.h"
+#include "core/time/moment.h"
 #include "port/async_io.h"
 #include "port/store.h"
 
@@ -26,6 +27,6 @@ void updater_free(struct updater *u); /* nothing is in flight */
 
 /* behind_ms: by how much now_ms may be behind the time that others go by. What waits for its next attempt waits that much longer, so
  * that nobody begins it too early. */
-int64_t updater_step(struct updater *u, int64_t now_ms, int64_t behind_ms);
+int64_t updater_step(struct updater *u, struct moment now, int64_t behind_ms);
 void updater_stop(struct updater *u); /* poll no more: for one who shares its events with others */
 bool updater_is_idle(const struct updater *u);

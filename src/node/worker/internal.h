@@ -44,7 +44,8 @@ struct worker {
     size_t sent;         /* of the spare one, from the front: published */
     struct io_publish publish;
     bool publishing;
-    int64_t events_down_ms;        /* since when nothing could be published; 0: it can */
+    bool events_down;              /* nothing could be published the last time */
+    int64_t events_down_ms;        /* steady: since when */
     bool acks_down, renewals_down; /* the last one failed, and that was said */
     struct acking *free_ack;       /* for the next one */
     size_t acking;                 /* in flight, or waiting to be sent again */
@@ -61,12 +62,15 @@ struct worker {
     struct event told;
     struct buf doc;
     bool reporting, has_left;
-    int64_t report_at_ms;
+    int64_t report_at_ms; /* steady */
 
-    int64_t now_ms, behind_ms, renew_at_ms, retry_at_ms; /* retry: publishing what could not be published */
-    int64_t take_at_ms;                                  /* taking, after the queue could not be reached */
-    int64_t end_at_ms;                                   /* asking what is to be ended, though there is no room */
-    size_t disowned;                                     /* that have not ended yet */
+    struct moment now;
+    int64_t behind_ms;
+    int64_t renew_at_ms; /* steady, like the next three */
+    int64_t retry_at_ms; /* publishing what could not be published */
+    int64_t take_at_ms;  /* taking, after the queue could not be reached */
+    int64_t end_at_ms;   /* asking what is to be ended, though there is no room */
+    size_t disowned;     /* that have not ended yet */
     bool stopped, giving_up;
 };
 

@@ -12,8 +12,8 @@ enum { OUTBOX_ARENA = 256 << 20 };
 struct acking {
     struct io_ids ids;
     struct worker *worker;
-    struct list link; /* among those that failed, until then */
-    int64_t retry_at_ms;
+    struct list link;    /* among those that failed, until then */
+    int64_t retry_at_ms; /* steady */
     struct fenced_id v[WORKER_PUBLISH_MAX];
 };
 
@@ -86,7 +86,7 @@ static void acknowledged(struct io_request *e)
         log_warn("ack_failed", kv_err(&e->error), kv_i64("deliveries", (int64_t)a->ids.n));
     w->acks_down = e->rc != ERR_OK;
     if (e->rc && !w->giving_up && !w->setup.async_io->at_once) {
-        a->retry_at_ms = w->now_ms + WORKER_RETRY_MS;
+        a->retry_at_ms = w->now.steady_ms + WORKER_RETRY_MS;
         list_push(&w->unacked, &a->link);
         return;
     }
@@ -107,7 +107,7 @@ static void acknowledge_again(struct worker *w)
 {
     list_each (&w->unacked, link) {
         struct acking *a = container_of(link, struct acking, link);
-        if (a->retry_at_ms > w->now_ms)
+        if (a->retry_at_ms > w->now.steady_ms)
             continue;
         list_remove(link);
         submit_ack(a);
@@ -136,19 +136,20 @@ static void keep_rest(struct worker *w)
     memmove(b->jobs, b->jobs + w->sent, rest * sizeof(struct job *));
     b->n = rest;
     w->sent = 0;
-    w->retry_at_ms = w->now_ms + WORKER_RETRY_MS;
+    w->retry_at_ms = w->now.steady_ms + WORKER_RETRY_MS;
 }
 
 /* Said when it begins and when it ends, not each time. */
 static void note_events(struct worker *w, const struct io_request *e)
 {
-    if (e->rc && !w->events_down_ms) {
+    if (e->rc && !w->events_down) {
         log_warn("publish_failed", kv_err(&e->error), kv_i64("outcomes", (int64_t)worker_unpublished(w)));
-        w->events_down_ms = w->now_ms;
-    } else if (!e->rc && w->events_down_ms) {
+        w->events_down = true;
+        w->events_down_ms = w->now.steady_ms;
+    } else if (!e->rc && w->events_down) {
         log_info("publish_back", kv_i64("outcomes", (int64_t)worker_unpublished(w)),
-                 kv_i64("down_ms", w->now_ms - w->events_down_ms));
-        w->events_down_ms = 0;
+                 kv_i64("down_ms", w->now.steady_ms - w->events_down_ms));
+        w->events_down = false;
     }
 }
 
@@ -186,7 +187,7 @@ void worker_publish(struct worker *w)
         w->outbox = w->spare;
         w->spare = full;
     }
-    while (!w->publishing && w->spare.n && w->retry_at_ms <= w->now_ms)
+    while (!w->publishing && w->spare.n && w->retry_at_ms <= w->now.steady_ms)
         publish_some(w);
 }
 
@@ -205,7 +206,7 @@ static void renewed(struct io_request *e)
         log_warn("renew_failed", kv_err(&e->error), kv_i64("deliveries", (int64_t)r->n));
     r->worker->renewals_down = e->rc != ERR_OK;
     if (e->rc) { /* soon, before it is too late */
-        r->worker->renew_at_ms = min_of(r->worker->renew_at_ms, r->worker->now_ms + WORKER_RETRY_MS);
+        r->worker->renew_at_ms = min_of(r->worker->renew_at_ms, r->worker->now.steady_ms + WORKER_RETRY_MS);
     }
     for (size_t i = 0; i < r->n; i++)
         delivery_batch_unref(r->delivery_batches[i]);
@@ -236,7 +237,7 @@ static void submit_renewal(struct worker *w, size_t max)
     r->io_request = (struct io_renew){ .io_request = { .kind = IO_RENEW, .done = renewed },
                                        .running = r->tasks,
                                        .n = r->n,
-                                       .by = { .now_ms = w->now_ms,
+                                       .by = { .now_ms = w->now.wall_ms,
                                                .visibility_ms = w->setup.visibility_ms,
                                                .worker = w->setup.id,
                                                .alone = r->n == 1 } };
@@ -251,9 +252,9 @@ void worker_renew(struct worker *w)
         return;
     }
     if (w->renew_at_ms == INT64_MAX)
-        w->renew_at_ms = w->now_ms + w->setup.visibility_ms / 3;
-    if (w->now_ms < w->renew_at_ms || w->renewing)
+        w->renew_at_ms = w->now.steady_ms + w->setup.visibility_ms / 3;
+    if (w->now.steady_ms < w->renew_at_ms || w->renewing)
         return;
-    w->renew_at_ms = w->now_ms + w->setup.visibility_ms / 3;
+    w->renew_at_ms = w->now.steady_ms + w->setup.visibility_ms / 3;
     submit_renewal(w, n);
 }

@@ -13,7 +13,7 @@ static void reported(struct io_request *e)
     }
     log_debug("report_failed", kv_err(&e->error));
     if (w->told.worker.left)
-        w->report_at_ms = w->now_ms + WORKER_RETRY_MS;
+        w->report_at_ms = w->now.steady_ms + WORKER_RETRY_MS;
 }
 
 static void describe(struct worker *w)
@@ -48,7 +48,7 @@ static void submit_report(struct worker *w, bool left)
     w->report = (struct io_publish){ .io_request = { .kind = IO_PUBLISH, .done = reported, .context = w },
                                      .v = &w->told,
                                      .n = 1 };
-    w->report_at_ms = w->now_ms + WORKER_REPORT_MS;
+    w->report_at_ms = w->now.steady_ms + WORKER_REPORT_MS;
     w->reporting = true;
     async_io_submit(w->setup.async_io, &w->report.io_request);
 }
@@ -59,8 +59,8 @@ int64_t worker_report(struct worker *w)
         return INT64_MAX;
     bool left = goes(w);
     if (left && !w->told.worker.left)
-        w->report_at_ms = w->now_ms;
-    if (!w->reporting && w->report_at_ms <= w->now_ms)
+        w->report_at_ms = w->now.steady_ms;
+    if (!w->reporting && w->report_at_ms <= w->now.steady_ms)
         submit_report(w, left);
-    return w->reporting || w->has_left ? INT64_MAX : w->report_at_ms;
+    return w->reporting || w->has_left ? INT64_MAX : moment_wall_at(w->now, w->report_at_ms);
 }

@@ -149,7 +149,7 @@ static bool is_held(struct worker *w, struct job *j)
     const struct task *t = j->run.task;
     char host[TARGET_HOST_MAX], text[HELD_TEXT];
     struct str at = target_host(t, host);
-    j->asked = breakers_ask(&w->breakers, t->tenant, at, t->timeout_ms, w->now_ms);
+    j->asked = breakers_ask(&w->breakers, t->tenant, at, t->timeout_ms, w->now.wall_ms);
     if (j->asked.go)
         return false;
     int n =
@@ -157,7 +157,7 @@ static bool is_held(struct worker *w, struct job *j)
             ? snprintf(text, sizeof text, "held: nearly all that this tenant runs fails; its circuit breaker is open")
             : snprintf(text, sizeof text, "held: the circuit breaker of " STR_FMT " is open", STR_ARG(at));
     struct outcome o = { .kind = OUTCOME_HELD,
-                         .retry_after_ms = max_of(j->asked.until_ms - w->now_ms, (int64_t)1),
+                         .retry_after_ms = max_of(j->asked.until_ms - w->now.wall_ms, (int64_t)1),
                          .error = { text, (size_t)n } };
     metric_add(w->setup.metrics, METRIC_TASKS_HELD, 1);
     worker_tell(w, j, &o);
@@ -173,7 +173,7 @@ static bool may_start(const struct worker *w, const struct task *t)
 static bool is_late(const struct worker *w, const struct job *j)
 {
     int64_t taken_ms = j->delivery_batch->take.ret.queue_us / 1000;
-    return taken_ms && w->now_ms - taken_ms >= w->setup.visibility_ms / 2;
+    return taken_ms && w->now.wall_ms - taken_ms >= w->setup.visibility_ms / 2;
 }
 
 /* What must not run any more, though it was pushed. */
@@ -187,7 +187,7 @@ static bool is_over(struct worker *w, struct job *j)
     } else if (d) {
         o.kind = OUTCOME_CANCELLED;
         o.error = (struct str){ d->why, d->why_size };
-    } else if (is_expired(task_expires_ms(t), w->now_ms)) {
+    } else if (is_expired(task_expires_ms(t), w->now.wall_ms)) {
         o.kind = OUTCOME_EXPIRED;
         o.error = S("expired: it could not be started while it was of use");
     } else {
@@ -202,8 +202,8 @@ static void refuse(struct worker *w, struct job *j)
     struct outcome o = { .kind = OUTCOME_FAILED,
                          .failure = FAILURE_REFUSED,
                          .retry_after_ms = -1,
-                         .started_us = w->now_ms * 1000,
-                         .completed_us = w->now_ms * 1000,
+                         .started_us = w->now.wall_ms * 1000,
+                         .completed_us = w->now.wall_ms * 1000,
                          .error = S("this release can not run such a target") };
     job_done(&j->run, &o);
 }
@@ -256,7 +256,7 @@ static void take_failed(struct worker *w, struct delivery_batch *h)
     if (!w->queue_down)
         log_warn("take_failed", kv_err(&h->take.io_request.error));
     w->queue_down = true;
-    w->take_at_ms = w->now_ms + WORKER_RETRY_MS;
+    w->take_at_ms = w->now.steady_ms + WORKER_RETRY_MS;
     delivery_batch_unref(h);
 }
 
@@ -274,7 +274,7 @@ static void taken(struct io_request *e)
     if (h->take.ret.queue_us && w->setup.queue_time)
         w->setup.queue_time(w->setup.context, h->take.ret.queue_us);
     if (h->take.ask.max == 0)
-        w->end_at_ms = w->now_ms + WORKER_RETRY_MS;
+        w->end_at_ms = w->now.steady_ms + WORKER_RETRY_MS;
 }
 
 static size_t free_slots(const struct worker *w)
@@ -303,12 +303,12 @@ static bool is_worth_asking(const struct worker *w, size_t room)
 {
     struct async_io *c = w->setup.async_io;
     return c->at_once ? room > 0 && c->ops->queue_depth(c) > 0
-                      : room > 0 || (w->running.n > 0 && w->end_at_ms <= w->now_ms);
+                      : room > 0 || (w->running.n > 0 && w->end_at_ms <= w->now.steady_ms);
 }
 
 static void ask_for_more(struct worker *w)
 {
-    if (w->taking || w->now_ms < w->take_at_ms)
+    if (w->taking || w->now.steady_ms < w->take_at_ms)
         return;
     size_t room = room_of(w);
     if (!is_worth_asking(w, room))
@@ -318,7 +318,7 @@ static void ask_for_more(struct worker *w)
     h->references = 1;
     h->take.io_request = (struct io_request){ .kind = IO_TAKE, .done = taken };
     h->take.ask = (struct take){ .max = room,
-                                 .now_ms = w->now_ms,
+                                 .now_ms = w->now.wall_ms,
                                  .wait_ms = room && !w->setup.async_io->at_once ? TAKE_WAIT_MS : 0,
                                  .visibility_ms = w->setup.visibility_ms,
                                  .worker = w->setup.id,
@@ -354,16 +354,14 @@ static int64_t next_take_ms(const struct worker *w)
     bool asks = !w->setup.async_io->at_once && (!w->stopped || w->running.n > 0);
     if (w->taking)
         return INT64_MAX;
-    if (w->take_at_ms > w->now_ms)
+    if (w->take_at_ms > w->now.steady_ms)
         return w->take_at_ms;
-    return asks ? max_of(w->end_at_ms, w->now_ms + WORKER_RETRY_MS) : INT64_MAX;
+    return asks ? max_of(w->end_at_ms, w->now.steady_ms + WORKER_RETRY_MS) : INT64_MAX;
 }
 
-int64_t worker_step(struct worker *w, int64_t now_ms, int64_t behind_ms)
+int64_t worker_step(struct worker *w, struct moment now, int64_t behind_ms)
 {
-    if (now_ms < w->now_ms) /* the clock was set back: whatever waits for a time does not wait for that one */
-        w->renew_at_ms = w->retry_at_ms = w->take_at_ms = w->end_at_ms = w->report_at_ms = now_ms;
-    w->now_ms = now_ms;
+    w->now = now;
     w->behind_ms = behind_ms;
     do
         worker_publish(w);
@@ -377,9 +375,9 @@ int64_t worker_step(struct worker *w, int64_t now_ms, int64_t behind_ms)
     if (w->spare.n && !w->publishing)
         wake = min_of(wake, w->retry_at_ms);
     if (!list_empty(&w->unacked))
-        wake = min_of(wake, now_ms + WORKER_RETRY_MS);
-    wake = min_of(wake, worker_report(w));
-    return min_of(wake, next_take_ms(w));
+        wake = min_of(wake, now.steady_ms + WORKER_RETRY_MS);
+    wake = min_of(wake, next_take_ms(w));
+    return min_of(moment_wall_at(now, wake), worker_report(w));
 }
 
 bool worker_runs(const struct worker *w, struct uuid id, int64_t fence)
@@ -450,7 +448,7 @@ static void drop_queued(struct worker *w)
     assert(c->at_once && !w->taking);
     struct io_take all = { .io_request = { .kind = IO_TAKE, .done = dropped },
                            .ask = { .max = TAKE_BATCH,
-                                    .now_ms = w->now_ms,
+                                    .now_ms = w->now.wall_ms,
                                     .visibility_ms = w->setup.visibility_ms,
                                     .worker = w->setup.id,
                                     .alone = true,

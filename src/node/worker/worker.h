@@ -12,6 +12,7 @@
 #include "base/json/jsonw.h"
 #include "base/metrics.h"
 #include "core/sharing/breaker.h"
+#include "core/time/moment.h"
 #include "port/async_io.h"
 #include "port/runner.h"
 
@@ -49,7 +50,7 @@ struct worker *worker_new(const struct worker_setup *setup);
 void worker_free(struct worker *w); /* nothing runs, nothing is in flight */
 
 /* Takes and starts what fits, publishes what ended, renews. Returns when it wants to be called though nothing happened. */
-int64_t worker_step(struct worker *w, int64_t now_ms, int64_t behind_ms); /* behind_ms: as updater_step's */
+int64_t worker_step(struct worker *w, struct moment now, int64_t behind_ms); /* behind_ms: as updater_step's */
 
 bool worker_runs(const struct worker *w, struct uuid id, int64_t fence);
 /* Asks a running attempt to end; false when it does not run here (any more). */

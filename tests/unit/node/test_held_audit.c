@@ -21,7 +21,8 @@ static bool is_asked(const struct world *w)
 /* All that the node asks, but which are running: that is for the test to answer. */
 static void rest_but_ask(struct world *w, int64_t now_ms)
 {
-    w->now_ms = hand.now_ms = now_ms;
+    set_clock(w, now_ms);
+    hand.now_ms = now_ms;
     for (int i = 0; i < 3000; i++) {
         step_at(w, now_ms);
         bool some = carry_all(&hand);

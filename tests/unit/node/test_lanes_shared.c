@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "both_at.h"
 #include "check.h"
 #include "model/store_memory.h"
 #include "node/scheduler/lanes.h"
@@ -116,7 +117,7 @@ static void claim(struct party *p)
 {
     struct world *w = p->world;
     struct lanes_round r;
-    if (!lanes_ask(p->lanes, ROOM, LANES_DUE, w->now_ms, &r))
+    if (!lanes_ask(p->lanes, ROOM, LANES_DUE, both_at(w->now_ms), &r))
         return;
     assert_int_equal(r.n, 1);
     size_t n = min_of(r.v[0].max, w->due);
@@ -173,9 +174,9 @@ static void pass(struct world *w, int64_t ms, bool ends)
                 answer(p);
             if (ends)
                 end(p, HELD_MAX);
-            lanes_step(p->lanes, w->now_ms, false);
+            lanes_step(p->lanes, both_at(w->now_ms), false);
             claim(p);
-            lanes_step(p->lanes, w->now_ms, false);
+            lanes_step(p->lanes, both_at(w->now_ms), false);
             fire(p);
         }
 }

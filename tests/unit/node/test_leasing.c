@@ -1,4 +1,5 @@
 /* Tasks for workers outside: who waits is given what is due, in turn and within the limits; what they let run out is lost. */
+#include "both_at.h"
 #include "node/lease/leasing.h"
 
 #include "desk.h"
@@ -28,6 +29,7 @@ static struct leasing *role;
 static struct uuid node = { { 7 } };
 static struct client clients[ASKS];
 static int64_t now_ms;
+static int64_t set_back_ms; /* by how much the wall clock was, in all */
 
 static void apply(struct op *op)
 {
@@ -60,6 +62,7 @@ static void begin(bool shared)
     catalog = catalog_cache_new();
     lanes = lanes_new(&(struct lanes_setup){ .catalog = catalog, .slots = 100 });
     now_ms = NOW;
+    set_back_ms = 0;
     memset(clients, 0, sizeof clients);
     beat();
     role = leasing_new(&(struct leasing_setup){ .writer = &desk.writer,
@@ -77,8 +80,9 @@ static void begin(bool shared)
 
 static int64_t step_at(int64_t at_ms)
 {
+    set_back_ms += max_of(now_ms - at_ms, (int64_t)0);
     now_ms = at_ms;
-    return leasing_step(role, at_ms, true);
+    return leasing_step(role, (struct moment){ at_ms, at_ms + set_back_ms }, true);
 }
 
 /* The first that is asked of the store happens. */
@@ -191,7 +195,7 @@ static struct client *ask(int n, size_t max, int64_t wait_ms)
                                    .lease_ms = LEASE_MS,
                                    .wait_ms = wait_ms,
                                    .done = answered } };
-    leasing_ask(role, &c->ask, now_ms);
+    leasing_ask(role, &c->ask, both_at(now_ms));
     return c;
 }
 
@@ -440,9 +444,9 @@ static void who_does_not_lead_leaves_leases_to_who_does(void **state)
     task_due(1, NOW);
     ask(0, 1, 0);
     rest_at(NOW);
-    leasing_step(role, NOW + 2 * (int64_t)LEASE_MS, false);
+    leasing_step(role, both_at(NOW + 2 * (int64_t)LEASE_MS), false);
     assert_true(asks_nothing(&desk));
-    leasing_step(role, NOW + 2 * (int64_t)LEASE_MS, true);
+    leasing_step(role, both_at(NOW + 2 * (int64_t)LEASE_MS), true);
     asked(&desk, OP_LEASES_EXPIRED);
 }
 

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "base/prng.h"
+#include "both_at.h"
 #include "check.h"
 #include "core/sharing/bucket.h"
 #include "model/store_memory.h"
@@ -122,7 +123,7 @@ static void limit(struct world *w, double rate, int64_t burst, int64_t concurren
 
 static void step(struct party *p)
 {
-    limit_shares_step(p->shares, p->world->now_ms, true);
+    limit_shares_step(p->shares, both_at(p->world->now_ms), true);
 }
 
 static void pass(struct world *w, int64_t ms)
@@ -138,7 +139,7 @@ static void pass(struct world *w, int64_t ms)
 /* Something is due there, as role/lanes says it; then as many are claimed as may be. */
 static size_t claim(struct party *p, size_t max)
 {
-    limit_shares_want(p->shares, p->entry, p->world->now_ms);
+    limit_shares_want(p->shares, p->entry, both_at(p->world->now_ms));
     int64_t left = limit_shares_places_left(p->entry);
     if (left <= 0)
         limit_shares_wait_for_places(p->shares, p->entry);
@@ -156,7 +157,7 @@ static void end_all(struct party *p)
 static size_t fire(struct party *p, size_t max)
 {
     size_t n = 0;
-    limit_shares_want(p->shares, p->entry, p->world->now_ms);
+    limit_shares_want(p->shares, p->entry, both_at(p->world->now_ms));
     while (n < max && limit_shares_take_token(p->shares, p->entry))
         n++;
     return n;
@@ -217,7 +218,7 @@ static void nothing_is_given_back_while_a_claim_is_under_way(void **state)
     pass(w, 1);
     assert_true(limit_shares_places_left(p->entry) > 0);
     w->now_ms += 10000;
-    limit_shares_step(p->shares, w->now_ms, false);
+    limit_shares_step(p->shares, both_at(w->now_ms), false);
     assert_null(p->pending);
     assert_true(limit_shares_places_left(p->entry) > 0);
     step(p);
@@ -286,7 +287,7 @@ static void a_node_that_joins_anew_has_nothing(void **state)
     assert_true(p->entry->places > 0);
     p->id.b[1] = 1;
     p->held = 0;
-    limit_shares_step(p->shares, w->now_ms, true);
+    limit_shares_step(p->shares, both_at(w->now_ms), true);
     assert_int_equal(p->entry->places, 0);
     assert_int_equal(p->entry->tokens, 0);
 }

@@ -1,6 +1,7 @@
 /* Nodes on one store, each with a clock and a writer of its own, whose answers the test decides. */
 #include <stdlib.h>
 
+#include "both_at.h"
 #include "check.h"
 #include "model/store_memory.h"
 #include "node/cluster/membership.h"
@@ -119,7 +120,7 @@ static struct member *start(struct world *w, int i, bool shared)
                                                       .recall_requested = recall_requested,
                                                       .died = died,
                                                       .context = x },
-                          clock_wall_ms(&x->clock));
+                          clock_now(&x->clock));
     return x;
 }
 
@@ -142,7 +143,7 @@ static void step(struct member *x)
 {
     if (!x->m || x->silent)
         return;
-    membership_step(x->m, clock_wall_ms(&x->clock));
+    membership_step(x->m, clock_now(&x->clock));
     answer_all(x, !x->cut_off && !x->world->down);
     if (membership_company(x->m) != COMPANY_UNKNOWN)
         membership_set_ready(x->m, true);
@@ -202,7 +203,7 @@ static void who_is_alone_beats_once(void **state)
 {
     struct world *w = *state;
     struct member *x = start(w, 0, false);
-    assert_int_equal(membership_step(x->m, WALL), INT64_MAX);
+    assert_int_equal(membership_step(x->m, both_at(WALL)), INT64_MAX);
     struct op_heartbeat *beat = (struct op_heartbeat *)container_of(x->pending.next, struct op, link);
     assert_true(beat->alone);
     answer_all(x, true);
@@ -211,7 +212,7 @@ static void who_is_alone_beats_once(void **state)
     w->steady_us += 3600LL * 1000000;
     membership_beat_now(x->m);
     membership_look_around(x->m);
-    assert_int_equal(membership_step(x->m, WALL + 3600000), INT64_MAX);
+    assert_int_equal(membership_step(x->m, both_at(WALL + 3600000)), INT64_MAX);
     assert_true(list_empty(&x->pending)); /* an idle server writes nothing */
     assert_true(membership_may_fire(x->m) && membership_is_leader(x->m));
     assert_null(membership_own(x->m));

@@ -26,7 +26,7 @@ static struct task overlapping(struct world *w, enum catch_up mode, enum overlap
                       .created_ms = NOW };
     struct op_insert op = { .op = { .kind = OP_INSERT }, .tasks = &t, .count = 1 };
     apply_op(w, &op.op);
-    node_nudge(w->node, &t, 1, w->now_ms);
+    node_nudge(w->node, &t, 1);
     settle_down(w);
     assert_int_equal(count_of(w, t.id, TASK_SCHEDULED), 9);
     return t;

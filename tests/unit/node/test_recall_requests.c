@@ -1,6 +1,7 @@
 /* Two nodes on one store: one wants back what the other holds. */
 #include <stdlib.h>
 
+#include "both_at.h"
 #include "check.h"
 #include "model/store_memory.h"
 #include "node/cluster/recall_requests.h"
@@ -159,8 +160,8 @@ static void carry(struct world *w)
 static void pass(struct world *w, int64_t ms)
 {
     for (int64_t end = w->now_ms + ms; w->now_ms < end; w->now_ms++) {
-        recall_requests_step(w->asker, w->now_ms);
-        recall_requests_step(w->owner, w->now_ms);
+        recall_requests_step(w->asker, both_at(w->now_ms));
+        recall_requests_step(w->owner, both_at(w->now_ms));
         carry(w);
     }
 }
@@ -329,12 +330,12 @@ static void one_that_nobody_waits_for_is_ended_all_the_same(void **state)
 static void who_is_asked_for_nothing_does_nothing(void **state)
 {
     struct world *w = *state;
-    assert_true(recall_requests_step(w->owner, w->now_ms) == INT64_MAX);
+    assert_true(recall_requests_step(w->owner, both_at(w->now_ms)) == INT64_MAX);
     assert_true(recall_requests_is_idle(w->owner));
     recall_requests_on_notice(w->owner);
     pass(w, 10);
     assert_int_equal(w->grants, 0);
-    assert_true(recall_requests_step(w->owner, w->now_ms) == INT64_MAX);
+    assert_true(recall_requests_step(w->owner, both_at(w->now_ms)) == INT64_MAX);
 }
 
 int main(void)

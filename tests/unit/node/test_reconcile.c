@@ -1,4 +1,5 @@
 /* What a queue has forgotten: found, and settled only when nobody can have it any more. */
+#include "both_at.h"
 #include "node/fleet/reconcile.h"
 
 #include "desk.h"
@@ -44,14 +45,14 @@ static int setup(void **state)
                                                     .batch_settled = desk_batch_settled,
                                                     .unblocked = desk_woke,
                                                     .context = &desk },
-                         NOW);
+                         both_at(NOW));
     return 0;
 }
 
 static int64_t step_at(int64_t at_ms)
 {
     now_ms = at_ms;
-    return reconcile_step(role, at_ms, 0);
+    return reconcile_step(role, both_at(at_ms), 0);
 }
 
 /* A page of handed tasks, as the store has them; pushed in that epoch, all of them. */
@@ -100,9 +101,9 @@ static void wipe(int64_t at_ms)
 static int64_t pass_time_until(enum io_kind kind, int64_t max_ms)
 {
     for (int64_t at_ms = now_ms; at_ms <= now_ms + max_ms; at_ms += 10) {
-        reconcile_step(role, at_ms, 0);
+        reconcile_step(role, both_at(at_ms), 0);
         while (find_io_request(&hand, IO_STATS))
-            carry(&hand, IO_STATS), reconcile_step(role, at_ms, 0);
+            carry(&hand, IO_STATS), reconcile_step(role, both_at(at_ms), 0);
         if (find_io_request(&hand, kind))
             return now_ms = at_ms;
     }

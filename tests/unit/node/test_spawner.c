@@ -1,4 +1,5 @@
 /* role/spawner, by hand: a writer whose answers the test decides, and time zones that come and go. */
+#include "both_at.h"
 #include "node/scheduler/spawner.h"
 
 #include <stdlib.h>
@@ -68,7 +69,7 @@ static int setup(void **state)
                                    .ahead_ms = AHEAD_MS,
                                    .spawned = count_spawned,
                                    .context = w };
-    w->spawner = spawner_new(&setup, NOW);
+    w->spawner = spawner_new(&setup, both_at(NOW));
     spawner_hold_back(w->spawner, false);
     *state = w;
     return store_reader(w->store, &w->reader, &e) ? -1 : 0;
@@ -122,7 +123,7 @@ static void deny(struct world *w, enum op_kind kind)
 static int64_t live_at(struct world *w, int64_t now_ms)
 {
     w->now_ms = now_ms;
-    int64_t wake = spawner_step(w->spawner, now_ms);
+    int64_t wake = spawner_step(w->spawner, both_at(now_ms));
     while (wake <= now_ms || !list_empty(&w->pending)) {
         while (!list_empty(&w->pending)) {
             struct op *op = container_of(list_pop(&w->pending), struct op, link);
@@ -130,7 +131,7 @@ static int64_t live_at(struct world *w, int64_t now_ms)
             apply_op(w, op);
             op->done(op);
         }
-        wake = spawner_step(w->spawner, now_ms);
+        wake = spawner_step(w->spawner, both_at(now_ms));
     }
     return wake;
 }
@@ -278,15 +279,15 @@ static void what_the_store_refused_is_asked_for_again(void **state)
 {
     struct world *w = *state;
     put_good(w, NOW + 8000);
-    spawner_step(w->spawner, NOW);
+    spawner_step(w->spawner, both_at(NOW));
     deny(w, OP_RECURRING);
-    int64_t wake = spawner_step(w->spawner, NOW);
+    int64_t wake = spawner_step(w->spawner, both_at(NOW));
     assert_true(wake == NOW + TROUBLE_MS);
-    spawner_step(w->spawner, wake);
+    spawner_step(w->spawner, both_at(wake));
     answer(w, OP_RECURRING);
     deny(w, OP_SPAWN);
     assert_int_equal(w->spawned, 1); /* it may be there all the same */
-    wake = spawner_step(w->spawner, wake);
+    wake = spawner_step(w->spawner, both_at(wake));
     assert_true(wake == NOW + 2 * TROUBLE_MS);
     live_at(w, wake);
     assert_int_equal(w->spawned, 2);
@@ -296,7 +297,7 @@ static void what_the_store_refused_comes_along_with_an_earlier_visit(void **stat
 {
     struct world *w = *state;
     put_good(w, NOW + 8000);
-    spawner_step(w->spawner, NOW);
+    spawner_step(w->spawner, both_at(NOW));
     answer(w, OP_RECURRING);
     deny(w, OP_SPAWN);
     struct task other = put_good(w, NOW + 9000);
@@ -328,7 +329,7 @@ static void what_waits_for_its_last_run_is_looked_at_and_not_written(void **stat
     assert_true(wake == NOW + 3000 - SPAWN_LEAD_MS); /* in time for the one behind its last */
     spawner_nudge(w->spawner, NOW);
     assert_true(live_at(w, NOW + 500) == wake);
-    spawner_step(w->spawner, wake);
+    spawner_step(w->spawner, both_at(wake));
     answer(w, OP_RECURRING);
     assert_true(list_empty(&w->pending));
     int64_t last = 0;
@@ -344,7 +345,7 @@ static void a_user_who_comes_between_is_met_again_at_once(void **state)
 {
     struct world *w = *state;
     struct task t = put_good(w, NOW + 8000), changed = t;
-    spawner_step(w->spawner, NOW);
+    spawner_step(w->spawner, both_at(NOW));
     answer(w, OP_RECURRING);
     changed.version++;
     changed.cursor_ms = NOW + 4000;
@@ -362,12 +363,12 @@ static void drained_it_ends_its_page_and_asks_for_no_more(void **state)
     struct world *w = *state;
     for (int i = 0; i < 250; i++)
         put_good(w, NOW + 1000);
-    spawner_step(w->spawner, NOW);
+    spawner_step(w->spawner, both_at(NOW));
     spawner_drain(w->spawner);
     assert_false(spawner_is_idle(w->spawner));
     answer(w, OP_RECURRING);
     assert_true(spawner_is_idle(w->spawner));
-    assert_true(spawner_step(w->spawner, NOW + 60000) == INT64_MAX);
+    assert_true(spawner_step(w->spawner, both_at(NOW + 60000)) == INT64_MAX);
     assert_int_equal(w->spawned, 0);
 }
 
@@ -376,7 +377,7 @@ static void a_clock_set_back_has_it_look_at_everything(void **state)
     struct world *w = *state;
     put_unplannable(w);
     live_at(w, NOW);
-    spawner_clock_set_back(w->spawner, NOW - 60000);
+    spawner_on_clock_set_back(w->spawner, (struct moment){ NOW - 60000, NOW });
     w->lost_verdict_found = true;
     live_at(w, NOW - 60000); /* their cursors lie ahead now */
     assert_int_equal(w->spawned, 0);
