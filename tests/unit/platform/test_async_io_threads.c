@@ -104,7 +104,7 @@ static enum err open_fake(void *context, enum async_io_channel place, struct asy
     return ERR_OK;
 }
 
-static int64_t step(void *context, int64_t now_us)
+static int64_t step(void *context, struct moment now)
 {
     struct world *w = context;
     if (w->done >= w->expected)
