@@ -202,9 +202,9 @@ struct node *node_new(const struct node_setup *setup, struct moment now)
                                                          .unblocked = node_on_lanes_unblocked_bits,
                                                          .context = n });
     node_serve_recalls(n);
-    n->missed =
+    n->catch_up =
         catch_up_new(&(struct catch_up_setup){ .writer = setup->writer, .over = nothing_is_missed, .context = n }, now);
-    catch_up_wait(n->missed);
+    catch_up_wait(n->catch_up);
     node_leasing_init(n);
     node_fleet_init(n);
     return n;
@@ -218,7 +218,7 @@ void node_free(struct node *n)
     node_fleet_release(n);
     membership_free(n->membership);
     recovery_free(n->recovery);
-    catch_up_free(n->missed);
+    catch_up_free(n->catch_up);
     recall_requests_free(n->recall_requests);
     leasing_free(n->leasing);
     scheduler_free(n->scheduler);
@@ -234,7 +234,7 @@ void node_drain(struct node *n)
     n->draining = true;
     membership_close(n->membership);
     recovery_stop(n->recovery);
-    catch_up_stop(n->missed);
+    catch_up_stop(n->catch_up);
     worker_stop_taking(n->worker);
     leasing_stop(n->leasing);
     node_fleet_drain(n);
@@ -256,7 +256,7 @@ static bool holds_nothing(const struct node *n)
 {
     return scheduler_is_idle(n->scheduler) && worker_is_idle(n->worker) && updater_is_idle(n->updater) &&
            n->recalls == 0 && list_empty(&n->waiting_recalls) && recall_requests_is_idle(n->recall_requests) &&
-           !recovery_in_flight(n->recovery) && !catch_up_in_flight(n->missed) && node_queued(n) == 0 &&
+           !recovery_in_flight(n->recovery) && !catch_up_in_flight(n->catch_up) && node_queued(n) == 0 &&
            leasing_is_idle(n->leasing) && node_fleet_is_idle(n);
 }
 
@@ -277,7 +277,7 @@ static int64_t stall_clock_ms(const struct node *n)
 static void look_for_missed(struct node *n)
 {
     if (node_has_role(n, NODE_SCHEDULER))
-        catch_up_look_again(n->missed, n->now);
+        catch_up_begin(n->catch_up, n->now);
 }
 
 /* A process that was stopped and continued, or a clock that was set forward, is an outage like any other; so is a store that keeps
@@ -294,7 +294,7 @@ static void notice_stall(struct node *n)
         look_for_missed(n);
         return;
     }
-    catch_up_wait(n->missed);
+    catch_up_wait(n->catch_up);
     membership_look_around(n->membership);
     n->company = COMPANY_UNKNOWN;
 }
@@ -308,7 +308,7 @@ static void expect_step(struct node *n, int64_t wake)
 
 bool node_is_settled_in(const struct node *n)
 {
-    bool looked = catch_up_is_over(n->missed) || !node_has_role(n, NODE_SCHEDULER);
+    bool looked = catch_up_is_over(n->catch_up) || !node_has_role(n, NODE_SCHEDULER);
     return n->joined && recovery_is_over(n->recovery) && looked;
 }
 
@@ -323,7 +323,7 @@ static void settle_in(struct node *n)
     }
     enum company company = membership_company(n->membership);
     if (company != n->company && company == COMPANY_OTHERS)
-        missed_skip(n->missed);
+        catch_up_skip(n->catch_up);
     else if (company != n->company && company == COMPANY_NOBODY)
         look_for_missed(n);
     n->company = company;
@@ -347,7 +347,7 @@ int64_t node_step(struct node *n, struct moment now)
     notice_stall(n);
     settle_in(n);
     int64_t wake = recovery_step(n->recovery, now);
-    catch_up_step(n->missed, now, !scheduler_awaits(n->scheduler));
+    catch_up_step(n->catch_up, now, !scheduler_awaits(n->scheduler));
     if (n->draining) {
         scheduler_drain(n->scheduler);
         node_drain_queue(n);
@@ -366,7 +366,7 @@ int64_t node_step(struct node *n, struct moment now)
         membership_leave(n->membership);
     wake = min_of(wake, membership_step(n->membership, now));
     if (!scheduler_awaits(n->scheduler))
-        wake = min_of(wake, catch_up_next_ms(n->missed));
+        wake = min_of(wake, catch_up_next_ms(n->catch_up));
     expect_step(n, wake);
     return wake;
 }

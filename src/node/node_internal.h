@@ -35,7 +35,7 @@ struct node {
     struct updater *updater;
     struct membership *membership;
     struct recovery *recovery;
-    struct missed *missed;
+    struct catch_up_run *catch_up;
     struct recall_requests *recall_requests;
     struct leasing *leasing;
     struct node_fleet fleet;

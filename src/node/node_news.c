@@ -50,7 +50,7 @@ void node_on_recall_request(struct node *n)
 
 void node_heard_given_back(struct node *n)
 {
-    recall_requests_returned(n->recall_requests);
+    recall_requests_on_returned(n->recall_requests);
 }
 
 void node_rules_changed(struct node *n)

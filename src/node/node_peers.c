@@ -41,7 +41,7 @@ static void died(void *context, struct uuid new_id)
     n->id = new_id;
     n->company = COMPANY_UNKNOWN;
     n->joined = false;
-    catch_up_wait(n->missed);
+    catch_up_wait(n->catch_up);
     scheduler_disown(n->scheduler, new_id);
     worker_disown(n->worker);
     if (n->setup.fleet)

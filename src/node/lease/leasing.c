@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "node/lease/lease_expiry.h"
+#include "node/pending_op.h"
 
 enum {
     IN_FLIGHT = 4,
@@ -41,8 +42,8 @@ struct leasing {
     uint64_t turns;
     struct lease_expiry *ends;
     struct op_leases_expired count; /* what was given before this node began, where nobody else counts it */
-    bool counting, counted;
-    int64_t count_at_ms; /* steady */
+    struct pending_op counting;
+    bool counted;
     struct moment now;
     bool stopped;
 };
@@ -98,7 +99,7 @@ void leasing_free(struct leasing *l)
 
 bool leasing_is_idle(const struct leasing *l)
 {
-    return l->in_flight == 0 && l->queues.n == 0 && !l->counting && lease_expiry_is_idle(l->ends);
+    return l->in_flight == 0 && l->queues.n == 0 && !l->counting.in_flight && lease_expiry_is_idle(l->ends);
 }
 
 /* ---- queues ---- */
@@ -172,26 +173,23 @@ void leasing_over(struct leasing *l, int32_t tenant, struct str queue)
 static void counted(struct op *op)
 {
     struct leasing *l = op->context;
-    l->counting = false;
     l->counted = op->rc == ERR_OK;
-    l->count_at_ms = l->now.steady_ms + RETRY_MS;
     if (op->rc)
         log_warn("leases_count_failed", kv_err(&op->error));
     for (size_t i = 0; l->counted && i < l->count.ret.n; i++)
         lanes_lease_found(l->setup.lanes, l->count.ret.v[i].tenant, l->count.ret.v[i].queue);
-    arena_release(&op->arena);
+    pending_op_end(&l->counting, op);
+    pending_op_wait(&l->counting, l->now, RETRY_MS);
     leasing_look(l, l->now.wall_ms);
 }
 
 /* All that are there, as if they were over. Beyond COUNT_MAX nobody counts: a limit may be passed then by what is leased still. */
 static void count(struct leasing *l)
 {
-    l->counting = true;
     l->count = (struct op_leases_expired){ .op = { .kind = OP_LEASES_EXPIRED, .done = counted, .context = l },
                                            .now_ms = INT64_MAX,
                                            .max = COUNT_MAX };
-    arena_init(&l->count.op.arena, COUNT_ARENA);
-    writer_submit(l->setup.writer, &l->count.op);
+    pending_op_send(&l->counting, l->setup.writer, &l->count.op, COUNT_ARENA);
 }
 
 /* ---- answers ---- */
@@ -376,10 +374,10 @@ int64_t leasing_step(struct leasing *l, struct moment now, bool leads)
     l->now = now;
     int64_t wake = lease_expiry_step(l->ends, now, leads);
     bool counts = leads && !l->counted && !l->stopped;
-    if (counts && !l->counting && l->count_at_ms <= now.steady_ms)
+    if (counts && pending_op_may_send(&l->counting, now))
         count(l);
-    if (counts && !l->counting)
-        wake = min_of(wake, moment_wall_at(now, l->count_at_ms));
+    if (counts)
+        wake = min_of(wake, pending_op_wake(&l->counting, now));
     end_waits(l);
     return min_of(wake, serve_all(l));
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "node/pending_op.h"
 
 enum { OP_ARENA = 4096, BOOST_MAX = 1024, PLACES_PART = 8, MS_PER_S = 1000 };
 
@@ -19,7 +20,7 @@ struct shares {
     size_t n, cap;
     struct op_limit_take op;
     struct share_entry *asked[LIMIT_SHARES_BATCH];
-    bool in_flight;
+    struct pending_op pending;
     struct moment now;
 };
 
@@ -35,7 +36,7 @@ void limit_shares_free(struct shares *s)
 {
     if (!s)
         return;
-    assert(!s->in_flight);
+    assert(!s->pending.in_flight);
     heap_release(&s->acts);
     for (size_t i = 0; i < s->n; i++)
         free(s->v[i]);
@@ -257,7 +258,6 @@ static void unanswered(struct shares *s, struct share_entry *e)
 static void done(struct op *op)
 {
     struct shares *s = op->context;
-    s->in_flight = false;
     bool is_ours = uuid_eq(s->op.node, *s->setup.node);
     if (op->rc)
         log_warn("share_failed", kv_err(&op->error));
@@ -272,7 +272,7 @@ static void done(struct op *op)
         plan(s, e);
     }
     free(s->op.v);
-    arena_release(&op->arena);
+    pending_op_end(&s->pending, op);
 }
 
 /* More than one slice at a time for who uses them up at once. */
@@ -319,7 +319,6 @@ static void send(struct shares *s, struct share_entry *const *v, size_t n, bool 
         .n = n,
         .now_ms = s->now.wall_ms,
     };
-    arena_init(&s->op.op.arena, OP_ARENA);
     for (size_t i = 0; i < n; i++) {
         struct share_entry *e = s->asked[i] = v[i];
         s->op.v[i] = question(e, s->now.steady_ms, may_give_back);
@@ -328,8 +327,7 @@ static void send(struct shares *s, struct share_entry *const *v, size_t n, bool 
         e->tokens -= s->op.v[i].give_back_tokens;
         e->places = min_of(e->places, s->op.v[i].want_places);
     }
-    s->in_flight = true;
-    writer_submit(s->setup.writer, &s->op.op);
+    pending_op_send(&s->pending, s->setup.writer, &s->op.op, OP_ARENA);
 }
 
 static bool only_gives_back(const struct share_entry *e, int64_t now_ms)
@@ -346,8 +344,8 @@ int64_t limit_shares_step(struct shares *s, struct moment now, bool may_give_bac
     s->now = now;
     if (!uuid_eq(s->node, *s->setup.node))
         forget_all(s);
-    while (!s->in_flight && n < LIMIT_SHARES_BATCH && left < LIMIT_SHARES_BATCH && (node = heap_peek(&s->acts)) &&
-           node->key <= now_ms) {
+    while (!s->pending.in_flight && n < LIMIT_SHARES_BATCH && left < LIMIT_SHARES_BATCH &&
+           (node = heap_peek(&s->acts)) && node->key <= now_ms) {
         struct share_entry *e = container_of(node, struct share_entry, act);
         heap_remove(&s->acts, node);
         if (acts_at(e, now_ms) > now_ms)
@@ -362,12 +360,12 @@ int64_t limit_shares_step(struct shares *s, struct moment now, bool may_give_bac
     for (size_t i = 0; i < left; i++)
         plan(s, later[i]);
     node = heap_peek(&s->acts);
-    if (s->in_flight || !node)
+    if (s->pending.in_flight || !node)
         return INT64_MAX;
     return moment_wall_at(now, left ? max_of(node->key, now_ms + LIMIT_SHARES_TOKENS_MS) : node->key);
 }
 
 bool limit_shares_is_idle(const struct shares *s)
 {
-    return !s->in_flight;
+    return !s->pending.in_flight;
 }

@@ -111,7 +111,7 @@ static int64_t step(void *context, struct moment now)
         loop_stop(w->loop);
     if (steady_ms() > w->stop_at_ms)
         fail_msg("%d of %d errands were done", w->done, w->expected);
-    return now_us / 1000 + 1000;
+    return now.wall_ms + 1000;
 }
 
 static void world_init(struct world *w)
