@@ -256,7 +256,7 @@ static bool holds_nothing(const struct node *n)
 {
     return scheduler_is_idle(n->scheduler) && worker_is_idle(n->worker) && updater_is_idle(n->updater) &&
            n->recalls == 0 && list_empty(&n->waiting_recalls) && recall_requests_is_idle(n->recall_requests) &&
-           !recovery_in_flight(n->recovery) && !catch_up_in_flight(n->catch_up) && node_queued(n) == 0 &&
+           recovery_is_idle(n->recovery) && !catch_up_in_flight(n->catch_up) && node_queued(n) == 0 &&
            leasing_is_idle(n->leasing) && node_fleet_is_idle(n);
 }
 

@@ -18,7 +18,7 @@ struct node_fleet {
     struct updater *updater; /* polls the shared events; NULL as well */
     struct handoff *handoff;
     struct held_audit *held_audit;
-    struct lapse_watch *delivery_timeouts;
+    struct delivery_timeout *delivery_timeouts;
     struct reconcile *reconcile;
     struct fenced_id *told; /* settled here, held elsewhere: to be told when the batch is through */
     size_t told_count, told_cap;

@@ -54,10 +54,9 @@ struct reconcile {
     struct queue_loss_task *missing;
     uint64_t *epochs; /* of those that are missing, until they are asked about again */
     size_t n, cap, done;
-    struct missing settling;
+    struct queue_loss settling;
     size_t batch;
     struct moment now;
-    int64_t behind_ms;
 };
 
 static bool is_busy(const struct reconcile *r)
@@ -287,7 +286,7 @@ static void settle_batch(struct reconcile *r)
 {
     r->batch = min_of(r->n - r->done, (size_t)QUEUE_LOSS_BATCH);
     r->busy = true;
-    queue_loss_settle(&r->settling, r->missing + r->done, r->batch, r->now, r->behind_ms);
+    queue_loss_settle(&r->settling, r->missing + r->done, r->batch);
 }
 
 static void begin_round(struct reconcile *r)
@@ -393,13 +392,13 @@ struct reconcile *reconcile_new(const struct reconcile_setup *setup, struct mome
     r->round_at_ms = now.steady_ms; /* whoever led before us may have died in a round */
     r->answers = true;
     queue_loss_init(&r->settling, &(struct queue_loss_setup){ .scheduler = setup->scheduler,
-                                                              .ends = { .writer = setup->writer,
-                                                                        .metrics = setup->metrics,
-                                                                        .settled = settled,
-                                                                        .unblocked = unblocked,
-                                                                        .done = batch_settled,
-                                                                        .context = r },
-                                                              .seed = setup->seed });
+                                                              .writer = setup->writer,
+                                                              .metrics = setup->metrics,
+                                                              .seed = setup->seed,
+                                                              .settled = settled,
+                                                              .unblocked = unblocked,
+                                                              .batch_over = batch_settled,
+                                                              .context = r });
     return r;
 }
 
@@ -412,7 +411,6 @@ void reconcile_free(struct reconcile *r)
 int64_t reconcile_step(struct reconcile *r, struct moment now, int64_t behind_ms)
 {
     r->now = now;
-    r->behind_ms = behind_ms;
     int64_t wake = queue_loss_step(&r->settling, now, behind_ms);
     look(r);
     while (!is_busy(r) && !is_over(r)) {
@@ -428,7 +426,7 @@ int64_t reconcile_step(struct reconcile *r, struct moment now, int64_t behind_ms
 void reconcile_stop(struct reconcile *r)
 {
     r->stopped = true;
-    queue_loss_give_up(&r->settling);
+    queue_loss_stop(&r->settling);
 }
 
 bool reconcile_is_idle(const struct reconcile *r)

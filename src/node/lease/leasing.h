@@ -9,7 +9,7 @@
  * The node that leads looks for leases that are over. Their tasks are lost, or cancelled if their users wanted them ended. */
 #include "base/metrics.h"
 #include "node/scheduler/lanes.h"
-#include "node/updater/settle_retry.h"
+#include "port/events.h"
 
 enum { LEASES_MAX = 1000, LEASE_CLASSES = CLASS_HIGH + 1 };
 

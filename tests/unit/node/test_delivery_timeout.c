@@ -12,7 +12,7 @@ enum { VISIBLE_MS = 4000 };
 
 static struct desk desk;
 static struct manual_async_io hand;
-static struct lapse_watch *role;
+static struct delivery_timeout *role;
 
 static int setup(void **state)
 {

@@ -372,6 +372,7 @@ static void recovery_goes_on_after_failures_and_a_clock_set_back(void **state)
     step_at(w, NOW + 60 - HOUR);
     step_at(w, NOW + 560 - HOUR); /* half a second, whatever the clock shows */
     answer(w, OP_ORPHANS);
+    step_at(w, NOW + 560 - HOUR);
     deny(w, OP_SETTLE, true);
     settle_down(w);
     step_at(w, NOW + HOUR);

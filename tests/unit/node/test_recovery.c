@@ -178,6 +178,7 @@ static void nobody_of_many_is_blamed(void **state)
     claimed_by_the_dead(w, all, MANY);
     step_at(w, NOW);
     answer(w, OP_ORPHANS);
+    step_at(w, NOW);
     assert_int_equal(((struct op_settle *)container_of(w->pending.prev, struct op, link))->n, 998);
     settle_down(w);
     assert_int_equal(count_failed(w), 0);
@@ -197,6 +198,7 @@ static void nobody_is_blamed_when_recovery_dies_in_the_middle(void **state)
     claimed_by_the_dead(w, all, MANY);
     step_at(w, w->now_ms);
     answer(w, OP_ORPHANS);
+    step_at(w, w->now_ms);
     answer(w, OP_SETTLE);
     die_and_start_again(w);
     step_at(w, w->now_ms);
