@@ -24,14 +24,6 @@ void node_settled(void *context, const struct event *e, const struct settlement 
         n->setup.observe(n->setup.observe_context, e, s);
 }
 
-void node_on_lanes_unblocked_bits(void *context, uint64_t lanes)
-{
-    struct node *n = context;
-    scheduler_on_lanes_unblocked(n->scheduler, lanes);
-    if (lanes)
-        leasing_look(n->leasing, n->now.wall_ms);
-}
-
 /* Whoever recovers knows the lane of what it finds, too. */
 static void found(void *context, const struct task *t)
 {
@@ -103,13 +95,25 @@ static bool may_start(void *context, const struct task *t)
     return membership_may_fire(n->membership) && (!t || scheduler_holds(n->scheduler, t->id, t->fence));
 }
 
-static void refused(void *context)
+void node_on_refused(void *context)
 {
     struct node *n = context;
     membership_beat_now(n->membership);
 }
 
 /* ---- beginning and end ---- */
+
+struct reaper_setup node_reaper_setup(struct node *n, uint64_t seed)
+{
+    return (struct reaper_setup){ .writer = n->setup.writer,
+                                  .async_io = n->setup.async_io,
+                                  .metrics = n->setup.metrics,
+                                  .seed = seed,
+                                  .settled = node_settled,
+                                  .batch_settled = node_fleet_tell,
+                                  .unblocked = node_unblocked,
+                                  .context = n };
+}
 
 struct worker_setup node_worker_setup(const struct node *n, struct async_io *async_io, struct uuid id)
 {
@@ -162,7 +166,7 @@ static void make_scheduler(struct node *n)
                                                             .arm_max_ms = setup->arm_max_ms,
                                                             .poll_ms = setup->poll_ms,
                                                             .may_fire = may_fire,
-                                                            .refused = refused,
+                                                            .refused = node_on_refused,
                                                             .end = end_claim,
                                                             .handed = handed,
                                                             .retaken = node_fleet_retaken,
@@ -193,13 +197,13 @@ struct node *node_new(const struct node_setup *setup, struct moment now)
                                                       .seed = setup->seed + 2,
                                                       .settled = node_settled,
                                                       .batch_settled = node_fleet_tell,
-                                                      .unblocked = node_on_lanes_unblocked_bits,
+                                                      .unblocked = node_unblocked,
                                                       .context = n });
     n->recovery = recovery_new(&(struct recovery_setup){ .writer = setup->writer,
                                                          .metrics = setup->metrics,
                                                          .seed = setup->seed + 3,
                                                          .nudge = found,
-                                                         .unblocked = node_on_lanes_unblocked_bits,
+                                                         .unblocked = node_unblocked,
                                                          .context = n });
     node_serve_recalls(n);
     n->catch_up =

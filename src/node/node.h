@@ -69,7 +69,6 @@ void node_free(struct node *n); /* idle */
  * INT64_MAX: only when something happens. */
 int64_t node_step(struct node *n, struct moment now);
 
-void node_know_lane(struct node *n, struct lane lane);
 void node_nudge(struct node *n, const struct task *tasks, size_t count);
 
 /* Other nodes have done something that concerns this one (struct store_notice): one came, left or was buried. */

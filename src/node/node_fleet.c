@@ -20,12 +20,6 @@ static void queue_answers(void *context)
     scheduler_queue_answers(n->scheduler);
 }
 
-static void refused(void *context)
-{
-    struct node *n = context;
-    membership_beat_now(n->membership);
-}
-
 static void make_worker(struct node *n)
 {
     struct uuid_gen ids;
@@ -45,7 +39,7 @@ static void make_updater(struct node *n)
                                                             .seed = n->setup.seed + 5,
                                                             .settled = node_settled,
                                                             .batch_settled = node_fleet_tell,
-                                                            .unblocked = node_on_lanes_unblocked_bits,
+                                                            .unblocked = node_unblocked,
                                                             .context = n });
 }
 
@@ -60,29 +54,15 @@ void node_fleet_init(struct node *n)
         make_worker(n);
     if (node_has_role(n, NODE_UPDATER))
         make_updater(n);
-    f->handoff =
-        handoff_new(&(struct handoff_setup){ .writer = s->writer, .node = &n->id, .refused = refused, .context = n });
+    f->handoff = handoff_new(
+        &(struct handoff_setup){ .writer = s->writer, .node = &n->id, .refused = node_on_refused, .context = n });
     f->held_audit = held_audit_new(&(struct held_audit_setup){ .writer = s->writer, .scheduler = n->scheduler });
-    f->delivery_timeouts =
-        delivery_timeout_new(&(struct delivery_timeout_setup){ .writer = s->writer,
-                                                               .async_io = s->async_io,
-                                                               .metrics = s->metrics,
-                                                               .seed = s->seed + 6,
-                                                               .settled = node_settled,
-                                                               .batch_settled = node_fleet_tell,
-                                                               .unblocked = node_on_lanes_unblocked_bits,
-                                                               .context = n });
-    f->reconcile = reconcile_new(&(struct reconcile_setup){ .writer = s->writer,
-                                                            .async_io = s->async_io,
-                                                            .metrics = s->metrics,
+    struct reaper_setup reaper = node_reaper_setup(n, s->seed + 6);
+    f->delivery_timeouts = delivery_timeout_new(&reaper);
+    f->reconcile = reconcile_new(&(struct reconcile_setup){ .reaper = node_reaper_setup(n, s->seed + 7),
                                                             .scheduler = n->scheduler,
-                                                            .seed = s->seed + 7,
                                                             .is_leader = is_leader,
-                                                            .answers = queue_answers,
-                                                            .settled = node_settled,
-                                                            .batch_settled = node_fleet_tell,
-                                                            .unblocked = node_on_lanes_unblocked_bits,
-                                                            .context = n },
+                                                            .answers = queue_answers },
                                  n->now);
 }
 

@@ -1,11 +1,6 @@
 /* What a node is told: by who writes in its own process, and by other nodes. */
 #include "node/node_internal.h"
 
-void node_know_lane(struct node *n, struct lane lane)
-{
-    scheduler_know_lane(n->scheduler, lane);
-}
-
 void node_nudge(struct node *n, const struct task *tasks, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -22,7 +17,14 @@ void node_nodes_changed(struct node *n)
 
 void node_on_lanes_unblocked(struct node *n, uint64_t lanes)
 {
-    node_on_lanes_unblocked_bits(n, lanes);
+    lanes_on_unblocked(scheduler_lanes(n->scheduler), lanes, n->now.wall_ms);
+    if (lanes)
+        leasing_look(n->leasing, n->now.wall_ms);
+}
+
+void node_unblocked(void *context, uint64_t lanes)
+{
+    node_on_lanes_unblocked(context, lanes);
 }
 
 void node_heard_due(struct node *n, int64_t due_ms)
@@ -33,9 +35,10 @@ void node_heard_due(struct node *n, int64_t due_ms)
 
 void node_know_lanes(struct node *n, const struct lane *lanes, size_t count)
 {
+    struct lanes *known = scheduler_lanes(n->scheduler);
     for (size_t i = 0; i < count; i++)
-        if (!lanes_get(scheduler_lanes(n->scheduler), lanes[i]))
-            scheduler_know_lane(n->scheduler, lanes[i]);
+        if (!lanes_get(known, lanes[i]))
+            lanes_due(known, lanes_know(known, lanes[i]), n->now.wall_ms, false);
 }
 
 void node_await_rules(struct node *n, bool await)
@@ -55,6 +58,6 @@ void node_heard_given_back(struct node *n)
 
 void node_rules_changed(struct node *n)
 {
-    scheduler_rules_changed(n->scheduler);
+    scheduler_apply_rules(n->scheduler);
     leasing_look(n->leasing, n->now.wall_ms);
 }

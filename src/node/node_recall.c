@@ -30,7 +30,7 @@ static void try_recall_again(struct node *n, struct recall *r)
     r->tried = true;
     r->retry_at_ms = n->now.steady_ms + RECALL_RETRY_MS;
     list_push(&n->waiting_recalls, &r->link);
-    scheduler_on_lanes_unblocked(n->scheduler, UINT64_MAX);
+    node_on_lanes_unblocked(n, UINT64_MAX);
 }
 
 /* It is off the wheel and nobody else's: if the store could not take the settlement, it is sent again until it does. */
@@ -51,7 +51,7 @@ static void recall_settled(struct op *op)
     node_fleet_tell(n);
     scheduler_freed(n->scheduler, r->running->id, r->running->fence, NULL);
     worker_settled(n->worker, r->running->id, r->running->fence);
-    scheduler_on_lanes_unblocked(n->scheduler, r->op.ret_unblocked_lanes);
+    node_on_lanes_unblocked(n, r->op.ret_unblocked_lanes);
     /* Nobody else could settle it: stale at a second try means that the first was applied and its answer lost. Unless others are there,
      * who may have buried us in between: then only its row can tell. */
     bool applied = !r->settlement.stale || (r->tried && !n->setup.shared);

@@ -172,8 +172,8 @@ enum err server_know_lanes(struct server *a, struct error *e)
     enum err rc = store_reader(a->store, &r, e);
     if (rc == ERR_OK)
         rc = reader_lanes(r, &arena, &lanes, &n, e);
-    for (size_t i = 0; rc == ERR_OK && i < n; i++)
-        node_know_lane(a->node, lanes[i]);
+    if (rc == ERR_OK)
+        node_know_lanes(a->node, lanes, n);
     reader_free(r);
     return rc;
 }

@@ -185,8 +185,7 @@ void sim_know_lanes(struct sim_node *node)
     arena_init(&a, 1 << 20);
     if (reader_lanes(node->sim->reader, &a, &lanes, &n, &e))
         abort();
-    for (size_t i = 0; i < n; i++)
-        node_know_lane(node->node, lanes[i]);
+    node_know_lanes(node->node, lanes, n);
 }
 
 /* What others put there is found by looking, should nobody tell. */

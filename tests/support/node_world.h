@@ -151,7 +151,7 @@ static inline void start_node(struct world *w)
     if (change_setup)
         change_setup(&setup);
     w->node = node_new(&setup, clock_now(&w->clock));
-    node_know_lane(w->node, (struct lane){ TENANT, S("default"), CLASS_NORMAL });
+    node_know_lanes(w->node, &(struct lane){ TENANT, S("default"), CLASS_NORMAL }, 1);
     step_at(w, w->now_ms);
     answer(w, OP_HEARTBEAT); /* it has joined */
 }

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "node/reaper/reaper.h"
 
 enum { DELIVERY_TIMEOUT_ARENA = 64 << 20 };
 
@@ -100,18 +99,10 @@ static const struct reaper_source delivery_timeout_source = {
 
 /* ---- public functions ---- */
 
-struct delivery_timeout *delivery_timeout_new(const struct delivery_timeout_setup *setup)
+struct delivery_timeout *delivery_timeout_new(const struct reaper_setup *setup)
 {
     struct delivery_timeout *d = xnew(*d);
-    reaper_init(&d->reaper, &delivery_timeout_source,
-                &(struct reaper_setup){ .writer = setup->writer,
-                                        .async_io = setup->async_io,
-                                        .metrics = setup->metrics,
-                                        .seed = setup->seed,
-                                        .settled = setup->settled,
-                                        .batch_settled = setup->batch_settled,
-                                        .unblocked = setup->unblocked,
-                                        .context = setup->context });
+    reaper_init(&d->reaper, &delivery_timeout_source, setup);
     return d;
 }
 

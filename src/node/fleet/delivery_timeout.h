@@ -5,28 +5,13 @@
  * after their transaction; if this node dies before that, the queue reports them to another one. A worker publishes an
  * outcome before it acknowledges the delivery, so a delivery that timed out may have ended: an event barrier lies between
  * the queue's answer and the verdicts. */
-#include "base/metrics.h"
-#include "core/time/moment.h"
-#include "port/async_io.h"
-#include "port/events.h"
-#include "port/store.h"
+#include "node/reaper/reaper.h"
 
 enum { DELIVERY_TIMEOUT_ASK_MS = 500 };
 
-struct delivery_timeout_setup {
-    struct writer *writer;
-    struct async_io *async_io;
-    struct metrics *metrics;
-    uint64_t seed;
-    void (*settled)(void *context, const struct event *e, const struct settlement *s);
-    void (*batch_settled)(void *context);
-    void (*unblocked)(void *context, uint64_t lanes);
-    void *context;
-};
-
 struct delivery_timeout;
 
-struct delivery_timeout *delivery_timeout_new(const struct delivery_timeout_setup *setup);
+struct delivery_timeout *delivery_timeout_new(const struct reaper_setup *setup);
 void delivery_timeout_free(struct delivery_timeout *d); /* idle; NULL is fine */
 
 /* Returns when to call again. behind_ms: as updater_step's. */

@@ -81,7 +81,7 @@ static void queue_loss_on_batch_over(struct reaper *r)
     q->taken = NULL;
     q->ids = NULL;
     q->v = NULL;
-    q->setup.batch_over(q->setup.context);
+    q->setup.batch_over(q->setup.batch_context);
 }
 
 static const struct reaper_source queue_loss_source = {
@@ -96,13 +96,7 @@ static const struct reaper_source queue_loss_source = {
 void queue_loss_init(struct queue_loss *q, const struct queue_loss_setup *setup)
 {
     *q = (struct queue_loss){ .setup = *setup };
-    reaper_init(&q->reaper, &queue_loss_source,
-                &(struct reaper_setup){ .writer = setup->writer,
-                                        .metrics = setup->metrics,
-                                        .seed = setup->seed,
-                                        .settled = setup->settled,
-                                        .unblocked = setup->unblocked,
-                                        .context = setup->context });
+    reaper_init(&q->reaper, &queue_loss_source, &setup->reaper);
 }
 
 void queue_loss_settle(struct queue_loss *q, const struct queue_loss_task *v, size_t n)

@@ -15,14 +15,10 @@ struct queue_loss_task {
 };
 
 struct queue_loss_setup {
-    struct scheduler *scheduler; /* NULL: every claim is settled */
-    struct writer *writer;
-    struct metrics *metrics;
-    uint64_t seed;
-    void (*settled)(void *context, const struct event *e, const struct settlement *s);
-    void (*unblocked)(void *context, uint64_t lanes);
+    struct reaper_setup reaper;        /* without batch_settled: see batch_over */
+    struct scheduler *scheduler;       /* NULL: every claim is settled */
     void (*batch_over)(void *context); /* a batch is settled, or was left */
-    void *context;
+    void *batch_context;
 };
 
 struct queue_loss {

@@ -86,8 +86,8 @@ static void looked(struct io_request *e)
     r->has_epoch = true;
     r->looks_wanted -= r->looks_wanted > 0;
     r->state = r->look.ret;
-    metric_set(r->setup.metrics, METRIC_QUEUE_DEPTH, (double)max_of(r->state.waiting, (int64_t)0));
-    r->setup.answers(r->setup.context);
+    metric_set(r->setup.reaper.metrics, METRIC_QUEUE_DEPTH, (double)max_of(r->state.waiting, (int64_t)0));
+    r->setup.answers(r->setup.reaper.context);
 }
 
 static void look(struct reconcile *r)
@@ -97,7 +97,7 @@ static void look(struct reconcile *r)
     r->looking = true;
     r->look_at_ms = r->now.steady_ms + RECONCILE_LOOK_MS;
     r->look = (struct io_stats){ .io_request = { .kind = IO_STATS, .done = looked, .context = r } };
-    async_io_submit(r->setup.async_io, &r->look.io_request);
+    async_io_submit(r->setup.reaper.async_io, &r->look.io_request);
 }
 
 /* ---- a round ---- */
@@ -160,7 +160,7 @@ static void ask_known(struct reconcile *r, size_t n, void (*done)(struct io_requ
                                   .epochs = r->asked_epochs,
                                   .n = n,
                                   .ret = r->answer };
-    async_io_submit(r->setup.async_io, &r->known.io_request);
+    async_io_submit(r->setup.reaper.async_io, &r->known.io_request);
 }
 
 static void page_known(struct io_request *e)
@@ -262,7 +262,7 @@ static void ask_page(struct reconcile *r)
                                         .max = PAGE,
                                         .max_bytes = PAGE_BYTES };
     arena_init(&r->op.arena, PAGE_ARENA);
-    writer_submit(r->setup.writer, &r->op);
+    writer_submit(r->setup.reaper.writer, &r->op);
 }
 
 static void go_on_waiting(struct reconcile *r)
@@ -279,7 +279,7 @@ static void batch_settled(void *context)
     struct reconcile *r = context;
     r->busy = false;
     r->done += r->batch;
-    r->setup.batch_settled(r->setup.context);
+    r->setup.reaper.batch_settled(r->setup.reaper.context);
 }
 
 static void settle_batch(struct reconcile *r)
@@ -323,7 +323,7 @@ static void go_on(struct reconcile *r)
         r->n = 0;
         return;
     }
-    if (r->phase == REST && is_time(r) && r->setup.is_leader(r->setup.context))
+    if (r->phase == REST && is_time(r) && r->setup.is_leader(r->setup.reaper.context))
         begin_round(r);
     switch (r->phase) {
     case REST: break;
@@ -370,35 +370,20 @@ static int64_t next_ms(const struct reconcile *r)
 
 /* ---- doors ---- */
 
-static void settled(void *context, const struct event *e, const struct settlement *s)
-{
-    struct reconcile *r = context;
-    r->setup.settled(r->setup.context, e, s);
-}
-
-static void unblocked(void *context, uint64_t lanes)
-{
-    struct reconcile *r = context;
-    r->setup.unblocked(r->setup.context, lanes);
-}
-
 struct reconcile *reconcile_new(const struct reconcile_setup *setup, struct moment now)
 {
     struct reconcile *r = xnew(*r);
     r->setup = *setup;
-    r->mark.async_io = setup->async_io;
+    r->mark.async_io = setup->reaper.async_io;
     r->now = now;
     r->look_at_ms = now.steady_ms;
     r->round_at_ms = now.steady_ms; /* whoever led before us may have died in a round */
     r->answers = true;
-    queue_loss_init(&r->settling, &(struct queue_loss_setup){ .scheduler = setup->scheduler,
-                                                              .writer = setup->writer,
-                                                              .metrics = setup->metrics,
-                                                              .seed = setup->seed,
-                                                              .settled = settled,
-                                                              .unblocked = unblocked,
-                                                              .batch_over = batch_settled,
-                                                              .context = r });
+    struct queue_loss_setup settling = {
+        .reaper = setup->reaper, .scheduler = setup->scheduler, .batch_over = batch_settled, .batch_context = r
+    };
+    settling.reaper.batch_settled = NULL;
+    queue_loss_init(&r->settling, &settling);
     return r;
 }
 

@@ -15,17 +15,10 @@ enum {
 };
 
 struct reconcile_setup {
-    struct writer *writer;
-    struct async_io *async_io;
-    struct metrics *metrics;
-    struct scheduler *scheduler; /* which claims anew what may simply run once more; NULL: nobody does */
-    uint64_t seed;
-    bool (*is_leader)(void *context);
-    void (*answers)(void *context); /* the queue does, to a look */
-    void (*settled)(void *context, const struct event *e, const struct settlement *s);
-    void (*batch_settled)(void *context);
-    void (*unblocked)(void *context, uint64_t unblocked);
-    void *context;
+    struct reaper_setup reaper;       /* the writer, the queue and its events, and who is told of settled claims */
+    struct scheduler *scheduler;      /* claims anew what may simply run once more; NULL: nobody does */
+    bool (*is_leader)(void *context); /* context: the reaper's, like the next */
+    void (*answers)(void *context);   /* the queue does, to a look */
 };
 
 struct reconcile;

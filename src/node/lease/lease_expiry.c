@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "node/reaper/reaper.h"
 
 enum { LEASES_ARENA = 128 << 20, RENEWAL_ARENA = 4096 };
 
@@ -56,7 +55,7 @@ static void lease_expiry_ask(struct reaper *r)
                                     .now_ms = r->now.wall_ms,
                                     .max = LEASE_EXPIRY_BATCH };
     arena_init(&l->ask.op.arena, LEASES_ARENA);
-    writer_submit(l->setup.writer, &l->ask.op);
+    writer_submit(r->setup.writer, &l->ask.op);
 }
 
 /* ---- whether their users asked to cancel them ---- */
@@ -110,7 +109,7 @@ static bool lease_expiry_prepare(struct reaper *r)
     size_t n = l->renewals_in_flight = l->renewal_op_count;
     for (size_t i = 0; i < n; i++) {
         arena_init(&ops[i].op.arena, RENEWAL_ARENA);
-        writer_submit(l->setup.writer, &ops[i].op);
+        writer_submit(r->setup.writer, &ops[i].op);
     }
     return true;
 }
@@ -166,7 +165,9 @@ static void lease_expiry_judge(struct reaper *r)
 static void lease_expiry_on_settled(struct reaper *r, size_t i)
 {
     struct lease_expiry *l = lease_expiry_of(r);
-    l->setup.settled(l->setup.context, l->tasks[i], &r->events[i], &r->settlements[i]);
+    r->setup.settled(r->setup.context, &r->events[i], &r->settlements[i]);
+    if (!r->settlements[i].stale)
+        l->setup.over(l->setup.leasing, l->tasks[i]);
     if (l->ask.ret.n == LEASE_EXPIRY_BATCH)
         r->ask_at_ms = r->now.steady_ms; /* there may be more */
 }
@@ -194,13 +195,7 @@ struct lease_expiry *lease_expiry_new(const struct lease_expiry_setup *setup)
 {
     struct lease_expiry *l = xnew(*l);
     l->setup = *setup;
-    reaper_init(&l->reaper, &lease_expiry_source,
-                &(struct reaper_setup){ .writer = setup->writer,
-                                        .metrics = setup->metrics,
-                                        .seed = setup->seed,
-                                        .batch_settled = setup->batch_settled,
-                                        .unblocked = setup->unblocked,
-                                        .context = setup->context });
+    reaper_init(&l->reaper, &lease_expiry_source, &setup->reaper);
     return l;
 }
 

@@ -2,22 +2,15 @@
 /* node/lease/lease_expiry.h - settles tasks whose lease ran out: lost, or cancelled if their user asked for that.
  *
  * A source of node/reaper/reaper.h. The leader asks the store every LEASE_EXPIRY_ASK_MS, and when the next lease ends. */
-#include "base/metrics.h"
-#include "core/time/moment.h"
-#include "port/events.h"
-#include "port/store.h"
+#include "node/reaper/reaper.h"
 
 enum { LEASE_EXPIRY_ASK_MS = 1000, LEASE_EXPIRY_BATCH = 500 };
 
 struct lease_expiry_setup {
-    struct writer *writer;
-    struct metrics *metrics;
-    uint64_t seed;
+    struct reaper_setup reaper;
     bool shared; /* other nodes give leases too: the store is asked even if this node has given none */
-    void (*settled)(void *context, const struct task *t, const struct event *e, const struct settlement *s);
-    void (*unblocked)(void *context, uint64_t lanes);
-    void (*batch_settled)(void *context);
-    void *context;
+    void (*over)(void *leasing, const struct task *t); /* a lease is over, and its task settled */
+    void *leasing;
 };
 
 struct lease_expiry;

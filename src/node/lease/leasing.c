@@ -40,7 +40,7 @@ struct leasing {
     struct map queues;
     size_t in_flight;
     uint64_t turns;
-    struct lease_expiry *ends;
+    struct lease_expiry *expiry;
     struct op_leases_expired count; /* what was given before this node began, where nobody else counts it */
     struct pending_op counting;
     bool counted;
@@ -48,24 +48,9 @@ struct leasing {
     bool stopped;
 };
 
-static void settled(void *context, const struct task *t, const struct event *e, const struct settlement *s)
+static void leasing_on_expired(void *leasing, const struct task *t)
 {
-    struct leasing *l = context;
-    l->setup.settled(l->setup.context, e, s);
-    if (!s->stale)
-        leasing_over(l, t->tenant, t->queue);
-}
-
-static void unblocked(void *context, uint64_t lanes)
-{
-    struct leasing *l = context;
-    l->setup.unblocked(l->setup.context, lanes);
-}
-
-static void batch_settled(void *context)
-{
-    struct leasing *l = context;
-    l->setup.batch_settled(l->setup.context);
+    leasing_over(leasing, t->tenant, t->queue);
 }
 
 struct leasing *leasing_new(const struct leasing_setup *setup)
@@ -74,16 +59,13 @@ struct leasing *leasing_new(const struct leasing_setup *setup)
     l->setup = *setup;
     l->counted = setup->shared;
     map_init(&l->queues, HASH_STABLE);
-    uuid_gen_init(&l->ids, setup->seed);
-    prng_init(&l->random, setup->seed + 2);
-    l->ends = lease_expiry_new(&(struct lease_expiry_setup){ .writer = setup->writer,
-                                                             .metrics = setup->metrics,
-                                                             .seed = setup->seed + 1,
-                                                             .shared = setup->shared,
-                                                             .settled = settled,
-                                                             .unblocked = unblocked,
-                                                             .batch_settled = batch_settled,
-                                                             .context = l });
+    uuid_gen_init(&l->ids, setup->reaper.seed);
+    prng_init(&l->random, setup->reaper.seed + 2);
+    struct lease_expiry_setup expiry = {
+        .reaper = setup->reaper, .shared = setup->shared, .over = leasing_on_expired, .leasing = l
+    };
+    expiry.reaper.seed++;
+    l->expiry = lease_expiry_new(&expiry);
     return l;
 }
 
@@ -93,13 +75,13 @@ void leasing_free(struct leasing *l)
         return;
     assert(l->queues.n == 0 && l->in_flight == 0);
     map_release(&l->queues);
-    lease_expiry_free(l->ends);
+    lease_expiry_free(l->expiry);
     free(l);
 }
 
 bool leasing_is_idle(const struct leasing *l)
 {
-    return l->in_flight == 0 && l->queues.n == 0 && !l->counting.in_flight && lease_expiry_is_idle(l->ends);
+    return l->in_flight == 0 && l->queues.n == 0 && !l->counting.in_flight && lease_expiry_is_idle(l->expiry);
 }
 
 /* ---- queues ---- */
@@ -189,7 +171,7 @@ static void count(struct leasing *l)
     l->count = (struct op_leases_expired){ .op = { .kind = OP_LEASES_EXPIRED, .done = counted, .context = l },
                                            .now_ms = INT64_MAX,
                                            .max = COUNT_MAX };
-    pending_op_send(&l->counting, l->setup.writer, &l->count.op, COUNT_ARENA);
+    pending_op_send(&l->counting, l->setup.reaper.writer, &l->count.op, COUNT_ARENA);
 }
 
 /* ---- answers ---- */
@@ -232,9 +214,9 @@ static void claimed(struct op *op)
     q->in_flight--;
     lanes_lease_end(l->setup.lanes, q->lane, a->reserved, given, l->now.wall_ms, !l->setup.shared);
     if (!op->rc)
-        l->setup.answered(l->setup.context, &a->claim);
+        l->setup.answered(l->setup.reaper.context, &a->claim);
     if (given || op->rc) /* or nobody knows */
-        lease_expiry_given(l->ends);
+        lease_expiry_given(l->expiry);
     bool dead = op->rc == ERR_CONFLICT; /* marked so: it joins again under another id */
     if (op->rc && !dead)
         log_warn("lease_failed", kv_err(&op->error));
@@ -289,7 +271,7 @@ static void submit(struct leasing *l, struct lease_queue *q, struct lease_ask *a
     q->in_flight++;
     q->heard_ms = INT64_MAX;
     l->in_flight++;
-    writer_submit(l->setup.writer, &a->claim.op);
+    writer_submit(l->setup.reaper.writer, &a->claim.op);
 }
 
 static int64_t next_claim_ms(const struct leasing *l, const struct lease_queue *q)
@@ -372,7 +354,7 @@ void leasing_ask(struct leasing *l, struct lease_ask *a, struct moment now)
 int64_t leasing_step(struct leasing *l, struct moment now, bool leads)
 {
     l->now = now;
-    int64_t wake = lease_expiry_step(l->ends, now, leads);
+    int64_t wake = lease_expiry_step(l->expiry, now, leads);
     bool counts = leads && !l->counted && !l->stopped;
     if (counts && pending_op_may_send(&l->counting, now))
         count(l);
@@ -391,5 +373,5 @@ void leasing_stop_waiting(struct leasing *l)
 void leasing_stop(struct leasing *l)
 {
     leasing_stop_waiting(l);
-    lease_expiry_stop(l->ends);
+    lease_expiry_stop(l->expiry);
 }

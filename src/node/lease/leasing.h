@@ -7,9 +7,8 @@
  * given nothing is kept here: the store has it, and its id is made of the task and its fence.
  *
  * The node that leads looks for leases that are over. Their tasks are lost, or cancelled if their users wanted them ended. */
-#include "base/metrics.h"
+#include "node/reaper/reaper.h"
 #include "node/scheduler/lanes.h"
-#include "port/events.h"
 
 enum { LEASES_MAX = 1000, LEASE_CLASSES = CLASS_HIGH + 1 };
 
@@ -38,18 +37,12 @@ struct lease_ask {
 };
 
 struct leasing_setup {
-    struct writer *writer;
-    const struct uuid *node; /* it may change */
+    struct reaper_setup reaper; /* the writer, and who is told of leases that ran out */
+    const struct uuid *node;    /* it may change */
     struct lanes *lanes;
-    struct metrics *metrics;
-    uint64_t seed;
     bool shared; /* other nodes give leases too: what runs by them, the store counts */
     void (*answered)(void *context,
                      const struct op_claim *claim); /* what a claim did to others: gated, replaced, woken */
-    void (*settled)(void *context, const struct event *e, const struct settlement *s);
-    void (*unblocked)(void *context, uint64_t lanes);
-    void (*batch_settled)(void *context);
-    void *context;
 };
 
 struct leasing *leasing_new(const struct leasing_setup *setup);

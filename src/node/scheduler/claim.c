@@ -161,7 +161,7 @@ static void claim_failed(struct scheduler *s, struct claim *c)
     if (c->op.kind == OP_CLAIM) {
         scheduler_refused(s, &c->op);
         lanes_unanswered(s->lanes, &c->round);
-        scheduler_on_lanes_unblocked(s, UINT64_MAX);
+        lanes_on_unblocked(s->lanes, UINT64_MAX, s->now.wall_ms);
     }
     claim_read_back(c, readback_done);
 }
@@ -225,7 +225,7 @@ static void claim_done(struct op *op)
         scheduler_arm(s, c, &a->ret);
     metric_add(s->setup.metrics, METRIC_CLAIM_CONFLICTS, a->ret_conflicts);
     scheduler_tell_gated(s, a);
-    scheduler_on_lanes_unblocked(s, a->ret_unblocked_lanes);
+    lanes_on_unblocked(s->lanes, a->ret_unblocked_lanes, s->now.wall_ms);
     claim_unref(c);
 }
 

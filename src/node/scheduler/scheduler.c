@@ -95,10 +95,27 @@ static void poll(struct scheduler *s)
     lanes_all_due(s->lanes, s->now.wall_ms);
 }
 
-static void heed_rules(struct scheduler *s)
+/* Due at once: fire ends it. */
+static void call_off(struct scheduler *s, struct armed *a)
 {
-    if (s->setup.catalog && catalog_cache_generation(s->setup.catalog) != s->generation)
-        scheduler_rules_changed(s);
+    wheel_remove(&s->wheel, &a->entry);
+    wheel_add(&s->wheel, &a->entry, s->now.wall_ms);
+}
+
+/* Limits hold from now on, and armed tasks of a queue that was paused are given back. */
+void scheduler_apply_rules(struct scheduler *s)
+{
+    if (!s->setup.catalog || catalog_cache_generation(s->setup.catalog) == s->generation)
+        return;
+    s->generation = catalog_cache_generation(s->setup.catalog);
+    lanes_rules_changed(s->lanes);
+    map_each (&s->index, slot) {
+        struct armed *a = slot->value;
+        if (a->held->taken_back || !lanes_takes_back(s->lanes, a->held->lane, s->now.wall_ms))
+            continue;
+        a->held->taken_back = true;
+        call_off(s, a);
+    }
 }
 
 static int64_t see_to_shares(struct scheduler *s)
@@ -128,7 +145,7 @@ int64_t scheduler_step(struct scheduler *s, struct moment now)
 {
     s->now = now;
     scheduler_measure_claim(s);
-    heed_rules(s);
+    scheduler_apply_rules(s);
     poll(s);
     scheduler_fire(s);
     int64_t wake = min_of(spawner_step(s->spawner, now), scheduler_retake_step(s));
@@ -140,43 +157,12 @@ int64_t scheduler_step(struct scheduler *s, struct moment now)
     return scheduler_next_ms(s, wake);
 }
 
-void scheduler_know_lane(struct scheduler *s, struct lane lane)
-{
-    lanes_due(s->lanes, lanes_know(s->lanes, lane), s->now.wall_ms, false);
-}
-
 void scheduler_nudge(struct scheduler *s, const struct task *t)
 {
     if (t->kind == TASK_RECURRING)
         spawner_nudge(s->spawner, t->cursor_ms);
     else
         lanes_due(s->lanes, lanes_know(s->lanes, task_lane(t)), t->due_ms, task_is_suspect(t));
-}
-
-void scheduler_on_lanes_unblocked(struct scheduler *s, uint64_t unblocked)
-{
-    if (unblocked)
-        lanes_on_unblocked(s->lanes, unblocked, s->now.wall_ms);
-}
-
-/* Due at once: fire ends it. */
-static void call_off(struct scheduler *s, struct armed *a)
-{
-    wheel_remove(&s->wheel, &a->entry);
-    wheel_add(&s->wheel, &a->entry, s->now.wall_ms);
-}
-
-void scheduler_rules_changed(struct scheduler *s)
-{
-    s->generation = s->setup.catalog ? catalog_cache_generation(s->setup.catalog) : 0;
-    lanes_rules_changed(s->lanes);
-    map_each (&s->index, slot) {
-        struct armed *a = slot->value;
-        if (a->held->taken_back || !lanes_takes_back(s->lanes, a->held->lane, s->now.wall_ms))
-            continue;
-        a->held->taken_back = true;
-        call_off(s, a);
-    }
 }
 
 /* Whoever changes rules all the time does not stop everybody: after a wait, as long again is left for claims. */

@@ -56,13 +56,10 @@ int64_t scheduler_step(struct scheduler *s, struct moment now);
 
 /* Somebody put a task there, or changed one: look in time for it. The lane becomes known. */
 void scheduler_nudge(struct scheduler *s, const struct task *t);
-void scheduler_know_lane(struct scheduler *s, struct lane lane); /* and something may be due there */
 
-/* An operation let somebody go on who waited for a slot (its ret_unblocked_lanes); what is not known is UINT64_MAX. */
-void scheduler_on_lanes_unblocked(struct scheduler *s, uint64_t unblocked);
-
-/* The book has changed: limits hold from now on, and what is armed of a queue that was paused is given back. A step notices by itself. */
-void scheduler_rules_changed(struct scheduler *s);
+/* If the catalog cache has changed, its rules hold from now on: limits, and armed tasks of a queue that was paused are
+ * given back. Every step does that first. */
+void scheduler_apply_rules(struct scheduler *s);
 
 /* Another node has changed rules, and somebody reads them: what is claimed is to be claimed by them. For a moment at most: then it goes on
  * with those that it has. */

@@ -19,14 +19,14 @@ static int setup(void **state)
     (void)state;
     desk_init(&desk);
     manual_async_io_init(&hand);
-    role = delivery_timeout_new(&(struct delivery_timeout_setup){ .writer = &desk.writer,
-                                                                  .async_io = &hand.base,
-                                                                  .metrics = desk.metrics,
-                                                                  .seed = 1,
-                                                                  .settled = desk_settled,
-                                                                  .batch_settled = desk_batch_settled,
-                                                                  .unblocked = desk_woke,
-                                                                  .context = &desk });
+    role = delivery_timeout_new(&(struct reaper_setup){ .writer = &desk.writer,
+                                                        .async_io = &hand.base,
+                                                        .metrics = desk.metrics,
+                                                        .seed = 1,
+                                                        .settled = desk_settled,
+                                                        .batch_settled = desk_batch_settled,
+                                                        .unblocked = desk_woke,
+                                                        .context = &desk });
     return 0;
 }
 

@@ -65,17 +65,18 @@ static void begin(bool shared)
     set_back_ms = 0;
     memset(clients, 0, sizeof clients);
     beat();
-    role = leasing_new(&(struct leasing_setup){ .writer = &desk.writer,
+    role = leasing_new(&(struct leasing_setup){ .reaper = { .writer = &desk.writer,
+                                                            .async_io = NULL,
+                                                            .metrics = desk.metrics,
+                                                            .seed = 1,
+                                                            .settled = desk_settled,
+                                                            .batch_settled = desk_batch_settled,
+                                                            .unblocked = desk_woke,
+                                                            .context = &desk },
                                                 .node = &node,
                                                 .lanes = lanes,
-                                                .metrics = desk.metrics,
-                                                .seed = 1,
                                                 .shared = shared,
-                                                .answered = ignore_claim,
-                                                .settled = desk_settled,
-                                                .unblocked = desk_woke,
-                                                .batch_settled = desk_batch_settled,
-                                                .context = &desk });
+                                                .answered = ignore_claim });
 }
 
 static int64_t step_at(int64_t at_ms)

@@ -35,16 +35,16 @@ static int setup(void **state)
     leads = true;
     answers = 0;
     now_ms = NOW;
-    role = reconcile_new(&(struct reconcile_setup){ .writer = &desk.writer,
-                                                    .async_io = &hand.base,
-                                                    .metrics = desk.metrics,
-                                                    .seed = 1,
+    role = reconcile_new(&(struct reconcile_setup){ .reaper = { .writer = &desk.writer,
+                                                                .async_io = &hand.base,
+                                                                .metrics = desk.metrics,
+                                                                .seed = 1,
+                                                                .settled = desk_settled,
+                                                                .batch_settled = desk_batch_settled,
+                                                                .unblocked = desk_woke,
+                                                                .context = &desk },
                                                     .is_leader = is_leader,
-                                                    .answers = queue_answers,
-                                                    .settled = desk_settled,
-                                                    .batch_settled = desk_batch_settled,
-                                                    .unblocked = desk_woke,
-                                                    .context = &desk },
+                                                    .answers = queue_answers },
                          both_at(NOW));
     return 0;
 }

@@ -283,9 +283,9 @@ static void classes_share_what_there_is(void **state)
         struct task t = plain_task(i, NOW);
         t.priority = i % 3 == 0 ? 9 : i % 3 == 1 ? 5 : 0;
         t.due_ms -= 60 - i % 3; /* the low ones first */
-        node_know_lane(w->node, task_lane(&t));
         struct op_insert op = { .op = { .kind = OP_INSERT }, .tasks = &t, .count = 1 };
         apply_op(w, &op.op);
+        node_nudge(w->node, &t, 1);
     }
     settle_down(w);
     int of_class[CLASS_HIGH + 1] = { 0 };
