@@ -218,6 +218,7 @@ void node_free(struct node *n)
 {
     if (!n)
         return;
+    thread_owner_drop(&n->owner); /* the loop has ended: whoever ran it may be gone */
     assert(n->recalls == 0);
     node_fleet_release(n);
     membership_free(n->membership);
@@ -235,6 +236,7 @@ void node_free(struct node *n)
 
 void node_drain(struct node *n)
 {
+    assert_owned(&n->owner);
     n->draining = true;
     membership_close(n->membership);
     recovery_stop(n->recovery);
@@ -246,6 +248,7 @@ void node_drain(struct node *n)
 
 void node_give_up(struct node *n)
 {
+    assert_owned(&n->owner);
     worker_give_up(n->worker);
     if (n->fleet.worker)
         worker_give_up(n->fleet.worker);
@@ -266,6 +269,7 @@ static bool holds_nothing(const struct node *n)
 
 bool node_is_idle(const struct node *n)
 {
+    assert_owned(&n->owner);
     return holds_nothing(n) && !membership_in_flight(n->membership) &&
            (!n->draining || membership_has_left(n->membership));
 }
@@ -344,6 +348,9 @@ static void begin(struct node *n)
 
 int64_t node_step(struct node *n, struct moment now)
 {
+    if (!n->owner.thread)
+        thread_owner_take(&n->owner);
+    assert_owned(&n->owner);
     int64_t behind_ms = clock_behind_ms(n->setup.clock);
     if (now.wall_ms < n->now.wall_ms)
         scheduler_on_clock_set_back(n->scheduler, now);

@@ -146,6 +146,7 @@ void node_fleet_tell(void *context)
 
 void node_heard_settled(struct node *n, const struct fenced_id *settled, size_t count)
 {
+    assert_owned(&n->owner);
     for (size_t i = 0; i < count; i++) {
         scheduler_freed(n->scheduler, settled[i].id, settled[i].fence, NULL);
         worker_settled(n->worker, settled[i].id, settled[i].fence);
@@ -263,5 +264,6 @@ bool node_fleet_is_idle(const struct node *n)
 
 bool node_queue_state(const struct node *n, struct queue_state *ret)
 {
+    assert_owned(&n->owner);
     return n->setup.fleet && reconcile_state(n->fleet.reconcile, ret);
 }

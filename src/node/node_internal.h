@@ -2,6 +2,7 @@
 /* node/node_internal.h - what node*.c share: node.c ties the parts together and steps them, node_news.c is what it is told, node_view.c what it shows,
  * node_peers.c what it is to other nodes, node_recall.c takes back what users change, node_leases.c gives tasks to who asks for them, node_fleet.c is what
  * it does for a queue that others share, node_drain.c empties a node that goes. */
+#include "base/thread_owner.h"
 #include "node/cluster/recall_requests.h"
 #include "node/cluster/recovery.h"
 #include "node/fleet/delivery_timeout.h"
@@ -28,7 +29,8 @@ struct node_fleet {
 };
 
 struct node {
-    struct node_setup setup; /* own: in a process without a fleet, the courier */
+    struct thread_owner owner; /* the loop's thread, from the first step on */
+    struct node_setup setup;   /* own: in a process without a fleet, the courier */
     struct uuid id;
     struct scheduler *scheduler;
     struct worker *worker;

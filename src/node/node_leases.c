@@ -19,16 +19,19 @@ void node_leasing_init(struct node *n)
 
 void node_lease(struct node *n, struct lease_ask *a, struct moment now)
 {
+    assert_owned(&n->owner);
     leasing_ask(n->leasing, a, now);
 }
 
 void node_lease_over(struct node *n, int32_t tenant, struct str queue, uint64_t unblocked)
 {
+    assert_owned(&n->owner);
     leasing_over(n->leasing, tenant, queue);
     node_on_lanes_unblocked(n, unblocked);
 }
 
 void node_stop_leasing(struct node *n)
 {
+    assert_owned(&n->owner);
     leasing_stop_waiting(n->leasing);
 }

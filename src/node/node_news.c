@@ -3,6 +3,7 @@
 
 void node_nudge(struct node *n, const struct task *tasks, size_t count)
 {
+    assert_owned(&n->owner);
     for (size_t i = 0; i < count; i++)
         if (tasks[i].state == TASK_SCHEDULED && tasks[i].target == TARGET_WORKER && tasks[i].kind != TASK_RECURRING)
             leasing_due(n->leasing, tasks[i].tenant, tasks[i].queue, tasks[i].due_ms);
@@ -12,11 +13,13 @@ void node_nudge(struct node *n, const struct task *tasks, size_t count)
 
 void node_nodes_changed(struct node *n)
 {
+    assert_owned(&n->owner);
     membership_beat_now(n->membership);
 }
 
 void node_on_lanes_unblocked(struct node *n, uint64_t lanes)
 {
+    assert_owned(&n->owner);
     lanes_on_unblocked(scheduler_lanes(n->scheduler), lanes, n->now.wall_ms);
     if (lanes)
         leasing_look(n->leasing, n->now.wall_ms);
@@ -29,12 +32,14 @@ void node_unblocked(void *context, uint64_t lanes)
 
 void node_heard_due(struct node *n, int64_t due_ms)
 {
+    assert_owned(&n->owner);
     lanes_all_due(scheduler_lanes(n->scheduler), due_ms);
     leasing_look(n->leasing, due_ms);
 }
 
 void node_know_lanes(struct node *n, const struct lane *lanes, size_t count)
 {
+    assert_owned(&n->owner);
     struct lanes *known = scheduler_lanes(n->scheduler);
     for (size_t i = 0; i < count; i++)
         if (!lanes_get(known, lanes[i]))
@@ -43,21 +48,25 @@ void node_know_lanes(struct node *n, const struct lane *lanes, size_t count)
 
 void node_await_rules(struct node *n, bool await)
 {
+    assert_owned(&n->owner);
     scheduler_await_rules(n->scheduler, await);
 }
 
 void node_on_recall_request(struct node *n)
 {
+    assert_owned(&n->owner);
     recall_requests_on_notice(n->recall_requests);
 }
 
 void node_heard_given_back(struct node *n)
 {
+    assert_owned(&n->owner);
     recall_requests_on_returned(n->recall_requests);
 }
 
 void node_rules_changed(struct node *n)
 {
+    assert_owned(&n->owner);
     scheduler_apply_rules(n->scheduler);
     leasing_look(n->leasing, n->now.wall_ms);
 }

@@ -143,6 +143,7 @@ static void recall_leased(struct node *n, struct recall *r)
 
 void node_recall(struct node *n, struct recall *r)
 {
+    assert_owned(&n->owner);
     r->node = n;
     if (r->running->target == TARGET_WORKER) {
         recall_leased(n, r);

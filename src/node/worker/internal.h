@@ -3,6 +3,7 @@
  * renews, report.c tells of the worker itself. */
 #include "base/list.h"
 #include "base/map.h"
+#include "base/thread_owner.h"
 #include "node/worker/worker.h"
 
 enum { WORKER_RETRY_MS = 200, WORKER_PUBLISH_MAX = 1024 };
@@ -35,6 +36,7 @@ struct acking;
 struct renewing;
 
 struct worker {
+    struct thread_owner owner; /* the loop's thread, from the first step on */
     struct worker_setup setup;
     struct map running;       /* fenced_id → job */
     struct map cancel_reason; /* fenced_id → struct doomed */

@@ -193,6 +193,7 @@ void worker_publish(struct worker *w)
 
 size_t worker_unpublished(const struct worker *w)
 {
+    assert_owned(&w->owner);
     return w->outbox.n + w->spare.n - w->sent;
 }
 

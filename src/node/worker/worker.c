@@ -53,6 +53,7 @@ void worker_free(struct worker *w)
 {
     if (!w)
         return;
+    thread_owner_drop(&w->owner); /* the loop has ended: whoever ran it may be gone */
     assert(worker_running(w) == 0 && !w->taking && !w->arrived && !w->reporting);
     for (size_t i = 0; i < w->outbox.n; i++)
         delivery_batch_unref(w->outbox.jobs[i]->delivery_batch);
@@ -361,6 +362,9 @@ static int64_t next_take_ms(const struct worker *w)
 
 int64_t worker_step(struct worker *w, struct moment now, int64_t behind_ms)
 {
+    if (!w->owner.thread)
+        thread_owner_take(&w->owner);
+    assert_owned(&w->owner);
     w->now = now;
     w->behind_ms = behind_ms;
     do
@@ -382,12 +386,14 @@ int64_t worker_step(struct worker *w, struct moment now, int64_t behind_ms)
 
 bool worker_runs(const struct worker *w, struct uuid id, int64_t fence)
 {
+    assert_owned(&w->owner);
     struct fenced_id key = { id, fence };
     return map_get(&w->running, delivery_key(&key)) != NULL;
 }
 
 bool worker_abort(struct worker *w, struct uuid id, int64_t fence)
 {
+    assert_owned(&w->owner);
     struct fenced_id key = { id, fence };
     struct job *j = map_get(&w->running, delivery_key(&key));
     if (!j)
@@ -398,6 +404,7 @@ bool worker_abort(struct worker *w, struct uuid id, int64_t fence)
 
 void worker_replace(struct worker *w, struct uuid id, int64_t fence, struct str why)
 {
+    assert_owned(&w->owner);
     struct cancel_reason *d = xnew(*d);
     d->id = (struct fenced_id){ id, fence };
     d->why_size = min_of(why.n, sizeof d->why);
@@ -408,6 +415,7 @@ void worker_replace(struct worker *w, struct uuid id, int64_t fence, struct str 
 
 void worker_settled(struct worker *w, struct uuid id, int64_t fence)
 {
+    assert_owned(&w->owner);
     struct fenced_id key = { id, fence };
     if (w->cancel_reason.n)
         free(map_remove(&w->cancel_reason, delivery_key(&key)));
@@ -415,16 +423,19 @@ void worker_settled(struct worker *w, struct uuid id, int64_t fence)
 
 struct breakers *worker_breakers(struct worker *w)
 {
+    assert_owned(&w->owner);
     return &w->breakers;
 }
 
 void worker_stop_taking(struct worker *w)
 {
+    assert_owned(&w->owner);
     w->stopped = true;
 }
 
 void worker_give_up(struct worker *w)
 {
+    assert_owned(&w->owner);
     w->giving_up = true;
     struct job **jobs = xcalloc(w->running.n, sizeof *jobs);
     size_t n = 0;
@@ -472,6 +483,7 @@ static void drop_queued(struct worker *w)
 
 void worker_disown(struct worker *w)
 {
+    assert_owned(&w->owner);
     struct job **jobs = xcalloc(w->running.n, sizeof *jobs);
     size_t n = 0;
     map_each (&w->running, slot)
@@ -490,11 +502,13 @@ void worker_disown(struct worker *w)
 
 size_t worker_running(const struct worker *w)
 {
+    assert_owned(&w->owner);
     return w->running.n + w->disowned;
 }
 
 bool worker_is_idle(const struct worker *w)
 {
+    assert_owned(&w->owner);
     bool unheard_of = uuid_is_nil(w->told.worker.id); /* who never said that it is there need not say that it goes */
     bool told = !w->stopped || !w->setup.fleet || w->has_left || unheard_of;
     return told && worker_running(w) == 0 && worker_unpublished(w) == 0 && !w->taking && !w->arrived &&
