@@ -18,26 +18,26 @@ void node_settled(void *context, const struct event *e, const struct settlement 
 {
     struct node *n = context;
     node_fleet_settled(n, s);
-    scheduler_freed(n->scheduler, e->task.id, e->task.fence, &s->verdict);
+    scheduler_on_settled(n->scheduler, e->task.id, e->task.fence, &s->verdict);
     worker_settled(n->worker, e->task.id, e->task.fence);
     if (n->setup.observe)
         n->setup.observe(n->setup.observe_context, e, s);
 }
 
 /* Whoever recovers knows the lane of what it finds, too. */
-static void found(void *context, const struct task *t)
+static void node_on_recovered(void *context, const struct task *t)
 {
     struct node *n = context;
     scheduler_nudge(n->scheduler, t);
 }
 
-static void nothing_is_missed(void *context)
+static void node_on_caught_up(void *context)
 {
     struct node *n = context;
-    scheduler_let_go(n->scheduler);
+    scheduler_resume(n->scheduler);
 }
 
-static void told(struct io_request *e)
+static void node_on_published(struct io_request *e)
 {
     if (e->rc)
         log_warn("publish_failed", kv_err(&e->error));
@@ -46,18 +46,20 @@ static void told(struct io_request *e)
 bool node_end_claim(struct node *n, const struct settle_facts *t, const struct outcome *o)
 {
     struct event ev = { .task = *t, .outcome = *o };
-    struct io_publish io_request = { .io_request = { .kind = IO_PUBLISH, .done = told }, .v = &ev, .n = 1 };
+    struct io_publish io_request = { .io_request = { .kind = IO_PUBLISH, .done = node_on_published },
+                                     .v = &ev,
+                                     .n = 1 };
     async_io_submit(n->setup.own, &io_request.io_request);
     return io_request.io_request.rc == ERR_OK;
 }
 
-static bool end_claim(void *context, const struct task *t, const struct outcome *o)
+static bool node_on_claim_ended(void *context, const struct task *t, const struct outcome *o)
 {
     struct settle_facts facts = settle_facts_of(t, o, NULL);
     return node_end_claim(context, &facts, o);
 }
 
-static void gated(void *context, const struct task *t)
+static void node_on_gated(void *context, const struct task *t)
 {
     struct node *n = context;
     if (n->setup.observe_gated)
@@ -65,7 +67,7 @@ static void gated(void *context, const struct task *t)
 }
 
 /* Whether it waits on the wheel, in the queue or runs: it ends as cancelled, and gives its slot away with that. */
-static void replaced(void *context, const struct replaced *r)
+static void node_on_replaced(void *context, const struct replaced *r)
 {
     struct node *n = context;
     char text[SLOT_REASON_MAX];
@@ -83,13 +85,13 @@ static void replaced(void *context, const struct replaced *r)
 
 /* ---- among others ---- */
 
-static bool may_fire(void *context)
+static bool node_may_fire(void *context)
 {
     const struct node *n = context;
     return membership_may_fire(n->membership);
 }
 
-static bool may_start(void *context, const struct task *t)
+static bool node_may_start(void *context, const struct task *t)
 {
     const struct node *n = context;
     return membership_may_fire(n->membership) && (!t || scheduler_holds(n->scheduler, t->id, t->fence));
@@ -98,7 +100,7 @@ static bool may_start(void *context, const struct task *t)
 void node_on_refused(void *context)
 {
     struct node *n = context;
-    membership_beat_now(n->membership);
+    membership_heartbeat_now(n->membership);
 }
 
 /* ---- beginning and end ---- */
@@ -110,7 +112,7 @@ struct reaper_setup node_reaper_setup(struct node *n, uint64_t seed)
                                   .metrics = n->setup.metrics,
                                   .seed = seed,
                                   .settled = node_settled,
-                                  .batch_settled = node_fleet_tell,
+                                  .batch_settled = node_fleet_on_batch_settled,
                                   .unblocked = node_unblocked,
                                   .context = n };
 }
@@ -131,21 +133,21 @@ struct worker_setup node_worker_setup(const struct node *n, struct async_io *asy
     return worker;
 }
 
-static void make_worker(struct node *n)
+static void node_make_worker(struct node *n)
 {
     struct worker_setup setup = node_worker_setup(n, n->setup.own, n->id);
-    setup.may_start = n->setup.shared ? may_start : NULL;
+    setup.may_start = n->setup.shared ? node_may_start : NULL;
     setup.context = n;
     n->worker = worker_new(&setup);
 }
 
-static void handed(void *context, struct uuid claim, uint64_t epoch)
+static void node_on_handed(void *context, struct uuid claim, uint64_t epoch)
 {
     struct node *n = context;
     handoff_claim(n->fleet.handoff, claim, epoch);
 }
 
-static void make_scheduler(struct node *n)
+static void node_make_scheduler(struct node *n)
 {
     const struct node_setup *setup = &n->setup;
     n->scheduler = scheduler_new(&(struct scheduler_setup){ .writer = setup->writer,
@@ -165,13 +167,13 @@ static void make_scheduler(struct node *n)
                                                             .arm_min_ms = setup->arm_min_ms,
                                                             .arm_max_ms = setup->arm_max_ms,
                                                             .poll_ms = setup->poll_ms,
-                                                            .may_fire = may_fire,
+                                                            .may_fire = node_may_fire,
                                                             .refused = node_on_refused,
-                                                            .end = end_claim,
-                                                            .handed = handed,
+                                                            .end = node_on_claim_ended,
+                                                            .handed = node_on_handed,
                                                             .retaken = node_fleet_retaken,
-                                                            .gated = gated,
-                                                            .replaced = replaced,
+                                                            .gated = node_on_gated,
+                                                            .replaced = node_on_replaced,
                                                             .context = n },
                                  n->now);
 }
@@ -189,25 +191,25 @@ struct node *node_new(const struct node_setup *setup, struct moment now)
     prng_init(&n->random, setup->seed + 4);
     list_init(&n->waiting_recalls);
     node_join(n);
-    make_worker(n);
-    make_scheduler(n);
+    node_make_worker(n);
+    node_make_scheduler(n);
     n->updater = updater_new(&(struct updater_setup){ .async_io = n->setup.own,
                                                       .writer = setup->writer,
                                                       .metrics = setup->metrics,
                                                       .seed = setup->seed + 2,
                                                       .settled = node_settled,
-                                                      .batch_settled = node_fleet_tell,
+                                                      .batch_settled = node_fleet_on_batch_settled,
                                                       .unblocked = node_unblocked,
                                                       .context = n });
     n->recovery = recovery_new(&(struct recovery_setup){ .writer = setup->writer,
                                                          .metrics = setup->metrics,
                                                          .seed = setup->seed + 3,
-                                                         .nudge = found,
+                                                         .nudge = node_on_recovered,
                                                          .unblocked = node_unblocked,
                                                          .context = n });
     node_serve_recalls(n);
     n->catch_up =
-        catch_up_new(&(struct catch_up_setup){ .writer = setup->writer, .over = nothing_is_missed, .context = n }, now);
+        catch_up_new(&(struct catch_up_setup){ .writer = setup->writer, .over = node_on_caught_up, .context = n }, now);
     catch_up_wait(n->catch_up);
     node_leasing_init(n);
     node_fleet_init(n);
@@ -259,7 +261,7 @@ size_t node_queued(const struct node *n)
     return n->setup.own->ops->queue_depth(n->setup.own);
 }
 
-static bool holds_nothing(const struct node *n)
+static bool node_holds_nothing(const struct node *n)
 {
     return scheduler_is_idle(n->scheduler) && worker_is_idle(n->worker) && updater_is_idle(n->updater) &&
            n->recalls == 0 && list_empty(&n->waiting_recalls) && recall_requests_is_idle(n->recall_requests) &&
@@ -270,19 +272,19 @@ static bool holds_nothing(const struct node *n)
 bool node_is_idle(const struct node *n)
 {
     assert_owned(&n->owner);
-    return holds_nothing(n) && !membership_in_flight(n->membership) &&
+    return node_holds_nothing(n) && !membership_in_flight(n->membership) &&
            (!n->draining || membership_has_left(n->membership));
 }
 
 /* ---- doors ---- */
 
 /* What a stall is measured by. Where the store's clock is the one that counts, ours is set forward by what it says. */
-static int64_t stall_clock_ms(const struct node *n)
+static int64_t node_stall_clock_ms(const struct node *n)
 {
     return n->setup.shared ? n->now.steady_ms : n->now.wall_ms;
 }
 
-static void look_for_missed(struct node *n)
+static void node_begin_catch_up(struct node *n)
 {
     if (node_has_role(n, NODE_SCHEDULER))
         catch_up_begin(n->catch_up, n->now);
@@ -291,27 +293,27 @@ static void look_for_missed(struct node *n)
 /* A process that was stopped and continued, or a clock that was set forward, is an outage like any other; so is a store that keeps
  * one operation waiting for that long. What is armed or in the queue by then was claimed in time, and fires if it is ours still. Whether
  * others were there meanwhile is for the next beats to say. */
-static void notice_stall(struct node *n)
+static void node_notice_stall(struct node *n)
 {
-    int64_t at_ms = stall_clock_ms(n);
+    int64_t at_ms = node_stall_clock_ms(n);
     if (at_ms - STALL_MS <= n->expected_ms || n->draining)
         return;
     log_warn("stalled", kv_i64("ms", at_ms - n->expected_ms));
-    scheduler_hold_back(n->scheduler);
+    scheduler_suspend(n->scheduler);
     if (!n->setup.shared) {
-        look_for_missed(n);
+        node_begin_catch_up(n);
         return;
     }
     catch_up_wait(n->catch_up);
-    membership_look_around(n->membership);
-    n->company = COMPANY_UNKNOWN;
+    membership_forget_peers(n->membership);
+    n->active_peers = ACTIVE_PEERS_UNKNOWN;
 }
 
-static void expect_step(struct node *n, int64_t wake)
+static void node_expect_step(struct node *n, int64_t wake)
 {
     bool awaits = scheduler_awaits(n->scheduler);
     int64_t in_ms = awaits ? 0 : wake == INT64_MAX ? INT64_MAX : max_of(wake - n->now.wall_ms, (int64_t)0);
-    n->expected_ms = in_ms == INT64_MAX ? INT64_MAX : stall_clock_ms(n) + in_ms;
+    n->expected_ms = in_ms == INT64_MAX ? INT64_MAX : node_stall_clock_ms(n) + in_ms;
 }
 
 bool node_is_settled_in(const struct node *n)
@@ -321,7 +323,7 @@ bool node_is_settled_in(const struct node *n)
 }
 
 /* First we join; then what the dead held is settled, and what was missed taken back, if nobody else was there to run it. */
-static void settle_in(struct node *n)
+static void node_settle_in(struct node *n)
 {
     if (n->draining || !membership_has_joined(n->membership))
         return;
@@ -329,16 +331,16 @@ static void settle_in(struct node *n)
         n->joined = true;
         recovery_begin(n->recovery, n->id, n->now);
     }
-    enum company company = membership_company(n->membership);
-    if (company != n->company && company == COMPANY_OTHERS)
+    enum active_peers active = membership_active_peers(n->membership);
+    if (active != n->active_peers && active == ACTIVE_PEERS_SOME)
         catch_up_skip(n->catch_up);
-    else if (company != n->company && company == COMPANY_NOBODY)
-        look_for_missed(n);
-    n->company = company;
+    else if (active != n->active_peers && active == ACTIVE_PEERS_NONE)
+        node_begin_catch_up(n);
+    n->active_peers = active;
 }
 
 /* A node that comes tries a suspect alone first, if one waits: whoever died of it may have been another. In a fleet workers do. */
-static void begin(struct node *n)
+static void node_begin_claims(struct node *n)
 {
     if (!node_has_role(n, NODE_SCHEDULER))
         return;
@@ -355,15 +357,15 @@ int64_t node_step(struct node *n, struct moment now)
     if (now.wall_ms < n->now.wall_ms)
         scheduler_on_clock_set_back(n->scheduler, now);
     n->now = now;
-    notice_stall(n);
-    settle_in(n);
+    node_notice_stall(n);
+    node_settle_in(n);
     int64_t wake = recovery_step(n->recovery, now);
     catch_up_step(n->catch_up, now, !scheduler_awaits(n->scheduler));
     if (n->draining) {
         scheduler_drain(n->scheduler);
         node_drain_queue(n);
     } else if (node_is_settled_in(n)) {
-        begin(n);
+        node_begin_claims(n);
     }
     node_fleet_before(n);
     wake = min_of(wake, scheduler_step(n->scheduler, now));
@@ -373,11 +375,11 @@ int64_t node_step(struct node *n, struct moment now)
     wake = min_of(wake, node_retry_recalls(n));
     wake = min_of(wake, recall_requests_step(n->recall_requests, now));
     wake = min_of(wake, leasing_step(n->leasing, now, n->joined && node_is_leader(n)));
-    if (n->draining && holds_nothing(n))
+    if (n->draining && node_holds_nothing(n))
         membership_leave(n->membership);
     wake = min_of(wake, membership_step(n->membership, now));
     if (!scheduler_awaits(n->scheduler))
         wake = min_of(wake, catch_up_next_ms(n->catch_up));
-    expect_step(n, wake);
+    node_expect_step(n, wake);
     return wake;
 }

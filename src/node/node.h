@@ -39,8 +39,8 @@ struct node_setup {
     unsigned roles; /* NODE_…; 0: all. Who does not schedule neither claims nor spawns */
     const struct queue_filter *filter; /* what its worker serves; NULL: all that requires no label. Borrowed */
     void (*describe_worker)(void *context, struct jw *w); /* as worker_setup's */
-    void (*tell)(void *context, const struct fenced_id *settled,
-                 size_t n); /* those who hold them: tasks that were settled here */
+    void (*notify_settled)(void *context, const struct fenced_id *settled,
+                           size_t n); /* those who hold them: tasks that were settled here */
     void (*read_lanes)(
         void *context); /* a task comes again that was claimed in another life of this node: its lane may be unknown.
                                           NULL: somebody looks for lanes by himself, as where the store is shared */
@@ -72,7 +72,7 @@ int64_t node_step(struct node *n, struct moment now);
 void node_nudge(struct node *n, const struct task *tasks, size_t count);
 
 /* Other nodes have done something that concerns this one (struct store_notice): one came, left or was buried. */
-void node_nodes_changed(struct node *n);
+void node_on_nodes_changed(struct node *n);
 
 /* Duties that one node does for all are this one's; on a store that is not shared they are, always. */
 bool node_is_leader(const struct node *n);
@@ -86,12 +86,13 @@ void node_on_lanes_unblocked(struct node *n, uint64_t lanes);
 
 /* What other nodes have done (port/store.h): something is due in any lane; these lanes are there; rules have changed; a task that is held here is wished back;
  * one that was wished is given back. Each may be said for nothing. */
-void node_heard_due(struct node *n, int64_t due_ms);
+void node_on_due(struct node *n, int64_t due_ms);
 void node_know_lanes(struct node *n, const struct lane *lanes, size_t count);
 void node_await_rules(struct node *n, bool await); /* they are being read; they have been, or could not be */
 void node_on_recall_request(struct node *n);
-void node_heard_given_back(struct node *n);
-void node_heard_settled(struct node *n, const struct fenced_id *settled, size_t count); /* store_notice.settled */
+void node_on_recall_returned(struct node *n);
+void node_on_settled_elsewhere(struct node *n, const struct fenced_id *settled,
+                               size_t count); /* store_notice.settled */
 
 /* How the queue of a fleet was found the last time, about every second; false: it does not answer. */
 bool node_queue_state(const struct node *n, struct queue_state *ret);
@@ -118,7 +119,7 @@ void node_recall(struct node *n, struct recall *r);
  * What is waited for is answered: nothing, and from now on at once. */
 struct lease_ask;
 void node_lease(struct node *n, struct lease_ask *a, struct moment now);
-void node_lease_over(struct node *n, int32_t tenant, struct str queue, uint64_t unblocked);
+void node_on_lease_settled(struct node *n, int32_t tenant, struct str queue, uint64_t unblocked);
 void node_stop_leasing(struct node *n);
 
 /* Stops claiming, hands back what has not fired and lets what runs finish; node_give_up ends that by force. */

@@ -8,19 +8,19 @@
 
 enum { WAITING_MIN = 100, WHY_MAX = 128 };
 
-static bool is_leader(void *context)
+static bool node_fleet_is_leader(void *context)
 {
     const struct node *n = context;
     return membership_is_leader(n->membership);
 }
 
-static void queue_answers(void *context)
+static void node_fleet_on_queue_answers(void *context)
 {
     struct node *n = context;
     scheduler_queue_answers(n->scheduler);
 }
 
-static void make_worker(struct node *n)
+static void node_fleet_make_worker(struct node *n)
 {
     struct uuid_gen ids;
     uuid_gen_init(&ids, n->setup.seed ^ 0xf1ee7);
@@ -31,14 +31,14 @@ static void make_worker(struct node *n)
     n->fleet.worker = worker_new(&setup);
 }
 
-static void make_updater(struct node *n)
+static void node_fleet_make_updater(struct node *n)
 {
     n->fleet.updater = updater_new(&(struct updater_setup){ .async_io = n->setup.async_io,
                                                             .writer = n->setup.writer,
                                                             .metrics = n->setup.metrics,
                                                             .seed = n->setup.seed + 5,
                                                             .settled = node_settled,
-                                                            .batch_settled = node_fleet_tell,
+                                                            .batch_settled = node_fleet_on_batch_settled,
                                                             .unblocked = node_unblocked,
                                                             .context = n });
 }
@@ -51,9 +51,9 @@ void node_fleet_init(struct node *n)
         return;
     assert(s->own && s->own->at_once);
     if (node_has_role(n, NODE_WORKER))
-        make_worker(n);
+        node_fleet_make_worker(n);
     if (node_has_role(n, NODE_UPDATER))
-        make_updater(n);
+        node_fleet_make_updater(n);
     f->handoff = handoff_new(
         &(struct handoff_setup){ .writer = s->writer, .node = &n->id, .refused = node_on_refused, .context = n });
     f->held_audit = held_audit_new(&(struct held_audit_setup){ .writer = s->writer, .scheduler = n->scheduler });
@@ -61,8 +61,8 @@ void node_fleet_init(struct node *n)
     f->delivery_timeouts = delivery_timeout_new(&reaper);
     f->reconcile = reconcile_new(&(struct reconcile_setup){ .reaper = node_reaper_setup(n, s->seed + 7),
                                                             .scheduler = n->scheduler,
-                                                            .is_leader = is_leader,
-                                                            .answers = queue_answers },
+                                                            .is_leader = node_fleet_is_leader,
+                                                            .answers = node_fleet_on_queue_answers },
                                  n->now);
 }
 
@@ -82,7 +82,7 @@ void node_fleet_release(struct node *n)
 /* ---- how much a node may hold ---- */
 
 /* Its part of what the workers have, and of what may wait for them. */
-static size_t room_of(const struct node *n)
+static size_t node_fleet_room(const struct node *n)
 {
     size_t slots = (size_t)membership_worker_slots(n->membership);
     size_t waiting = n->setup.waiting ? n->setup.waiting : max_of(slots / 2, (size_t)WAITING_MIN);
@@ -92,15 +92,15 @@ static size_t room_of(const struct node *n)
 void node_fleet_before(struct node *n)
 {
     if (n->setup.fleet)
-        scheduler_set_room(n->scheduler, room_of(n));
+        scheduler_set_room(n->scheduler, node_fleet_room(n));
 }
 
 /* ---- what was settled, and who is to know ---- */
 
-static void note_told(struct node *n, struct uuid id, int64_t fence)
+static void node_fleet_note_settled(struct node *n, struct uuid id, int64_t fence)
 {
     struct node_fleet *f = &n->fleet;
-    if (!n->setup.tell)
+    if (!n->setup.notify_settled)
         return;
     if (f->told_count == f->told_cap) {
         f->told_cap = max_of(f->told_cap * 2, (size_t)64);
@@ -114,7 +114,7 @@ void node_fleet_settled(struct node *n, const struct settlement *s)
     if (!n->setup.fleet || s->stale || scheduler_holds(n->scheduler, s->id, s->fence))
         return;
     n->fleet.comes_again = n->fleet.comes_again || s->verdict.next == TASK_SCHEDULED;
-    note_told(n, s->id, s->fence);
+    node_fleet_note_settled(n, s->id, s->fence);
 }
 
 /* They are told of with the batch that they belong to. */
@@ -125,30 +125,30 @@ void node_fleet_retaken(void *context, const struct tasks *t)
         struct uuid id = t->v[i].id;
         int64_t was = t->v[i].fence - 1;
         if (scheduler_holds(n->scheduler, id, was))
-            scheduler_freed(n->scheduler, id, was, NULL);
+            scheduler_on_settled(n->scheduler, id, was, NULL);
         else
-            note_told(n, id, was);
+            node_fleet_note_settled(n, id, was);
         worker_settled(n->worker, id, was);
     }
 }
 
-void node_fleet_tell(void *context)
+void node_fleet_on_batch_settled(void *context)
 {
     struct node *n = context;
     struct node_fleet *f = &n->fleet;
     if (f->told_count)
-        n->setup.tell(n->setup.observe_context, f->told, f->told_count);
+        n->setup.notify_settled(n->setup.observe_context, f->told, f->told_count);
     f->told_count = 0;
     if (f->comes_again && n->setup.read_lanes)
         n->setup.read_lanes(n->setup.observe_context);
     f->comes_again = false;
 }
 
-void node_heard_settled(struct node *n, const struct fenced_id *settled, size_t count)
+void node_on_settled_elsewhere(struct node *n, const struct fenced_id *settled, size_t count)
 {
     assert_owned(&n->owner);
     for (size_t i = 0; i < count; i++) {
-        scheduler_freed(n->scheduler, settled[i].id, settled[i].fence, NULL);
+        scheduler_on_settled(n->scheduler, settled[i].id, settled[i].fence, NULL);
         worker_settled(n->worker, settled[i].id, settled[i].fence);
     }
 }
@@ -163,7 +163,7 @@ struct fleet_end {
     char why[WHY_MAX];
 };
 
-static void aborted(struct io_request *e)
+static void fleet_end_on_aborted(struct io_request *e)
 {
     struct fleet_end *x = container_of(e, struct fleet_end, io_request.io_request);
     if (e->rc) /* it runs to its end */
@@ -172,18 +172,18 @@ static void aborted(struct io_request *e)
     free(x);
 }
 
-static void submit(struct fleet_end *x, enum io_kind kind, void (*done)(struct io_request *e))
+static void fleet_end_submit(struct fleet_end *x, enum io_kind kind, void (*done)(struct io_request *e))
 {
     x->io_request.io_request = (struct io_request){ .kind = kind, .done = done };
     async_io_submit(x->node->setup.async_io, &x->io_request.io_request);
 }
 
-static void recalled(struct io_request *e)
+static void fleet_end_on_recalled(struct io_request *e)
 {
     struct fleet_end *x = container_of(e, struct fleet_end, io_request.io_request);
     struct outcome o = { .kind = OUTCOME_CANCELLED, .retry_after_ms = -1, .error = { x->why, x->why_size } };
     if (e->rc || !x->io_request.ret_recalled) {
-        submit(x, IO_ABORT, aborted);
+        fleet_end_submit(x, IO_ABORT, fleet_end_on_aborted);
         return;
     }
     node_end_claim(x->node, &x->facts, &o); /* else it is found missing */
@@ -191,7 +191,7 @@ static void recalled(struct io_request *e)
     free(x);
 }
 
-static struct fleet_end *new_end(struct node *n, struct uuid id, int64_t fence)
+static struct fleet_end *fleet_end_new(struct node *n, struct uuid id, int64_t fence)
 {
     struct fleet_end *x = xnew(*x);
     x->node = n;
@@ -205,18 +205,18 @@ bool node_fleet_end(struct node *n, struct uuid id, int64_t fence, struct str wh
     const struct settle_facts *facts = scheduler_queued(n->scheduler, id, fence);
     if (!facts)
         return false;
-    struct fleet_end *x = new_end(n, id, fence);
+    struct fleet_end *x = fleet_end_new(n, id, fence);
     x->facts = *facts;
     x->why_size = min_of(why.n, sizeof x->why);
     memcpy(x->why, why.p, x->why_size);
-    submit(x, IO_RECALL, recalled);
+    fleet_end_submit(x, IO_RECALL, fleet_end_on_recalled);
     return true;
 }
 
 void node_fleet_abort(struct node *n, struct uuid id, int64_t fence)
 {
     if (n->setup.fleet)
-        submit(new_end(n, id, fence), IO_ABORT, aborted);
+        fleet_end_submit(fleet_end_new(n, id, fence), IO_ABORT, fleet_end_on_aborted);
 }
 
 /* ---- doors ---- */

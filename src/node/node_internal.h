@@ -42,9 +42,9 @@ struct node {
     struct leasing *leasing;
     struct node_fleet fleet;
     struct prng random;
-    enum company company; /* as far as it was heeded */
-    bool joined;          /* and recovery was begun */
-    size_t recalls;       /* with the writer, or a courier */
+    enum active_peers active_peers; /* as far as it was heeded */
+    bool joined;                    /* and recovery was begun */
+    size_t recalls;                 /* with the writer, or a courier */
     struct list waiting_recalls;
     struct moment now;
     int64_t
@@ -78,7 +78,7 @@ void node_fleet_drain(struct node *n);
 bool node_fleet_is_idle(const struct node *n);
 void node_fleet_settled(struct node *n, const struct settlement *s); /* before the scheduler is told */
 void node_fleet_retaken(void *context, const struct tasks *t);       /* as scheduler_setup.retaken */
-void node_fleet_tell(void *context); /* others, of what was settled since the last time */
+void node_fleet_on_batch_settled(void *context); /* others, of what was settled since the last time */
 
 /* Ends one that the queue has or had: it is taken out, or whoever runs it is asked to end it. False: the scheduler does not hold it
  * there. */

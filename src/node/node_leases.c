@@ -1,10 +1,10 @@
 /* What a node does for workers outside. */
 #include "node/node_internal.h"
 
-static void answered(void *context, const struct op_claim *claim)
+static void node_on_lease_claim(void *context, const struct op_claim *claim)
 {
     struct node *n = context;
-    scheduler_tell_gated(n->scheduler, claim);
+    scheduler_report_gated(n->scheduler, claim);
     lanes_on_unblocked(scheduler_lanes(n->scheduler), claim->ret_unblocked_lanes, n->now.wall_ms);
 }
 
@@ -14,7 +14,7 @@ void node_leasing_init(struct node *n)
                                                       .node = &n->id,
                                                       .lanes = scheduler_lanes(n->scheduler),
                                                       .shared = n->setup.shared,
-                                                      .answered = answered });
+                                                      .answered = node_on_lease_claim });
 }
 
 void node_lease(struct node *n, struct lease_ask *a, struct moment now)
@@ -23,10 +23,10 @@ void node_lease(struct node *n, struct lease_ask *a, struct moment now)
     leasing_ask(n->leasing, a, now);
 }
 
-void node_lease_over(struct node *n, int32_t tenant, struct str queue, uint64_t unblocked)
+void node_on_lease_settled(struct node *n, int32_t tenant, struct str queue, uint64_t unblocked)
 {
     assert_owned(&n->owner);
-    leasing_over(n->leasing, tenant, queue);
+    leasing_on_settled(n->leasing, tenant, queue);
     node_on_lanes_unblocked(n, unblocked);
 }
 

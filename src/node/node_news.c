@@ -11,10 +11,10 @@ void node_nudge(struct node *n, const struct task *tasks, size_t count)
             scheduler_nudge(n->scheduler, &tasks[i]);
 }
 
-void node_nodes_changed(struct node *n)
+void node_on_nodes_changed(struct node *n)
 {
     assert_owned(&n->owner);
-    membership_beat_now(n->membership);
+    membership_heartbeat_now(n->membership);
 }
 
 void node_on_lanes_unblocked(struct node *n, uint64_t lanes)
@@ -22,7 +22,7 @@ void node_on_lanes_unblocked(struct node *n, uint64_t lanes)
     assert_owned(&n->owner);
     lanes_on_unblocked(scheduler_lanes(n->scheduler), lanes, n->now.wall_ms);
     if (lanes)
-        leasing_look(n->leasing, n->now.wall_ms);
+        leasing_all_due(n->leasing, n->now.wall_ms);
 }
 
 void node_unblocked(void *context, uint64_t lanes)
@@ -30,11 +30,11 @@ void node_unblocked(void *context, uint64_t lanes)
     node_on_lanes_unblocked(context, lanes);
 }
 
-void node_heard_due(struct node *n, int64_t due_ms)
+void node_on_due(struct node *n, int64_t due_ms)
 {
     assert_owned(&n->owner);
     lanes_all_due(scheduler_lanes(n->scheduler), due_ms);
-    leasing_look(n->leasing, due_ms);
+    leasing_all_due(n->leasing, due_ms);
 }
 
 void node_know_lanes(struct node *n, const struct lane *lanes, size_t count)
@@ -58,7 +58,7 @@ void node_on_recall_request(struct node *n)
     recall_requests_on_notice(n->recall_requests);
 }
 
-void node_heard_given_back(struct node *n)
+void node_on_recall_returned(struct node *n)
 {
     assert_owned(&n->owner);
     recall_requests_on_returned(n->recall_requests);
@@ -68,5 +68,5 @@ void node_rules_changed(struct node *n)
 {
     assert_owned(&n->owner);
     scheduler_apply_rules(n->scheduler);
-    leasing_look(n->leasing, n->now.wall_ms);
+    leasing_all_due(n->leasing, n->now.wall_ms);
 }

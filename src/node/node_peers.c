@@ -2,7 +2,7 @@
  * back to who wants it. */
 #include "node/node_internal.h"
 
-static void describe(void *context, struct jw *w)
+static void node_describe(void *context, struct jw *w)
 {
     const struct node *n = context;
     struct scheduler_status s = scheduler_status(n->scheduler);
@@ -16,30 +16,30 @@ static void describe(void *context, struct jw *w)
     jw_kv_i64(w, "skew_error_us", membership_offset(n->membership).error_us);
 }
 
-static void limit_shares_changed(void *context)
+static void node_on_partitions_changed(void *context)
 {
     struct node *n = context;
     scheduler_set_own(n->scheduler, membership_own(n->membership));
 }
 
-static void somebody_died(void *context)
+static void node_on_found_dead(void *context)
 {
     struct node *n = context;
     recovery_look_again(n->recovery, n->now);
 }
 
-static void recall_requested(void *context)
+static void node_on_recall_requested(void *context)
 {
     struct node *n = context;
     recall_requests_on_notice(n->recall_requests);
 }
 
 /* Results that are known already are published all the same: they are true, and refused if somebody was faster. */
-static void died(void *context, struct uuid new_id)
+static void node_on_died(void *context, struct uuid new_id)
 {
     struct node *n = context;
     n->id = new_id;
-    n->company = COMPANY_UNKNOWN;
+    n->active_peers = ACTIVE_PEERS_UNKNOWN;
     n->joined = false;
     catch_up_wait(n->catch_up);
     scheduler_disown(n->scheduler, new_id);
@@ -64,17 +64,17 @@ void node_join(struct node *n)
                                                    .aside = !node_has_role(n, NODE_SCHEDULER),
                                                    .lease = setup->lease ? setup->async_io : NULL,
                                                    .beat_ms = setup->beat_ms ? setup->beat_ms : MEMBERSHIP_BEAT_MS,
-                                                   .describe = describe,
-                                                   .limit_shares_changed = limit_shares_changed,
-                                                   .found_dead = somebody_died,
-                                                   .recall_requested = recall_requested,
-                                                   .died = died,
+                                                   .describe = node_describe,
+                                                   .partitions_changed = node_on_partitions_changed,
+                                                   .found_dead = node_on_found_dead,
+                                                   .recall_requested = node_on_recall_requested,
+                                                   .died = node_on_died,
                                                    .context = n },
                        n->now);
     n->id = membership_id(n->membership);
 }
 
-static void abort_for(struct node *n, const struct recall_request *w)
+static void node_abort_requested(struct node *n, const struct recall_request *w)
 {
     char text[SLOT_REASON_MAX];
     bool by = w->by_scheduled_ms != 0;
@@ -84,14 +84,14 @@ static void abort_for(struct node *n, const struct recall_request *w)
 }
 
 /* What another node wants back. One that waits in the queue has fired, as far as anybody can tell. */
-static enum recall_grant grant(void *context, const struct recall_request *w)
+static enum recall_grant node_grant_recall(void *context, const struct recall_request *w)
 {
     struct node *n = context;
     struct outcome o = { .kind = OUTCOME_RETURNED, .retry_after_ms = RECALL_REQUESTS_BACK_MS };
     if (!scheduler_holds(n->scheduler, w->id, w->fence))
         return RECALL_REQUEST_UNKNOWN;
     if (w->abort) {
-        abort_for(n, w);
+        node_abort_requested(n, w);
         return RECALL_REQUEST_DONE;
     }
     const struct task *t = scheduler_armed(n->scheduler, w->id, w->fence);
@@ -106,6 +106,6 @@ static enum recall_grant grant(void *context, const struct recall_request *w)
 
 void node_serve_recalls(struct node *n)
 {
-    n->recall_requests = recall_requests_new(
-        &(struct recall_requests_setup){ .writer = n->setup.writer, .node = &n->id, .grant = grant, .context = n });
+    n->recall_requests = recall_requests_new(&(struct recall_requests_setup){
+        .writer = n->setup.writer, .node = &n->id, .grant = node_grant_recall, .context = n });
 }

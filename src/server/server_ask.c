@@ -123,7 +123,7 @@ struct lease_end {
 static void end_on_loop(struct call *call)
 {
     struct lease_end *end = container_of(call, struct lease_end, call);
-    node_lease_over(end->server->node, end->tenant, end->queue, end->unblocked);
+    node_on_lease_settled(end->server->node, end->tenant, end->queue, end->unblocked);
     free(end);
 }
 

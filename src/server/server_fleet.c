@@ -108,7 +108,7 @@ void server_join_fleet(struct server *a, struct node_setup *setup)
     setup->waiting = a->setup.queue_waiting;
     setup->lease = f->fleet.wanted[ASYNC_IO_LEASE];
     setup->filter = &f->filter;
-    setup->tell = tell;
+    setup->notify_settled = tell;
     setup->read_lanes = read_lanes;
 }
 

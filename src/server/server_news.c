@@ -57,16 +57,16 @@ static void hear_of_others(struct server *a, const struct news *n)
     if (n->reading || n->read)
         node_await_rules(a->node, n->reading && !n->read);
     if (e->due)
-        node_heard_due(a->node, e->due_ms);
+        node_on_due(a->node, e->due_ms);
     if (e->recall_requested)
         node_on_recall_request(a->node);
     if (e->given_back)
-        node_heard_given_back(a->node);
+        node_on_recall_returned(a->node);
     if (e->nodes)
-        node_nodes_changed(a->node);
+        node_on_nodes_changed(a->node);
     node_know_lanes(a->node, n->lanes, n->lane_count);
     if (n->settled_count)
-        node_heard_settled(a->node, n->settled, n->settled_count);
+        node_on_settled_elsewhere(a->node, n->settled, n->settled_count);
 }
 
 static void hear_news(struct call *c)

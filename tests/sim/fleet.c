@@ -263,7 +263,7 @@ static void hear(struct sim *s, void *context)
     struct news *news = context;
     struct sim_node *n = news->to;
     if (n->node && n->life == news->life && !is_stopped(n)) {
-        node_heard_settled(n->node, news->v, news->n);
+        node_on_settled_elsewhere(n->node, news->v, news->n);
         n->poked = true;
     }
     free(news);
@@ -303,7 +303,7 @@ void fleet_setup(struct sim_node *n, struct node_setup *setup)
     setup->waiting = s->profile.slots;
     setup->visibility_ms = VISIBILITY_MS;
     setup->roles = s->fleet.collecting ? NODE_UPDATER : n->number % 2 ? NODE_ALL : NODE_SCHEDULER | NODE_UPDATER;
-    setup->tell = tell;
+    setup->notify_settled = tell;
     setup->read_lanes = read_lanes;
     setup->observe_context = n;
 }

@@ -21,7 +21,7 @@ static inline void in_a_fleet(struct node_setup *setup)
     setup->async_io = &hand.base;
     setup->fallback = true;
     setup->roles = NODE_SCHEDULER | NODE_UPDATER;
-    setup->tell = tell;
+    setup->notify_settled = tell;
 }
 
 static void (*see_op)(const struct op *op); /* each that was applied, before it is done; NULL: nobody */

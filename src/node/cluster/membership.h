@@ -31,7 +31,7 @@ struct membership_setup {
     int64_t beat_ms;        /* silent for five of them is dead, four without an answer are too many to fire */
 
     void (*describe)(void *context, struct jw *w);   /* members of the doc that others may read */
-    void (*limit_shares_changed)(void *context);     /* membership_own has */
+    void (*partitions_changed)(void *context);       /* membership_own has */
     void (*found_dead)(void *context);               /* somebody who died held tasks (OP_ORPHANS) */
     void (*recall_requested)(void *context);         /* tasks of ours are wished back (OP_RECALL_LIST) */
     void (*died)(void *context, struct uuid new_id); /* all that was held is others' now */
@@ -44,7 +44,7 @@ struct membership *membership_new(const struct membership_setup *setup, struct m
 void membership_free(struct membership *m); /* nothing is in flight; NULL is fine */
 
 int64_t membership_step(struct membership *m, struct moment now); /* when it wants to be called again */
-void membership_beat_now(struct membership *m); /* something about the nodes has changed, or must be told */
+void membership_heartbeat_now(struct membership *m); /* something about the nodes has changed, or must be told */
 
 struct uuid membership_id(const struct membership *m);
 bool membership_has_joined(const struct membership *m);
@@ -58,9 +58,9 @@ bool membership_is_leader(const struct membership *m);
 
 /* Whether anybody has looked after the tasks until now. To be known, each of the others must have shown that it lives, or be buried.
  * Of several that come at once, all but one wait until that one is ready. */
-enum company { COMPANY_UNKNOWN, COMPANY_OTHERS, COMPANY_NOBODY };
-enum company membership_company(const struct membership *m);
-void membership_look_around(struct membership *m);           /* we were away: who knows what has become of the others */
+enum active_peers { ACTIVE_PEERS_UNKNOWN, ACTIVE_PEERS_SOME, ACTIVE_PEERS_NONE };
+enum active_peers membership_active_peers(const struct membership *m);
+void membership_forget_peers(struct membership *m);          /* we were away: who knows what has become of the others */
 void membership_set_ready(struct membership *m, bool ready); /* we look after our share */
 
 void membership_close(struct membership *m); /* nothing more is claimed: our share is the others' */

@@ -39,10 +39,10 @@ struct membership {
     uint64_t generation;
     struct peer *peers;
     size_t peer_count;
-    enum company company;
+    enum active_peers active_peers;
 
-    struct op_node_dead bury;
-    bool burying;
+    struct op_node_dead mark_dead;
+    bool marking_dead;
 
     struct op_lease lease;
     struct io_lease io_request; /* instead, if it is not the store's */
@@ -63,6 +63,6 @@ struct membership {
 
 void peers_watch(struct membership *m, bool gap, int64_t now_us); /* gap: in our own beats before it */
 const struct node_row *peers_row(const struct membership *m, struct uuid id);
-enum company peers_company(const struct membership *m);
+enum active_peers peers_active(const struct membership *m);
 void peers_share(struct membership *m);
-void peers_bury_silent(struct membership *m);
+void peers_mark_silent_dead(struct membership *m);

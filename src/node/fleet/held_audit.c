@@ -42,7 +42,7 @@ static void held_audit_on_answer(struct op *op)
     }
     for (size_t i = 0; i < h->op.n; i++)
         if (!h->running[i])
-            scheduler_freed(h->setup.scheduler, h->ids[i].id, h->ids[i].fence, NULL);
+            scheduler_on_settled(h->setup.scheduler, h->ids[i].id, h->ids[i].fence, NULL);
     if (h->op.n == HELD_AUDIT_BATCH)
         pending_op_wait(&h->pending, h->now, 0);
 }

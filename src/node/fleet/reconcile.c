@@ -59,14 +59,14 @@ struct reconcile {
     struct moment now;
 };
 
-static bool is_busy(const struct reconcile *r)
+static bool reconcile_is_busy(const struct reconcile *r)
 {
     return r->busy || r->mark.asking;
 }
 
 /* ---- looking ---- */
 
-static void looked(struct io_request *e)
+static void reconcile_on_look(struct io_request *e)
 {
     struct reconcile *r = e->context;
     r->looking = false;
@@ -90,19 +90,19 @@ static void looked(struct io_request *e)
     r->setup.answers(r->setup.reaper.context);
 }
 
-static void look(struct reconcile *r)
+static void reconcile_look(struct reconcile *r)
 {
     if (r->looking || r->stopped || r->look_at_ms > r->now.steady_ms)
         return;
     r->looking = true;
     r->look_at_ms = r->now.steady_ms + RECONCILE_LOOK_MS;
-    r->look = (struct io_stats){ .io_request = { .kind = IO_STATS, .done = looked, .context = r } };
+    r->look = (struct io_stats){ .io_request = { .kind = IO_STATS, .done = reconcile_on_look, .context = r } };
     async_io_submit(r->setup.reaper.async_io, &r->look.io_request);
 }
 
 /* ---- a round ---- */
 
-static void end_round(struct reconcile *r, int64_t next_ms)
+static void reconcile_end_round(struct reconcile *r, int64_t next_ms)
 {
     arena_release(&r->arena);
     free(r->missing);
@@ -122,38 +122,38 @@ static void end_round(struct reconcile *r, int64_t next_ms)
     r->round_at_ms = r->now.steady_ms + next_ms;
 }
 
-static void failed(struct reconcile *r, const struct error *e)
+static void reconcile_fail_round(struct reconcile *r, const struct error *e)
 {
     log_warn("reconcile_failed", kv_err(e));
     r->again = true;
 }
 
 /* Pushed in an epoch that is over: as after one that ends while we look. */
-static bool is_of_another(const struct reconcile *r, uint64_t epoch)
+static bool reconcile_is_of_another_epoch(const struct reconcile *r, uint64_t epoch)
 {
     return epoch && epoch != r->round_epoch;
 }
 
-static bool checks_again(const struct reconcile *r)
+static bool reconcile_checks_again(const struct reconcile *r)
 {
     return r->check_at_ms != INT64_MIN;
 }
 
-static void miss(struct reconcile *r, const struct task *t, uint64_t epoch)
+static void reconcile_note_missing(struct reconcile *r, const struct task *t, uint64_t epoch)
 {
     if (r->n == r->cap) {
         r->cap = max_of(r->cap * 2, (size_t)256);
         r->missing = xrealloc(r->missing, r->cap * sizeof *r->missing);
         r->epochs = xrealloc(r->epochs, r->cap * sizeof *r->epochs);
     }
-    if (!checks_again(r) && is_of_another(r, epoch))
+    if (!reconcile_checks_again(r) && reconcile_is_of_another_epoch(r, epoch))
         r->check_at_ms = r->now.steady_ms + RECONCILE_RENEW_MS;
     if (!queue_loss_note(&r->settling, t, &r->arena, &r->missing[r->n]))
         return; /* too many for one round: the next one finds it */
     r->epochs[r->n++] = epoch;
 }
 
-static void ask_known(struct reconcile *r, size_t n, void (*done)(struct io_request *e))
+static void reconcile_ask_known(struct reconcile *r, size_t n, void (*done)(struct io_request *e))
 {
     r->known = (struct io_known){ .io_request = { .kind = IO_KNOWN, .done = done, .context = r },
                                   .v = r->ids,
@@ -163,16 +163,16 @@ static void ask_known(struct reconcile *r, size_t n, void (*done)(struct io_requ
     async_io_submit(r->setup.reaper.async_io, &r->known.io_request);
 }
 
-static void page_known(struct io_request *e)
+static void reconcile_on_page_known(struct io_request *e)
 {
     struct reconcile *r = e->context;
     struct tasks page = r->handed.ret;
     r->busy = false;
     if (e->rc)
-        failed(r, &e->error);
+        reconcile_fail_round(r, &e->error);
     for (size_t i = 0; e->rc == ERR_OK && i < page.n; i++)
         if (!r->answer[i])
-            miss(r, &page.v[i], r->asked_epochs[i]);
+            reconcile_note_missing(r, &page.v[i], r->asked_epochs[i]);
     r->phase = r->handed.ret_more ? PAGES : CHECK;
     if (page.n)
         r->handed.after = (struct handed_place){ page.v[page.n - 1].claim, page.v[page.n - 1].id };
@@ -180,12 +180,12 @@ static void page_known(struct io_request *e)
 }
 
 /* Those that are missing still move to the front. */
-static void check_known(struct io_request *e)
+static void reconcile_on_checked(struct io_request *e)
 {
     struct reconcile *r = e->context;
     r->busy = false;
     if (e->rc) {
-        failed(r, &e->error);
+        reconcile_fail_round(r, &e->error);
         return;
     }
     for (size_t i = 0; i < r->known.n; i++)
@@ -194,23 +194,23 @@ static void check_known(struct io_request *e)
     r->checked += r->known.n;
 }
 
-static void ask_whether_same(struct reconcile *r)
+static void reconcile_ask_epoch_again(struct reconcile *r)
 {
     r->phase = SAME;
     r->looks_wanted = r->looking ? 2 : 1; /* one that is under way may have been there before the last question */
     r->look_at_ms = r->now.steady_ms;
-    look(r);
+    reconcile_look(r);
 }
 
 /* Only after another epoch: else whoever runs one has renewed it all the time. */
-static void check(struct reconcile *r)
+static void reconcile_check(struct reconcile *r)
 {
     size_t n = min_of(r->n - r->checked, (size_t)PAGE);
-    if (!checks_again(r) || !n) {
-        r->n = checks_again(r) ? r->kept : r->n;
+    if (!reconcile_checks_again(r) || !n) {
+        r->n = reconcile_checks_again(r) ? r->kept : r->n;
         r->phase = REST;
         if (r->n)
-            ask_whether_same(r);
+            reconcile_ask_epoch_again(r);
         return;
     }
     if (r->check_at_ms > r->now.steady_ms)
@@ -221,11 +221,11 @@ static void check(struct reconcile *r)
         r->asked_epochs[i] = r->epochs[r->checked + i];
     }
     r->busy = true;
-    ask_known(r, n, check_known);
+    reconcile_ask_known(r, n, reconcile_on_checked);
 }
 
 /* Had it been wiped in the middle of the round, what runs would be missing, too: nobody has renewed it yet. */
-static void same(struct reconcile *r)
+static void reconcile_check_epoch(struct reconcile *r)
 {
     if (r->looks_wanted)
         return;
@@ -236,7 +236,7 @@ static void same(struct reconcile *r)
         event_barrier_begin(&r->mark, r->now);
 }
 
-static void handed(struct op *op)
+static void reconcile_on_page(struct op *op)
 {
     struct reconcile *r = op->context;
     if (op->rc == ERR_OK) {
@@ -244,19 +244,19 @@ static void handed(struct op *op)
             r->ids[i] = (struct fenced_id){ r->handed.ret.v[i].id, r->handed.ret.v[i].fence };
             r->asked_epochs[i] = r->handed.ret_epochs[i];
         }
-        ask_known(r, r->handed.ret.n, page_known);
+        reconcile_ask_known(r, r->handed.ret.n, reconcile_on_page_known);
         return;
     }
     r->busy = false;
-    failed(r, &op->error);
+    reconcile_fail_round(r, &op->error);
     arena_release(&op->arena);
 }
 
-static void ask_page(struct reconcile *r)
+static void reconcile_ask_page(struct reconcile *r)
 {
     struct handed_place after = r->handed.after;
     r->busy = true;
-    r->handed = (struct op_handed_off){ .op = { .kind = OP_HANDED_OFF, .done = handed, .context = r },
+    r->handed = (struct op_handed_off){ .op = { .kind = OP_HANDED_OFF, .done = reconcile_on_page, .context = r },
                                         .before_ms = r->before_ms,
                                         .after = after,
                                         .max = PAGE,
@@ -265,16 +265,16 @@ static void ask_page(struct reconcile *r)
     writer_submit(r->setup.reaper.writer, &r->op);
 }
 
-static void go_on_waiting(struct reconcile *r)
+static void reconcile_wait_for_barrier(struct reconcile *r)
 {
     event_barrier_step(&r->mark, r->now);
     if (r->mark.state == EVENT_BARRIER_PASSED)
         r->phase = SETTLE;
     else if (r->mark.state == EVENT_BARRIER_FAILED)
-        failed(r, &r->mark.error);
+        reconcile_fail_round(r, &r->mark.error);
 }
 
-static void batch_settled(void *context)
+static void reconcile_on_batch_settled(void *context)
 {
     struct reconcile *r = context;
     r->busy = false;
@@ -282,14 +282,14 @@ static void batch_settled(void *context)
     r->setup.reaper.batch_settled(r->setup.reaper.context);
 }
 
-static void settle_batch(struct reconcile *r)
+static void reconcile_settle_batch(struct reconcile *r)
 {
     r->batch = min_of(r->n - r->done, (size_t)QUEUE_LOSS_BATCH);
     r->busy = true;
     queue_loss_settle(&r->settling, r->missing + r->done, r->batch);
 }
 
-static void begin_round(struct reconcile *r)
+static void reconcile_begin_round(struct reconcile *r)
 {
     r->before_ms = r->now.wall_ms - RECONCILE_MS;
     if (r->changed) /* all that was claimed before that; the clock may have been set back since */
@@ -304,47 +304,47 @@ static void begin_round(struct reconcile *r)
     arena_init(&r->arena, QUEUE_LOSS_ARENA);
 }
 
-static bool is_time(const struct reconcile *r)
+static bool reconcile_is_time(const struct reconcile *r)
 {
     return r->round_at_ms <= r->now.steady_ms && r->answers && r->has_epoch && !r->stopped;
 }
 
 /* What it has asked so far says nothing of the queue as it is now: the next one does not wait for the rest. */
-static bool is_outdated(const struct reconcile *r)
+static bool reconcile_is_outdated(const struct reconcile *r)
 {
     return (r->phase == PAGES || r->phase == CHECK) && r->state.epoch != r->round_epoch;
 }
 
 /* One step of the round, if it is time for one. */
-static void go_on(struct reconcile *r)
+static void reconcile_go_on(struct reconcile *r)
 {
-    if (is_outdated(r)) {
+    if (reconcile_is_outdated(r)) {
         r->phase = REST;
         r->n = 0;
         return;
     }
-    if (r->phase == REST && is_time(r) && r->setup.is_leader(r->setup.reaper.context))
-        begin_round(r);
+    if (r->phase == REST && reconcile_is_time(r) && r->setup.is_leader(r->setup.reaper.context))
+        reconcile_begin_round(r);
     switch (r->phase) {
     case REST: break;
-    case PAGES: ask_page(r); break;
-    case CHECK: check(r); break;
-    case SAME: same(r); break;
-    case MARK: go_on_waiting(r); break;
+    case PAGES: reconcile_ask_page(r); break;
+    case CHECK: reconcile_check(r); break;
+    case SAME: reconcile_check_epoch(r); break;
+    case MARK: reconcile_wait_for_barrier(r); break;
     case SETTLE:
         if (r->done < r->n)
-            settle_batch(r);
+            reconcile_settle_batch(r);
         break;
     }
 }
 
 /* Whether it was ended here, and the next one has time. */
-static bool is_over(struct reconcile *r)
+static bool reconcile_ends_round(struct reconcile *r)
 {
     if (r->phase == REST && !r->ids)
         return false;
     if (r->again || r->stopped) {
-        end_round(r, AGAIN_MS);
+        reconcile_end_round(r, AGAIN_MS);
         return true;
     }
     if (r->phase != REST && (r->phase != SETTLE || r->done < r->n))
@@ -353,14 +353,14 @@ static bool is_over(struct reconcile *r)
         log_warn("queue_forgot", kv_i64("tasks", (int64_t)r->n));
     bool is_same = r->state.epoch == r->round_epoch;
     r->changed = r->changed && !is_same;
-    end_round(r, is_same ? RECONCILE_MS : 0);
+    reconcile_end_round(r, is_same ? RECONCILE_MS : 0);
     return is_same;
 }
 
-static int64_t next_ms(const struct reconcile *r)
+static int64_t reconcile_next_ms(const struct reconcile *r)
 {
     int64_t wake = r->looking ? INT64_MAX : r->look_at_ms;
-    if (!is_busy(r))
+    if (!reconcile_is_busy(r))
         wake = r->phase == MARK                       ? min_of(wake, r->mark.ask_at_ms)
                : r->phase == CHECK                    ? min_of(wake, r->check_at_ms)
                : r->phase == REST || r->phase == SAME ? wake
@@ -379,9 +379,10 @@ struct reconcile *reconcile_new(const struct reconcile_setup *setup, struct mome
     r->look_at_ms = now.steady_ms;
     r->round_at_ms = now.steady_ms; /* whoever led before us may have died in a round */
     r->answers = true;
-    struct queue_loss_setup settling = {
-        .reaper = setup->reaper, .scheduler = setup->scheduler, .batch_over = batch_settled, .batch_context = r
-    };
+    struct queue_loss_setup settling = { .reaper = setup->reaper,
+                                         .scheduler = setup->scheduler,
+                                         .batch_over = reconcile_on_batch_settled,
+                                         .batch_context = r };
     settling.reaper.batch_settled = NULL;
     queue_loss_init(&r->settling, &settling);
     return r;
@@ -397,15 +398,15 @@ int64_t reconcile_step(struct reconcile *r, struct moment now, int64_t behind_ms
 {
     r->now = now;
     int64_t wake = queue_loss_step(&r->settling, now, behind_ms);
-    look(r);
-    while (!is_busy(r) && !is_over(r)) {
+    reconcile_look(r);
+    while (!reconcile_is_busy(r) && !reconcile_ends_round(r)) {
         enum phase before = r->phase;
         size_t checked = r->checked, done = r->done;
-        go_on(r);
-        if (is_busy(r) || (r->phase == before && r->checked == checked && r->done == done))
+        reconcile_go_on(r);
+        if (reconcile_is_busy(r) || (r->phase == before && r->checked == checked && r->done == done))
             break; /* under way, or there is nothing to do now */
     }
-    return r->stopped ? wake : min_of(wake, next_ms(r));
+    return r->stopped ? wake : min_of(wake, reconcile_next_ms(r));
 }
 
 void reconcile_stop(struct reconcile *r)
@@ -416,7 +417,7 @@ void reconcile_stop(struct reconcile *r)
 
 bool reconcile_is_idle(const struct reconcile *r)
 {
-    return !is_busy(r) && !r->looking && r->phase == REST && !r->ids && queue_loss_is_idle(&r->settling);
+    return !reconcile_is_busy(r) && !r->looking && r->phase == REST && !r->ids && queue_loss_is_idle(&r->settling);
 }
 
 bool reconcile_state(const struct reconcile *r, struct queue_state *ret)

@@ -50,7 +50,7 @@ struct leasing {
 
 static void leasing_on_expired(void *leasing, const struct task *t)
 {
-    leasing_over(leasing, t->tenant, t->queue);
+    leasing_on_settled(leasing, t->tenant, t->queue);
 }
 
 struct leasing *leasing_new(const struct leasing_setup *setup)
@@ -86,7 +86,7 @@ bool leasing_is_idle(const struct leasing *l)
 
 /* ---- queues ---- */
 
-static struct str key_of(int32_t tenant, struct str queue, char out[KEY_MAX])
+static struct str leasing_queue_key(int32_t tenant, struct str queue, char out[KEY_MAX])
 {
     assert(queue.n <= KEY_MAX - sizeof tenant);
     memcpy(out, &tenant, sizeof tenant);
@@ -95,10 +95,10 @@ static struct str key_of(int32_t tenant, struct str queue, char out[KEY_MAX])
     return (struct str){ out, sizeof tenant + queue.n };
 }
 
-static struct lease_queue *know_queue(struct leasing *l, int32_t tenant, struct str queue)
+static struct lease_queue *leasing_add_queue(struct leasing *l, int32_t tenant, struct str queue)
 {
     char bytes[KEY_MAX];
-    struct str key = key_of(tenant, queue, bytes);
+    struct str key = leasing_queue_key(tenant, queue, bytes);
     struct lease_queue *q = map_get(&l->queues, key);
     if (q)
         return q;
@@ -114,7 +114,7 @@ static struct lease_queue *know_queue(struct leasing *l, int32_t tenant, struct 
     return q;
 }
 
-static void forget_queue(struct leasing *l, struct lease_queue *q)
+static void leasing_drop_queue(struct leasing *l, struct lease_queue *q)
 {
     if (q->in_flight || !list_empty(&q->asks))
         return;
@@ -122,7 +122,7 @@ static void forget_queue(struct leasing *l, struct lease_queue *q)
     free(q);
 }
 
-static void look_at(struct lease_queue *q, int64_t due_ms)
+static void leasing_queue_due(struct lease_queue *q, int64_t due_ms)
 {
     q->due_ms = min_of(q->due_ms, due_ms);
     q->heard_ms = min_of(q->heard_ms, due_ms);
@@ -132,27 +132,27 @@ void leasing_due(struct leasing *l, int32_t tenant, struct str queue, int64_t du
 {
     char bytes[KEY_MAX];
     struct lease_queue *q =
-        queue.n <= KEY_MAX - sizeof tenant ? map_get(&l->queues, key_of(tenant, queue, bytes)) : NULL;
+        queue.n <= KEY_MAX - sizeof tenant ? map_get(&l->queues, leasing_queue_key(tenant, queue, bytes)) : NULL;
     if (q)
-        look_at(q, due_ms);
+        leasing_queue_due(q, due_ms);
 }
 
-void leasing_look(struct leasing *l, int64_t due_ms)
+void leasing_all_due(struct leasing *l, int64_t due_ms)
 {
     map_each (&l->queues, slot)
-        look_at(slot->value, due_ms);
+        leasing_queue_due(slot->value, due_ms);
 }
 
-void leasing_over(struct leasing *l, int32_t tenant, struct str queue)
+void leasing_on_settled(struct leasing *l, int32_t tenant, struct str queue)
 {
     if (!l->setup.shared)
         lanes_lease_over(l->setup.lanes, tenant, queue);
-    leasing_look(l, l->now.wall_ms); /* also one of another queue: its tenant may run more now */
+    leasing_all_due(l, l->now.wall_ms); /* also one of another queue: its tenant may run more now */
 }
 
 /* ---- what was given before ---- */
 
-static void counted(struct op *op)
+static void leasing_on_counted(struct op *op)
 {
     struct leasing *l = op->context;
     l->counted = op->rc == ERR_OK;
@@ -162,41 +162,42 @@ static void counted(struct op *op)
         lanes_lease_found(l->setup.lanes, l->count.ret.v[i].tenant, l->count.ret.v[i].queue);
     pending_op_end(&l->counting, op);
     pending_op_wait(&l->counting, l->now, RETRY_MS);
-    leasing_look(l, l->now.wall_ms);
+    leasing_all_due(l, l->now.wall_ms);
 }
 
 /* All that are there, as if they were over. Beyond COUNT_MAX nobody counts: a limit may be passed then by what is leased still. */
-static void count(struct leasing *l)
+static void leasing_count(struct leasing *l)
 {
-    l->count = (struct op_leases_expired){ .op = { .kind = OP_LEASES_EXPIRED, .done = counted, .context = l },
-                                           .now_ms = INT64_MAX,
-                                           .max = COUNT_MAX };
+    l->count =
+        (struct op_leases_expired){ .op = { .kind = OP_LEASES_EXPIRED, .done = leasing_on_counted, .context = l },
+                                    .now_ms = INT64_MAX,
+                                    .max = COUNT_MAX };
     pending_op_send(&l->counting, l->setup.reaper.writer, &l->count.op, COUNT_ARENA);
 }
 
 /* ---- answers ---- */
 
-static void answer(struct lease_ask *a)
+static void leasing_answer(struct lease_ask *a)
 {
     a->done(a);
 }
 
-static void answer_nothing(struct lease_ask *a)
+static void leasing_answer_nothing(struct lease_ask *a)
 {
     list_remove(&a->link);
     a->claim.op.rc = ERR_OK;
     a->claim.ret.n = 0;
-    answer(a);
+    leasing_answer(a);
 }
 
 /* Nobody is told twice: what a claim gave whose answer was lost lies there until its lease is over. */
-static bool may_wait(const struct leasing *l, const struct lease_ask *a)
+static bool leasing_may_wait(const struct leasing *l, const struct lease_ask *a)
 {
     return (a->until_ms > l->now.steady_ms || !a->tried) && !l->stopped;
 }
 
 /* Before all who came later: it may not be the first whose claim has found nothing. */
-static void back_into_line(struct lease_queue *q, struct lease_ask *a)
+static void leasing_put_back(struct lease_queue *q, struct lease_ask *a)
 {
     struct list *place = q->asks.next;
     while (place != &q->asks && container_of(place, struct lease_ask, link)->turn < a->turn)
@@ -204,7 +205,7 @@ static void back_into_line(struct lease_queue *q, struct lease_ask *a)
     list_insert_before(place, &a->link);
 }
 
-static void claimed(struct op *op)
+static void leasing_on_claimed(struct op *op)
 {
     struct lease_ask *a = container_of(op, struct lease_ask, claim.op);
     struct leasing *l = a->leasing;
@@ -223,21 +224,21 @@ static void claimed(struct op *op)
     int64_t left_ms = op->rc ? INT64_MAX : min_of(a->claim.ret_next_due_ms, a->claim.ret_next_suspect_ms);
     q->due_ms = min_of(left_ms, q->heard_ms);
     q->poll_at_ms = l->now.steady_ms + (op->rc ? RETRY_MS : POLL_MS);
-    if (given || (op->rc && !dead) || !may_wait(l, a)) {
+    if (given || (op->rc && !dead) || !leasing_may_wait(l, a)) {
         if (dead)
             (void)error_set(&op->error, op->rc = ERR_UNAVAILABLE, "this node is just joining again");
-        answer(a);
+        leasing_answer(a);
     } else {
         arena_release(&op->arena);
-        back_into_line(q, a);
+        leasing_put_back(q, a);
     }
-    forget_queue(l, q);
+    leasing_drop_queue(l, q);
 }
 
 /* ---- asking ---- */
 
 /* Most who ask want a few, and the first lane that has as many is the last one looked at: so each is first as often as its share says. */
-static void order_lanes(struct leasing *l, struct lease_ask *a, size_t room)
+static void leasing_order_lanes(struct leasing *l, struct lease_ask *a, size_t room)
 {
     enum priority_class first = fair_draw(&l->random);
     size_t n = 0;
@@ -247,15 +248,15 @@ static void order_lanes(struct leasing *l, struct lease_ask *a, size_t room)
             a->lanes[n++] = (struct lane_quota){ { a->tenant, a->queue, (enum priority_class)c }, room };
 }
 
-static void submit(struct leasing *l, struct lease_queue *q, struct lease_ask *a, size_t room)
+static void leasing_claim(struct leasing *l, struct lease_queue *q, struct lease_ask *a, size_t room)
 {
     list_remove(&a->link);
     a->of = q;
     a->tried = true;
     a->reserved = room;
     a->terms = (struct lease_terms){ .until_ms = l->now.wall_ms + a->lease_ms, .worker = a->worker };
-    order_lanes(l, a, room);
-    a->claim = (struct op_claim){ .op = { .kind = OP_CLAIM, .done = claimed },
+    leasing_order_lanes(l, a, room);
+    a->claim = (struct op_claim){ .op = { .kind = OP_CLAIM, .done = leasing_on_claimed },
                                   .claim = uuid_next(&l->ids, l->now.wall_ms),
                                   .node = *l->setup.node,
                                   .lease = &a->terms,
@@ -274,14 +275,15 @@ static void submit(struct leasing *l, struct lease_queue *q, struct lease_ask *a
     writer_submit(l->setup.reaper.writer, &a->claim.op);
 }
 
-static int64_t next_claim_ms(const struct leasing *l, const struct lease_queue *q)
+static int64_t leasing_next_claim_ms(const struct leasing *l, const struct lease_queue *q)
 {
     return min_of(q->due_ms, moment_wall_at(l->now, q->poll_at_ms));
 }
 
-static void serve(struct leasing *l, struct lease_queue *q)
+static void leasing_serve_queue(struct leasing *l, struct lease_queue *q)
 {
-    while (l->counted && !list_empty(&q->asks) && q->in_flight < IN_FLIGHT && next_claim_ms(l, q) <= l->now.wall_ms) {
+    while (l->counted && !list_empty(&q->asks) && q->in_flight < IN_FLIGHT &&
+           leasing_next_claim_ms(l, q) <= l->now.wall_ms) {
         struct lease_ask *a = container_of(q->asks.next, struct lease_ask, link);
         struct lane_hold hold;
         int64_t room = lanes_lease_room(l->setup.lanes, q->lane, l->now, &hold);
@@ -293,18 +295,18 @@ static void serve(struct leasing *l, struct lease_queue *q)
                 container_of(link, struct lease_ask, link)->tried = true;
             return;
         }
-        submit(l, q, a, (size_t)min_of(room, (int64_t)a->max));
+        leasing_claim(l, q, a, (size_t)min_of(room, (int64_t)a->max));
     }
 }
 
-static int64_t serve_all(struct leasing *l)
+static int64_t leasing_serve_all(struct leasing *l)
 {
     int64_t wake = INT64_MAX;
     map_each (&l->queues, slot) {
         struct lease_queue *q = slot->value;
-        serve(l, q);
+        leasing_serve_queue(l, q);
         if (l->counted && !list_empty(&q->asks) && q->in_flight < IN_FLIGHT)
-            wake = min_of(wake, next_claim_ms(l, q));
+            wake = min_of(wake, leasing_next_claim_ms(l, q));
         list_each (&q->asks, link)
             wake = min_of(wake, moment_wall_at(l->now, container_of(link, struct lease_ask, link)->until_ms));
     }
@@ -312,7 +314,7 @@ static int64_t serve_all(struct leasing *l)
 }
 
 /* Whose time is over. Queues that nobody waits for are gone through by their keys: a map must not change while it is walked. */
-static void end_waits(struct leasing *l)
+static void leasing_end_waits(struct leasing *l)
 {
     struct lease_queue **empty = xcalloc(l->queues.n + 1, sizeof *empty);
     size_t n = 0;
@@ -320,14 +322,14 @@ static void end_waits(struct leasing *l)
         struct lease_queue *q = slot->value;
         list_each (&q->asks, link) {
             struct lease_ask *a = container_of(link, struct lease_ask, link);
-            if (!may_wait(l, a))
-                answer_nothing(a);
+            if (!leasing_may_wait(l, a))
+                leasing_answer_nothing(a);
         }
         if (list_empty(&q->asks) && !q->in_flight)
             empty[n++] = q;
     }
     for (size_t i = 0; i < n; i++)
-        forget_queue(l, empty[i]);
+        leasing_drop_queue(l, empty[i]);
     free(empty);
 }
 
@@ -340,15 +342,15 @@ void leasing_ask(struct leasing *l, struct lease_ask *a, struct moment now)
     a->turn = l->turns++;
     if (l->stopped) {
         list_init(&a->link);
-        answer_nothing(a);
+        leasing_answer_nothing(a);
         return;
     }
-    struct lease_queue *q = know_queue(l, a->tenant, a->queue);
+    struct lease_queue *q = leasing_add_queue(l, a->tenant, a->queue);
     bool first = list_empty(&q->asks) && !q->in_flight;
     list_push(&q->asks, &a->link);
     if (first || !a->wait_ms) /* who does not wait is to be told now */
         q->due_ms = min_of(q->due_ms, now.wall_ms);
-    serve(l, q);
+    leasing_serve_queue(l, q);
 }
 
 int64_t leasing_step(struct leasing *l, struct moment now, bool leads)
@@ -357,17 +359,17 @@ int64_t leasing_step(struct leasing *l, struct moment now, bool leads)
     int64_t wake = lease_expiry_step(l->expiry, now, leads);
     bool counts = leads && !l->counted && !l->stopped;
     if (counts && pending_op_may_send(&l->counting, now))
-        count(l);
+        leasing_count(l);
     if (counts)
         wake = min_of(wake, pending_op_wake(&l->counting, now));
-    end_waits(l);
-    return min_of(wake, serve_all(l));
+    leasing_end_waits(l);
+    return min_of(wake, leasing_serve_all(l));
 }
 
 void leasing_stop_waiting(struct leasing *l)
 {
     l->stopped = true;
-    end_waits(l);
+    leasing_end_waits(l);
 }
 
 void leasing_stop(struct leasing *l)

@@ -52,10 +52,10 @@ void leasing_ask(struct leasing *l, struct lease_ask *a, struct moment now);
 
 /* Something is due there; somewhere (tenant 0: anywhere). A rule has changed, somebody was let go on: look at all of them. */
 void leasing_due(struct leasing *l, int32_t tenant, struct str queue, int64_t due_ms);
-void leasing_look(struct leasing *l, int64_t due_ms);
+void leasing_all_due(struct leasing *l, int64_t due_ms);
 
 /* One that was leased from this queue is settled, by whoever reported it. */
-void leasing_over(struct leasing *l, int32_t tenant, struct str queue);
+void leasing_on_settled(struct leasing *l, int32_t tenant, struct str queue);
 
 int64_t leasing_step(struct leasing *l, struct moment now, bool leads); /* when to call again */
 void leasing_stop_waiting(struct leasing *l);                           /* who waits is answered: nothing */

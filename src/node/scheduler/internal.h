@@ -80,7 +80,7 @@ struct scheduler {
     struct partitions own;
     bool busy;            /* with them */
     int64_t help_from_ms; /* steady: with what others have left */
-    bool begun, held_back, isolating;
+    bool begun, suspended, isolating;
     int64_t alone_until_ms; /* steady: the suspect that is tried, or, before it is there, whoever it will be */
     uint64_t generation;    /* of the book, as far as it was heeded */
     int64_t
@@ -126,7 +126,7 @@ void scheduler_forget_pushes(struct scheduler *s);    /* whatever comes of them 
 /* Reads a claim back, or makes one, if it is time for that. */
 void scheduler_claim(struct scheduler *s);
 bool scheduler_may_claim(struct scheduler *s);
-enum lanes_recall_wanted scheduler_recall_wanted(const struct scheduler *s);
+enum lanes_wanted scheduler_lanes_wanted(const struct scheduler *s);
 void scheduler_measure_claim(struct scheduler *s); /* after it was answered: now the time is known */
 
 int64_t scheduler_retake_step(struct scheduler *s); /* when to call again */

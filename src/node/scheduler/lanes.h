@@ -51,10 +51,10 @@ void lanes_set_slots(struct lanes *l, size_t slots);
 void lanes_set_window(struct lanes *l, int64_t window_ms);
 
 /* Suspects stand apart: they are asked for in rounds of their own. */
-enum lanes_recall_wanted { LANES_DUE, LANES_SUSPECT, LANES_EITHER };
+enum lanes_wanted { LANES_DUE, LANES_SUSPECT, LANES_EITHER };
 
 /* When a claim is worth making; INT64_MAX: only when something happens. */
-int64_t lanes_next_ms(const struct lanes *l, enum lanes_recall_wanted recall_request);
+int64_t lanes_next_ms(const struct lanes *l, enum lanes_wanted wanted);
 
 /* What a claim is to ask for: quotas of some lanes, or one suspect of some. */
 struct lanes_round {
@@ -66,17 +66,16 @@ struct lanes_round {
     struct fair_round fair;
 };
 
-/* False: there is nothing to ask for now. At most one round is open: it ends with lanes_answered, or with lanes_unanswered when
+/* False: there is nothing to ask for now. At most one round is open: it ends with lanes_answered, or with lanes_answer_lost when
  * nobody knows what came of it. */
-bool lanes_ask(struct lanes *l, size_t room, enum lanes_recall_wanted recall_request, struct moment now,
-               struct lanes_round *ret);
+bool lanes_ask(struct lanes *l, size_t room, enum lanes_wanted wanted, struct moment now, struct lanes_round *ret);
 void lanes_answered(struct lanes *l, struct lanes_round *r, const struct op_claim *answer);
-void lanes_unanswered(struct lanes *l, struct lanes_round *r);
+void lanes_answer_lost(struct lanes *l, struct lanes_round *r);
 
 /* A task of this lane was claimed; has fired, or was taken back before it did; has been settled. */
-void lanes_claimed(struct lanes *l, struct lane_entry *e);
-void lanes_unarmed(struct lanes *l, struct lane_entry *e);
-void lanes_settled(struct lanes *l, struct lane_entry *e, bool taken_back);
+void lanes_on_claimed(struct lanes *l, struct lane_entry *e);
+void lanes_on_unarmed(struct lanes *l, struct lane_entry *e);
+void lanes_on_settled(struct lanes *l, struct lane_entry *e, bool taken_back);
 
 /* Whether one that is due may fire now; then it has taken its token. Else, when to ask again. */
 bool lanes_may_fire(struct lanes *l, struct lane_entry *e, int64_t now_ms, int64_t *ret_when_ms);
@@ -107,11 +106,11 @@ void lanes_lease_found(struct lanes *l, int32_t tenant, struct str queue); /* it
 
 /* Whether one that was claimed and has not fired is to be given back, because its queue or tenant may run nothing any more, or less
  * than it did. Yes is said once: it is on its way back then, until it is settled. */
-bool lanes_takes_back(struct lanes *l, struct lane_entry *e, int64_t now_ms);
+bool lanes_is_to_return(struct lanes *l, struct lane_entry *e, int64_t now_ms);
 
 /* Whether one that runs may be claimed anew in place: it may run, and counts here already (held), or nothing counts what its queue and
  * tenant run. */
-bool lanes_take_over(struct lanes *l, struct lane_entry *e, bool held, int64_t now_ms);
+bool lanes_may_retake(struct lanes *l, struct lane_entry *e, bool held, int64_t now_ms);
 
 struct lane_facts {
     size_t queue_held, tenant_held;

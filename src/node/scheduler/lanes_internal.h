@@ -8,7 +8,7 @@
 
 enum { UNBLOCKED_LANE_BITS = 64 };
 
-enum place { LANE_IDLE, LANE_DUE, LANE_CLOSED, LANE_ASKED };
+enum lane_place { LANE_IDLE, LANE_DUE, LANE_CLOSED, LANE_ASKED };
 
 struct tenant_entry {
     int32_t number;
@@ -17,7 +17,7 @@ struct tenant_entry {
     size_t held, returning;
     size_t leased; /* what others run, where nobody else counts it */
     bool waits;
-    struct share_entry *share; /* of max_running; NULL: not limited, or not shared */
+    struct limit_share *share; /* of max_running; NULL: not limited, or not shared */
     struct list queues;
     int cap;
     uint64_t round; /* in which `cap` was given */
@@ -31,7 +31,7 @@ struct queue_entry {
     struct queue_rules rules;
     struct bucket bucket;
     bool has_bucket;
-    struct share_entry *share; /* instead of the bucket, and of places; NULL: not limited yet, or not shared */
+    struct limit_share *share; /* instead of the bucket, and of places; NULL: not limited yet, or not shared */
     size_t held, armed, returning, leased;
     bool waits;
     struct list lanes;
@@ -45,7 +45,7 @@ struct lane_entry {
     struct queue_entry *queue;
     struct list of_queue, of_bit;
     struct fair_lane fair;
-    enum place place;
+    enum lane_place place;
     struct heap_node at;   /* in due or closed */
     struct heap_node head; /* in heads */
     struct heap_node suspect;
@@ -60,7 +60,7 @@ struct lanes {
     struct lanes_setup setup;
     struct fair *fair;
     struct map queues, tenants;
-    struct shares *shares; /* NULL: limits are our own */
+    struct limit_shares *shares; /* NULL: limits are our own */
     struct lane_entry **v;
     size_t n, cap;
     struct list by_bit[UNBLOCKED_LANE_BITS];
@@ -85,13 +85,13 @@ struct allowance lanes_queue_allows(struct lanes *l, struct queue_entry *q, int6
 struct allowance lanes_tenant_allows(struct lanes *l, struct tenant_entry *t, int64_t now_ms);
 
 /* Something of a lane is due: what its limits share with other nodes is asked for. Then, that it waits for it. */
-void lanes_want(struct lanes *l, struct lane_entry *e, struct moment now);
-void lanes_wait(struct lanes *l, struct lane_entry *e, enum lane_gate gate);
-void lanes_share_changed(void *context, struct share_entry *e);
+void lanes_want_shares(struct lanes *l, struct lane_entry *e, struct moment now);
+void lanes_wait_for_shares(struct lanes *l, struct lane_entry *e, enum lane_gate gate);
+void lanes_share_changed(void *context, struct limit_share *e);
 void lanes_read_limits(struct lanes *l); /* of all that share theirs */
 
 /* Where a lane stands: out of the heap that it was in. */
-void lane_stand(struct lanes *l, struct lane_entry *e, enum place place);
+void lane_set_place(struct lanes *l, struct lane_entry *e, enum lane_place place);
 void lane_open(struct lanes *l, struct lane_entry *e); /* due at its next_due_ms, or idle */
 /* Until a time; INT64_MAX: whoever closes it opens it. */
 void lane_close(struct lanes *l, struct lane_entry *e, enum lane_gate gate, int64_t until_ms);

@@ -22,7 +22,7 @@ enum {
 };
 
 /* One limit, as this node has it. Who uses it counts in `armed` (each will take a token) and `held` (each has a place). */
-struct share_entry {
+struct limit_share {
     struct share share; /* of the operation that is under way */
     double rate;        /* what the rules say now, like the next two; 0: no limit */
     int64_t burst, concurrency;
@@ -48,35 +48,36 @@ struct share_entry {
 struct limit_shares_setup {
     struct writer *writer;
     const struct uuid *node; /* it may change: all that was had under the one before is gone then */
-    void (*changed)(void *context, struct share_entry *e); /* there is more than there was */
+    void (*changed)(void *context, struct limit_share *e); /* there is more than there was */
     void *context;
 };
 
-struct shares;
+struct limit_shares;
 
-struct shares *limit_shares_new(const struct limit_shares_setup *setup);
-void limit_shares_free(struct shares *s); /* NULL is fine; nothing under way */
+struct limit_shares *limit_shares_new(const struct limit_shares_setup *setup);
+void limit_shares_free(struct limit_shares *s); /* NULL is fine; nothing under way */
 
-struct share_entry *limit_shares_add(struct shares *s, struct str key, void *owner, const size_t *armed,
+struct limit_share *limit_shares_add(struct limit_shares *s, struct str key, void *owner, const size_t *armed,
                                      const size_t *held);
 
 /* What the rules say. A rate of 0 has no tokens, a concurrency of 0 no places. */
-void limit_shares_limit(struct shares *s, struct share_entry *e, double rate, int64_t burst, int64_t concurrency);
+void limit_shares_set_limits(struct limit_shares *s, struct limit_share *e, double rate, int64_t burst,
+                             int64_t concurrency);
 
 /* Something of it is due: so many may be claimed that will take a token, or have a place. */
-void limit_shares_want(struct shares *s, struct share_entry *e, struct moment now);
-int64_t limit_shares_tokens_left(const struct share_entry *e); /* may be negative: armed ahead of its token */
-int64_t limit_shares_places_left(const struct share_entry *e);
-void limit_shares_wait_for_tokens(struct shares *s, struct share_entry *e);
-void limit_shares_wait_for_places(struct shares *s, struct share_entry *e);
+void limit_shares_want(struct limit_shares *s, struct limit_share *e, struct moment now);
+int64_t limit_shares_tokens_left(const struct limit_share *e); /* may be negative: armed ahead of its token */
+int64_t limit_shares_places_left(const struct limit_share *e);
+void limit_shares_wait_for_tokens(struct limit_shares *s, struct limit_share *e);
+void limit_shares_wait_for_places(struct limit_shares *s, struct limit_share *e);
 
-bool limit_shares_take_token(struct shares *s, struct share_entry *e);
-void limit_shares_put_back_token(struct shares *s, struct share_entry *e);
-void limit_shares_used_less(struct shares *s, struct share_entry *e); /* armed or held has become less */
+bool limit_shares_take_token(struct limit_shares *s, struct limit_share *e);
+void limit_shares_put_back_token(struct limit_shares *s, struct limit_share *e);
+void limit_shares_on_used_less(struct limit_shares *s, struct limit_share *e); /* armed or held has become less */
 /* So many run from now on without this node (a lease), and the store counts them: their places are not ours any more. */
-void limit_shares_spend(struct shares *s, struct share_entry *e, int64_t n);
+void limit_shares_spend(struct limit_shares *s, struct limit_share *e, int64_t n);
 
 /* Asks for what is wanted and gives back what is not. Places in use are known only while no claim is under way: nothing is given back
  * meanwhile (may_give_back). Answers when to call again. */
-int64_t limit_shares_step(struct shares *s, struct moment now, bool may_give_back);
-bool limit_shares_is_idle(const struct shares *s); /* nothing is under way */
+int64_t limit_shares_step(struct limit_shares *s, struct moment now, bool may_give_back);
+bool limit_shares_is_idle(const struct limit_shares *s); /* nothing is under way */

@@ -41,17 +41,17 @@ struct pushing {
 
 /* ---- the end of being armed ---- */
 
-static void not_pushing(struct armed *a)
+static void push_not_counted(struct armed *a)
 {
     a->claim->pushing -= a->pushing;
     a->pushing = false;
 }
 
 /* The last of its tasks has left: what of them the queue has is its own from now on, whatever becomes of us. */
-static void leave_claim(struct scheduler *s, struct armed *a)
+static void push_leave_claim(struct scheduler *s, struct armed *a)
 {
     struct claim *c = a->claim;
-    not_pushing(a);
+    push_not_counted(a);
     assert(c->armed_count > 0 && !(c->pushed && c->kept));
     if (--c->armed_count == 0 && c->pushed)
         s->setup.handed(s->setup.context, c->id, c->epoch);
@@ -62,7 +62,7 @@ void scheduler_disarm(struct scheduler *s, struct armed *a)
 {
     a->held->armed = NULL;
     map_remove(&s->index, uuid_bytes(&a->task->id));
-    leave_claim(s, a);
+    push_leave_claim(s, a);
 }
 
 /* Its answer was lost, it was in the queue all the same, and has run. */
@@ -76,11 +76,11 @@ void scheduler_settled_unpushed(struct scheduler *s, struct held *h)
         return;
     }
     wheel_remove(&s->wheel, &a->entry);
-    lanes_unarmed(s->lanes, h->lane);
+    lanes_on_unarmed(s->lanes, h->lane);
     scheduler_disarm(s, a);
 }
 
-static struct outcome outcome_of(const struct armed *a, enum outcome_kind kind)
+static struct outcome push_outcome(const struct armed *a, enum outcome_kind kind)
 {
     struct outcome o = { .kind = kind, .retry_after_ms = -1 };
     if (kind == OUTCOME_EXPIRED)
@@ -92,24 +92,24 @@ static struct outcome outcome_of(const struct armed *a, enum outcome_kind kind)
 
 void scheduler_end(struct scheduler *s, struct armed *a, enum outcome_kind kind)
 {
-    struct outcome o = outcome_of(a, kind);
+    struct outcome o = push_outcome(a, kind);
     if (!s->setup.end(s->setup.context, a->task, &o)) {
         wheel_add(&s->wheel, &a->entry, s->now.wall_ms + END_RETRY_MS);
         return;
     }
-    lanes_unarmed(s->lanes, a->held->lane);
+    lanes_on_unarmed(s->lanes, a->held->lane);
     scheduler_disarm(s, a);
 }
 
 /* What the queue may have: nobody knows whether it has run, or will. */
-static enum outcome_kind doubtful(const struct armed *a)
+static enum outcome_kind push_unsure_outcome(const struct armed *a)
 {
     return a->task->delivery == DELIVER_AT_MOST_ONCE ? OUTCOME_LOST : OUTCOME_RETURNED;
 }
 
 /* ---- what comes of a push ---- */
 
-static void rearm(struct scheduler *s, struct armed *a, int64_t in_ms)
+static void push_rearm(struct scheduler *s, struct armed *a, int64_t in_ms)
 {
     a->held->where = HELD_ARMED;
     map_put(&s->index, uuid_bytes(&a->task->id), a);
@@ -117,7 +117,7 @@ static void rearm(struct scheduler *s, struct armed *a, int64_t in_ms)
     wheel_add(&s->wheel, &a->entry, s->now.wall_ms + in_ms);
 }
 
-static void is_there(struct scheduler *s, struct armed *a, bool own, uint64_t epoch)
+static void push_is_there(struct scheduler *s, struct armed *a, bool own, uint64_t epoch)
 {
     struct held *h = a->held;
     h->armed = NULL;
@@ -130,45 +130,45 @@ static void is_there(struct scheduler *s, struct armed *a, bool own, uint64_t ep
         a->claim->epoch = a->claim->pushed ? a->claim->epoch : epoch;
         a->claim->pushed = true;
     }
-    leave_claim(s, a);
+    push_leave_claim(s, a);
 }
 
-static void failed(struct scheduler *s, struct armed *a, bool unsure)
+static void push_failed(struct scheduler *s, struct armed *a, bool unsure)
 {
     a->unsure = a->unsure || unsure;
     a->ends = unsure && !s->setup.async_io->push_again;
     if (!a->unsure)
-        not_pushing(a);
-    rearm(s, a, a->ends ? 0 : s->setup.fleet ? FLEET_RETRY_MS : PUSH_RETRY_MS);
+        push_not_counted(a);
+    push_rearm(s, a, a->ends ? 0 : s->setup.fleet ? FLEET_RETRY_MS : PUSH_RETRY_MS);
 }
 
-static void was_asked(struct scheduler *s, struct armed *a, bool known)
+static void push_was_asked(struct scheduler *s, struct armed *a, bool known)
 {
     if (known) {
-        is_there(s, a, false, 0);
+        push_is_there(s, a, false, 0);
         return;
     }
     a->ends = true;
-    rearm(s, a, 0);
+    push_rearm(s, a, 0);
 }
 
 /* The queue is another than this was for, and has nothing of it. */
-static bool is_refused(const struct pushing *p, const struct io_request *e)
+static bool push_is_refused(const struct pushing *p, const struct io_request *e)
 {
     return e->rc == ERR_CONFLICT && !p->asks && !p->io_request.ret.unsure;
 }
 
-static void refused(struct scheduler *s, struct armed *a)
+static void push_refused(struct scheduler *s, struct armed *a)
 {
-    not_pushing(a);
-    rearm(s, a, 0);
+    push_not_counted(a);
+    push_rearm(s, a, 0);
 }
 
-static void note_state(struct scheduler *s, const struct pushing *p, const struct io_request *e)
+static void push_note_queue_state(struct scheduler *s, const struct pushing *p, const struct io_request *e)
 {
     bool was_down = s->is_down;
     s->epoch = p->io_request.ret.epoch ? p->io_request.ret.epoch : s->epoch;
-    if (e->rc && !is_refused(p, e)) {
+    if (e->rc && !push_is_refused(p, e)) {
         if (!was_down)
             log_warn("push_failed", kv_err(&e->error), kv_i64("tasks", (int64_t)p->n));
         s->down_ms = was_down ? s->down_ms : p->begun_ms;
@@ -180,7 +180,7 @@ static void note_state(struct scheduler *s, const struct pushing *p, const struc
     s->is_down = false;
 }
 
-static void recycle(struct scheduler *s, struct pushing *p)
+static void push_recycle(struct scheduler *s, struct pushing *p)
 {
     if (s->free_push)
         free(p);
@@ -188,37 +188,37 @@ static void recycle(struct scheduler *s, struct pushing *p)
         s->free_push = p;
 }
 
-static void answered(struct pushing *p, const struct io_request *e)
+static void push_on_answer(struct pushing *p, const struct io_request *e)
 {
     struct scheduler *s = p->scheduler;
     list_remove(&p->link);
     if (!p->own)
-        note_state(s, p, e);
+        push_note_queue_state(s, p, e);
     for (size_t i = 0; i < p->n; i++) {
         if (p->disowned)
             claim_unref(p->armed[i]->claim);
         else if (!p->armed[i]->held)
-            leave_claim(s, p->armed[i]);
-        else if (is_refused(p, e))
-            refused(s, p->armed[i]);
+            push_leave_claim(s, p->armed[i]);
+        else if (push_is_refused(p, e))
+            push_refused(s, p->armed[i]);
         else if (e->rc)
-            failed(s, p->armed[i], p->asks || p->io_request.ret.unsure);
+            push_failed(s, p->armed[i], p->asks || p->io_request.ret.unsure);
         else if (p->asks)
-            was_asked(s, p->armed[i], p->answer[i]);
+            push_was_asked(s, p->armed[i], p->answer[i]);
         else
-            is_there(s, p->armed[i], p->own, p->io_request.ret.epoch);
+            push_is_there(s, p->armed[i], p->own, p->io_request.ret.epoch);
     }
-    recycle(s, p);
+    push_recycle(s, p);
 }
 
-static void pushed(struct io_request *e)
+static void push_on_pushed(struct io_request *e)
 {
-    answered(container_of(e, struct pushing, io_request.io_request), e);
+    push_on_answer(container_of(e, struct pushing, io_request.io_request), e);
 }
 
-static void known(struct io_request *e)
+static void push_on_known(struct io_request *e)
 {
-    answered(container_of(e, struct pushing, known.io_request), e);
+    push_on_answer(container_of(e, struct pushing, known.io_request), e);
 }
 
 void scheduler_forget_pushes(struct scheduler *s)
@@ -235,52 +235,52 @@ bool scheduler_falls_back(const struct scheduler *s)
 }
 
 /* Whether it runs in this process. */
-static bool goes_own(const struct scheduler *s, const struct armed *a)
+static bool push_goes_own(const struct scheduler *s, const struct armed *a)
 {
     return scheduler_falls_back(s) && !s->probe && !a->unsure &&
            queue_lets_through(s->setup.own_filter, a->task, S(""));
 }
 
 /* The queue is down, and this process does not run such. */
-static bool has_to_wait(const struct scheduler *s, const struct armed *a)
+static bool push_has_to_wait(const struct scheduler *s, const struct armed *a)
 {
-    return scheduler_falls_back(s) && !s->probe && !a->unsure && !goes_own(s, a);
+    return scheduler_falls_back(s) && !s->probe && !a->unsure && !push_goes_own(s, a);
 }
 
 /* The queue may have lost what it has of this claim, and could not be asked about the rest apart from that. */
-static bool is_cut_off(const struct scheduler *s, const struct claim *c)
+static bool push_is_cut_off(const struct scheduler *s, const struct claim *c)
 {
     return c->pushed && c->epoch != s->epoch && !s->setup.async_io->push_again;
 }
 
 /* Else its claim would be shared, or in two epochs. */
-static bool belongs_apart(const struct scheduler *s, const struct armed *a)
+static bool push_splits_claim(const struct scheduler *s, const struct armed *a)
 {
     const struct claim *c = a->claim;
-    return goes_own(s, a) ? c->pushed || c->pushing : c->kept || is_cut_off(s, c);
+    return push_goes_own(s, a) ? c->pushed || c->pushing : c->kept || push_is_cut_off(s, c);
 }
 
 /* It may be in a queue that is down, and is not to wait for it: it runs here under another fence. */
-static bool starts_anew(const struct scheduler *s, const struct armed *a)
+static bool push_starts_anew(const struct scheduler *s, const struct armed *a)
 {
     return a->unsure && scheduler_falls_back(s) && !s->probe;
 }
 
 /* Due, and off the wheel: whether it is to be pushed now. */
-static bool goes(struct scheduler *s, struct armed *a)
+static bool push_is_to_go(struct scheduler *s, struct armed *a)
 {
     int64_t when_ms;
-    if (a->ends || starts_anew(s, a))
-        scheduler_end(s, a, doubtful(a));
+    if (a->ends || push_starts_anew(s, a))
+        scheduler_end(s, a, push_unsure_outcome(a));
     else if (a->held->replaced)
         scheduler_end(s, a, OUTCOME_CANCELLED);
     else if (a->held->taken_back)
-        scheduler_end(s, a, a->unsure ? doubtful(a) : OUTCOME_RETURNED);
+        scheduler_end(s, a, a->unsure ? push_unsure_outcome(a) : OUTCOME_RETURNED);
     else if (is_expired(task_expires_ms(a->task), s->now.wall_ms))
         scheduler_end(s, a, a->unsure ? OUTCOME_LOST : OUTCOME_EXPIRED);
-    else if (has_to_wait(s, a))
+    else if (push_has_to_wait(s, a))
         wheel_add(&s->wheel, &a->entry, s->now.wall_ms + FLEET_RETRY_MS);
-    else if (belongs_apart(s, a))
+    else if (push_splits_claim(s, a))
         scheduler_end(s, a, OUTCOME_RETURNED);
     else if (!lanes_may_fire(s->lanes, a->held->lane, s->now.wall_ms, &when_ms))
         wheel_add(&s->wheel, &a->entry, when_ms);
@@ -290,23 +290,23 @@ static bool goes(struct scheduler *s, struct armed *a)
 }
 
 /* The first one is on its way, and will tell which epoch the others are for, where a claim must be in one. */
-static bool learns_epoch(const struct scheduler *s)
+static bool push_learns_epoch(const struct scheduler *s)
 {
     return s->setup.fleet && !s->epoch && !s->setup.async_io->push_again && !list_empty(&s->pushing);
 }
 
 /* One is on its way and another waits for it: what becomes due meanwhile goes together, when the first is there. */
-static bool line_is_long(const struct scheduler *s)
+static bool push_line_is_long(const struct scheduler *s)
 {
-    return learns_epoch(s) || (!list_empty(&s->pushing) && s->pushing.next != s->pushing.prev);
+    return push_learns_epoch(s) || (!list_empty(&s->pushing) && s->pushing.next != s->pushing.prev);
 }
 
 bool scheduler_may_fire(const struct scheduler *s)
 {
-    return !line_is_long(s) && (!s->setup.may_fire || s->setup.may_fire(s->setup.context));
+    return !push_line_is_long(s) && (!s->setup.may_fire || s->setup.may_fire(s->setup.context));
 }
 
-static struct pushing *new_push(struct scheduler *s, bool own, bool asks)
+static struct pushing *push_new(struct scheduler *s, bool own, bool asks)
 {
     struct pushing *p = s->free_push ? take(s->free_push) : xmalloc(sizeof *p);
     p->scheduler = s;
@@ -317,16 +317,16 @@ static struct pushing *new_push(struct scheduler *s, bool own, bool asks)
     return p;
 }
 
-static void submit(struct scheduler *s, struct pushing *p)
+static void push_submit(struct scheduler *s, struct pushing *p)
 {
     failpoint("before_fire");
     p->begun_ms = s->now.steady_ms;
-    p->io_request = (struct io_push){ .io_request = { .kind = IO_PUSH, .done = pushed },
+    p->io_request = (struct io_push){ .io_request = { .kind = IO_PUSH, .done = push_on_pushed },
                                       .tasks = p->tasks,
                                       .n = p->n,
                                       .epoch = p->own || s->setup.async_io->push_again ? 0 : s->epoch };
     p->known = (struct io_known){
-        .io_request = { .kind = IO_KNOWN, .done = known }, .v = p->ids, .n = p->n, .ret = p->answer
+        .io_request = { .kind = IO_KNOWN, .done = push_on_known }, .v = p->ids, .n = p->n, .ret = p->answer
     };
     if (!p->own)
         s->probe = false;
@@ -335,10 +335,10 @@ static void submit(struct scheduler *s, struct pushing *p)
                     p->asks ? &p->known.io_request : &p->io_request.io_request);
 }
 
-static void add(struct scheduler *s, struct pushing **at, struct armed *a, bool own)
+static void push_add(struct scheduler *s, struct pushing **at, struct armed *a, bool own)
 {
     if (!*at)
-        *at = new_push(s, own, a->unsure);
+        *at = push_new(s, own, a->unsure);
     struct pushing *p = *at;
     map_remove(&s->index, uuid_bytes(&a->task->id));
     a->held->where = HELD_PUSHING;
@@ -350,7 +350,7 @@ static void add(struct scheduler *s, struct pushing **at, struct armed *a, bool 
     p->ids[p->n] = (struct fenced_id){ a->task->id, a->task->fence };
     p->armed[p->n++] = a;
     if (p->n == PUSH_BATCH)
-        submit(s, take(*at));
+        push_submit(s, take(*at));
 }
 
 /* Nothing before its time: the wheel gives out only what is due at now. And nothing that may be others' by now: it waits on the wheel
@@ -361,16 +361,16 @@ void scheduler_fire(struct scheduler *s)
         return;
     struct pushing *there = NULL, *here = NULL, *asked = NULL;
     struct wheel_entry *e;
-    while (!learns_epoch(s) && (e = wheel_expire(&s->wheel, s->now.wall_ms))) {
+    while (!push_learns_epoch(s) && (e = wheel_expire(&s->wheel, s->now.wall_ms))) {
         struct armed *a = container_of(e, struct armed, entry);
-        bool own = goes_own(s, a);
-        if (goes(s, a))
-            add(s, own ? &here : a->unsure ? &asked : &there, a, own);
+        bool own = push_goes_own(s, a);
+        if (push_is_to_go(s, a))
+            push_add(s, own ? &here : a->unsure ? &asked : &there, a, own);
     }
     if (asked)
-        submit(s, asked);
+        push_submit(s, asked);
     if (there)
-        submit(s, there);
+        push_submit(s, there);
     if (here)
-        submit(s, here);
+        push_submit(s, here);
 }

@@ -12,7 +12,7 @@
 
 enum { RULES_WAIT_MS = 100 };
 
-static void spawned(void *context, const struct task *t)
+static void scheduler_on_spawned(void *context, const struct task *t)
 {
     struct scheduler *s = context;
     scheduler_nudge(s, t);
@@ -34,14 +34,14 @@ struct scheduler *scheduler_new(const struct scheduler_setup *setup, struct mome
                                                 .writer = setup->shared ? setup->writer : NULL,
                                                 .node = &s->setup.node });
     lanes_set_window(s->lanes, s->window_ms);
-    s->held_back = true;
+    s->suspended = true;
     s->spawner = spawner_new(&(struct spawner_setup){ .writer = setup->writer,
                                                       .zones = setup->zones,
                                                       .catalog = setup->catalog,
                                                       .metrics = setup->metrics,
                                                       .ahead_ms = setup->spawn_ahead_ms,
                                                       .poll_ms = setup->poll_ms,
-                                                      .spawned = spawned,
+                                                      .spawned = scheduler_on_spawned,
                                                       .context = s },
                              now);
     uuid_gen_init(&s->ids, setup->seed ^ 0x5ced);
@@ -87,7 +87,7 @@ void scheduler_free(struct scheduler *s)
 /* ---- doors ---- */
 
 /* Should a nudge have been lost. */
-static void poll(struct scheduler *s)
+static void scheduler_poll(struct scheduler *s)
 {
     if (!s->setup.poll_ms || s->now.steady_ms < s->polled_ms + s->setup.poll_ms)
         return;
@@ -96,7 +96,7 @@ static void poll(struct scheduler *s)
 }
 
 /* Due at once: fire ends it. */
-static void call_off(struct scheduler *s, struct armed *a)
+static void scheduler_end_at_once(struct scheduler *s, struct armed *a)
 {
     wheel_remove(&s->wheel, &a->entry);
     wheel_add(&s->wheel, &a->entry, s->now.wall_ms);
@@ -111,14 +111,14 @@ void scheduler_apply_rules(struct scheduler *s)
     lanes_rules_changed(s->lanes);
     map_each (&s->index, slot) {
         struct armed *a = slot->value;
-        if (a->held->taken_back || !lanes_takes_back(s->lanes, a->held->lane, s->now.wall_ms))
+        if (a->held->taken_back || !lanes_is_to_return(s->lanes, a->held->lane, s->now.wall_ms))
             continue;
         a->held->taken_back = true;
-        call_off(s, a);
+        scheduler_end_at_once(s, a);
     }
 }
 
-static int64_t see_to_shares(struct scheduler *s)
+static int64_t scheduler_step_lanes(struct scheduler *s)
 {
     return s->draining ? INT64_MAX : lanes_step(s->lanes, s->now, s->claiming != NULL);
 }
@@ -138,7 +138,7 @@ static int64_t scheduler_next_ms(struct scheduler *s, int64_t wake)
         return s->now.steady_ms < s->rules_come_ms ? min_of(wake, moment_wall_at(s->now, s->rules_come_ms)) : wake;
     if (s->setup.poll_ms && lanes_count(s->lanes))
         wake = min_of(wake, moment_wall_at(s->now, s->polled_ms + s->setup.poll_ms));
-    return min_of(wake, lanes_next_ms(s->lanes, scheduler_recall_wanted(s)));
+    return min_of(wake, lanes_next_ms(s->lanes, scheduler_lanes_wanted(s)));
 }
 
 int64_t scheduler_step(struct scheduler *s, struct moment now)
@@ -146,12 +146,12 @@ int64_t scheduler_step(struct scheduler *s, struct moment now)
     s->now = now;
     scheduler_measure_claim(s);
     scheduler_apply_rules(s);
-    poll(s);
+    scheduler_poll(s);
     scheduler_fire(s);
     int64_t wake = min_of(spawner_step(s->spawner, now), scheduler_retake_step(s));
-    see_to_shares(s); /* while no claim is under way */
+    scheduler_step_lanes(s); /* while no claim is under way */
     scheduler_claim(s);
-    wake = min_of(wake, see_to_shares(s));
+    wake = min_of(wake, scheduler_step_lanes(s));
     scheduler_fire(s); /* a claim may have been answered at once */
     metric_set(s->setup.metrics, METRIC_TASKS_ARMED, (double)s->wheel.count);
     return scheduler_next_ms(s, wake);
@@ -183,7 +183,7 @@ void scheduler_begin(struct scheduler *s, bool found_suspects)
     s->alone_until_ms = s->now.steady_ms + SCHEDULER_ISOLATION_MS;
 }
 
-void scheduler_freed(struct scheduler *s, struct uuid id, int64_t fence, const struct verdict *v)
+void scheduler_on_settled(struct scheduler *s, struct uuid id, int64_t fence, const struct verdict *v)
 {
     struct held *h = scheduler_remove_held(s, id, fence);
     bool comes_again = v && v->next == TASK_SCHEDULED;
@@ -196,7 +196,7 @@ void scheduler_freed(struct scheduler *s, struct uuid id, int64_t fence, const s
         lanes_due(s->lanes, h->lane, v->due_ms, v->losses >= SUSPECT_LOSSES);
     scheduler_settled_unpushed(s, h);
     s->isolating = s->isolating && !h->suspect; /* it lives, and so do we: the others go on */
-    lanes_settled(s->lanes, h->lane, h->taken_back);
+    lanes_on_settled(s->lanes, h->lane, h->taken_back);
     scheduler_held_free(s, h);
 }
 
@@ -206,7 +206,7 @@ bool scheduler_holds(const struct scheduler *s, struct uuid id, int64_t fence)
 }
 
 /* What may be in the queue already counts as fired. */
-static struct armed *find_armed(const struct scheduler *s, struct uuid id, int64_t fence)
+static struct armed *scheduler_find_armed(const struct scheduler *s, struct uuid id, int64_t fence)
 {
     struct armed *a = map_get(&s->index, uuid_bytes(&id));
     return a && a->task->fence == fence && !a->unsure ? a : NULL;
@@ -214,24 +214,24 @@ static struct armed *find_armed(const struct scheduler *s, struct uuid id, int64
 
 const struct task *scheduler_armed(const struct scheduler *s, struct uuid id, int64_t fence)
 {
-    const struct armed *a = find_armed(s, id, fence);
+    const struct armed *a = scheduler_find_armed(s, id, fence);
     return a ? a->task : NULL;
 }
 
 bool scheduler_unarm(struct scheduler *s, struct uuid id, int64_t fence)
 {
-    struct armed *a = find_armed(s, id, fence);
+    struct armed *a = scheduler_find_armed(s, id, fence);
     if (!a)
         return false;
     wheel_remove(&s->wheel, &a->entry);
-    lanes_unarmed(s->lanes, a->held->lane);
+    lanes_on_unarmed(s->lanes, a->held->lane);
     scheduler_disarm(s, a);
     return true;
 }
 
 bool scheduler_replace(struct scheduler *s, struct uuid id, int64_t fence, struct str why)
 {
-    struct armed *a = find_armed(s, id, fence);
+    struct armed *a = scheduler_find_armed(s, id, fence);
     struct held *h = scheduler_find_held(s, id, fence);
     if (!h || !h->armed)
         return false;
@@ -241,7 +241,7 @@ bool scheduler_replace(struct scheduler *s, struct uuid id, int64_t fence, struc
     h->replaced[why.n] = '\0';
     if (!a) /* should it come back */
         return false;
-    call_off(s, a);
+    scheduler_end_at_once(s, a);
     return true;
 }
 
@@ -282,27 +282,27 @@ const struct settle_facts *scheduler_queued(const struct scheduler *s, struct uu
 
 /* ---- among others ---- */
 
-void scheduler_hold_back(struct scheduler *s)
+void scheduler_suspend(struct scheduler *s)
 {
-    s->held_back = true;
-    spawner_hold_back(s->spawner, true);
+    s->suspended = true;
+    spawner_suspend(s->spawner, true);
 }
 
-void scheduler_let_go(struct scheduler *s)
+void scheduler_resume(struct scheduler *s)
 {
-    s->held_back = false;
+    s->suspended = false;
     lanes_all_due(s->lanes, s->now.wall_ms);
-    spawner_hold_back(s->spawner, false);
+    spawner_suspend(s->spawner, false);
     spawner_nudge(s->spawner, 0);
 }
 
-static void forsake(struct scheduler *s, struct held *h)
+static void scheduler_drop_held(struct scheduler *s, struct held *h)
 {
-    lanes_settled(s->lanes, h->lane, h->taken_back);
+    lanes_on_settled(s->lanes, h->lane, h->taken_back);
     scheduler_held_free(s, h);
 }
 
-static void disown_claim(struct scheduler *s)
+static void scheduler_disown_claim(struct scheduler *s)
 {
     struct claim *c = s->claiming;
     if (!c)
@@ -317,20 +317,20 @@ void scheduler_disown(struct scheduler *s, struct uuid node)
     struct wheel_entry *e;
     while ((e = wheel_take(&s->wheel))) {
         struct armed *a = container_of(e, struct armed, entry);
-        lanes_unarmed(s->lanes, a->held->lane);
+        lanes_on_unarmed(s->lanes, a->held->lane);
         map_remove(&s->index, uuid_bytes(&a->task->id));
         claim_unref(a->claim); /* nothing is handed over any more */
     }
     scheduler_forget_pushes(s);
     map_each (&s->held, slot)
-        forsake(s, slot->value);
+        scheduler_drop_held(s, slot->value);
     map_release(&s->held);
     map_init(&s->held, HASH_STABLE);
-    disown_claim(s);
+    scheduler_disown_claim(s);
     scheduler_disown_retake(s);
     s->setup.node = node;
     s->begun = s->isolating = false;
-    scheduler_hold_back(s);
+    scheduler_suspend(s);
 }
 
 void scheduler_set_own(struct scheduler *s, const struct partitions *own)
@@ -394,7 +394,7 @@ struct scheduler_status scheduler_status(const struct scheduler *s)
         .last_claim_ms = s->last_claim_ms,
         .isolating = s->isolating,
         .falls_back = scheduler_falls_back(s),
-        .next_claim_ms = lanes_next_ms(s->lanes, scheduler_recall_wanted(s)),
+        .next_claim_ms = lanes_next_ms(s->lanes, scheduler_lanes_wanted(s)),
         .next_spawn_ms = spawner_next_ms(s->spawner),
     };
     for (int i = 0; i <= CLASS_HIGH; i++)

@@ -71,7 +71,7 @@ void scheduler_begin(struct scheduler *s, bool found_suspects);
 
 /* A claim on a task has ended: if it was made here there is room again, and what the verdict says of its next time is heeded. NULL: the
  * caller nudges. Events may come twice, so it may be told twice. */
-void scheduler_freed(struct scheduler *s, struct uuid id, int64_t fence, const struct verdict *v);
+void scheduler_on_settled(struct scheduler *s, struct uuid id, int64_t fence, const struct verdict *v);
 bool scheduler_holds(const struct scheduler *s, struct uuid id, int64_t fence); /* claimed here and not settled */
 
 /* ---- in a fleet ---- */
@@ -111,8 +111,8 @@ bool scheduler_replace(struct scheduler *s, struct uuid id, int64_t fence, struc
 
 /* Held back, it makes no claim and no visit to recurring tasks until it is let go; what it has armed fires. It begins held back:
  * somebody must first take back what was missed. Let go, it looks at everything anew. */
-void scheduler_hold_back(struct scheduler *s);
-void scheduler_let_go(struct scheduler *s);
+void scheduler_suspend(struct scheduler *s);
+void scheduler_resume(struct scheduler *s);
 
 /* Others took all that is held here: nothing of it fires or is told of any more, and claims are made as `node`, once it begins and is
  * let go again. */
@@ -139,5 +139,5 @@ struct scheduler_status {
     int64_t oldest_due_ms[CLASS_HIGH + 1]; /* of what waits in a class; INT64_MAX: nothing */
 };
 struct scheduler_status scheduler_status(const struct scheduler *s);
-struct lanes *scheduler_lanes(struct scheduler *s);                       /* for who explains, and who gives leases */
-void scheduler_tell_gated(struct scheduler *s, const struct op_claim *a); /* what a claim did to others */
+struct lanes *scheduler_lanes(struct scheduler *s);                         /* for who explains, and who gives leases */
+void scheduler_report_gated(struct scheduler *s, const struct op_claim *a); /* what a claim did to others */

@@ -28,7 +28,7 @@ void spawner_free(struct spawner *s); /* nothing of it is in flight; NULL is fin
 
 int64_t spawner_step(struct spawner *s, struct moment now); /* when to call again; INT64_MAX: when something happens */
 void spawner_nudge(struct spawner *s, int64_t cursor_ms);   /* a recurring task was put there or changed */
-void spawner_hold_back(struct spawner *s, bool hold);       /* nothing more is planned; it begins held back */
+void spawner_suspend(struct spawner *s, bool hold);         /* nothing more is planned; it begins held back */
 void spawner_on_clock_set_back(struct spawner *s, struct moment now);  /* looks at all of them again */
 void spawner_set_own(struct spawner *s, const struct partitions *own); /* others' only when it gets late; NULL: all */
 void spawner_drain(struct spawner *s);                                 /* no more visits */

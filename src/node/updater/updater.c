@@ -61,7 +61,7 @@ void updater_free(struct updater *u)
     free(u);
 }
 
-static void batch_free(struct batch *b)
+static void updater_batch_free(struct batch *b)
 {
     arena_release(&b->settle.op.arena);
     arena_release(&b->workers.op.arena);
@@ -72,7 +72,7 @@ static void batch_free(struct batch *b)
     free(b);
 }
 
-static void count(struct updater *u, const struct settlement *s)
+static void updater_count(struct updater *u, const struct settlement *s)
 {
     struct metrics *m = u->setup.metrics;
     if (s->stale) {
@@ -93,21 +93,21 @@ static void count(struct updater *u, const struct settlement *s)
         metric_add(m, METRIC_TASKS_EXPIRED, 1);
 }
 
-static void acknowledged(struct io_request *e)
+static void updater_on_acknowledged(struct io_request *e)
 {
     struct batch *b = container_of(e, struct batch, ack.io_request);
     b->updater->acking--;
     if (e->rc) /* they come again and are refused */
         log_warn("ack_failed", kv_err(&e->error));
-    batch_free(b);
+    updater_batch_free(b);
 }
 
-static void acknowledge(struct updater *u, struct batch *b)
+static void updater_acknowledge(struct updater *u, struct batch *b)
 {
     uint64_t *sequences = xcalloc(b->events.n, sizeof *sequences);
     for (size_t i = 0; i < b->events.n; i++)
         sequences[i] = b->events.v[i].sequence;
-    b->ack = (struct io_events_ack){ .io_request = { .kind = IO_EVENTS_ACK, .done = acknowledged },
+    b->ack = (struct io_events_ack){ .io_request = { .kind = IO_EVENTS_ACK, .done = updater_on_acknowledged },
                                      .sequences = sequences,
                                      .n = b->events.n };
     u->acking++;
@@ -115,7 +115,7 @@ static void acknowledge(struct updater *u, struct batch *b)
 }
 
 /* If it was done all the same, nobody will say whom it let go on. */
-static void try_again(struct updater *u, struct batch *b)
+static void updater_wait_to_retry(struct updater *u, struct batch *b)
 {
     const struct op *failed = b->settle.op.rc ? &b->settle.op : &b->workers.op;
     log_warn("settle_failed", kv_err(&failed->error), kv_i64("outcomes", (int64_t)b->settle.n));
@@ -125,32 +125,32 @@ static void try_again(struct updater *u, struct batch *b)
     u->setup.unblocked(u->setup.context, UINT64_MAX);
 }
 
-static void batch_done(struct updater *u, struct batch *b)
+static void updater_batch_done(struct updater *u, struct batch *b)
 {
     u->in_flight--;
     if (b->settle.op.rc || b->workers.op.rc) {
-        try_again(u, b);
+        updater_wait_to_retry(u, b);
         return;
     }
     failpoint("after_settle");
     u->setup.unblocked(u->setup.context, b->settle.ret_unblocked_lanes);
     for (size_t i = 0; i < b->settle.n; i++) {
-        count(u, &b->settle.v[i]);
+        updater_count(u, &b->settle.v[i]);
         u->setup.settled(u->setup.context, &b->events.v[i], &b->settle.v[i]);
     }
     if (u->setup.batch_settled)
         u->setup.batch_settled(u->setup.context);
-    acknowledge(u, b);
+    updater_acknowledge(u, b);
 }
 
-static void op_done(struct op *op)
+static void updater_on_op_done(struct op *op)
 {
     struct batch *b = op->context;
     if (--b->pending == 0)
-        batch_done(b->updater, b);
+        updater_batch_done(b->updater, b);
 }
 
-static void submit(struct updater *u, struct batch *b)
+static void updater_submit(struct updater *u, struct batch *b)
 {
     b->settle.now_ms = b->workers.now_ms = u->now.steady_ms;
     b->settle.op.rc = b->workers.op.rc = ERR_OK;
@@ -164,37 +164,37 @@ static void submit(struct updater *u, struct batch *b)
         writer_submit(u->setup.writer, &b->workers.op);
 }
 
-static bool is_outcome(const struct event *e)
+static bool updater_is_outcome(const struct event *e)
 {
     return e->kind == EVENT_OUTCOME;
 }
 
 /* Outcomes to the front, in their order; returns how many they are. */
-static size_t part(struct event_list *events)
+static size_t updater_outcomes_first(struct event_list *events)
 {
     size_t n = 0, first = 0;
-    while (first < events->n && is_outcome(&events->v[first]))
+    while (first < events->n && updater_is_outcome(&events->v[first]))
         first++;
     if (first == events->n)
         return first;
     struct event *all = xcalloc(events->n, sizeof *all);
     for (size_t i = 0; i < events->n; i++)
-        if (is_outcome(&events->v[i]))
+        if (updater_is_outcome(&events->v[i]))
             all[n++] = events->v[i];
     size_t outcomes = n;
     for (size_t i = 0; i < events->n; i++)
-        if (!is_outcome(&events->v[i]))
+        if (!updater_is_outcome(&events->v[i]))
             all[n++] = events->v[i];
     memcpy(events->v, all, n * sizeof *all);
     free(all);
     return outcomes;
 }
 
-static void settle_outcomes(struct updater *u, struct batch *b, size_t n)
+static void updater_settle_outcomes(struct updater *u, struct batch *b, size_t n)
 {
     int64_t latest_ms = u->now.wall_ms + u->behind_ms;
     b->settle.op.kind = OP_SETTLE;
-    b->settle.op.done = op_done;
+    b->settle.op.done = updater_on_op_done;
     b->settle.op.context = b;
     arena_init(&b->settle.op.arena, 4096);
     b->settle.n = n;
@@ -209,7 +209,7 @@ static void settle_outcomes(struct updater *u, struct batch *b, size_t n)
     }
 }
 
-static void keep_reports(struct updater *u, struct batch *b, const struct event *v, size_t n)
+static void updater_keep_reports(struct updater *u, struct batch *b, const struct event *v, size_t n)
 {
     struct worker_row *rows = xcalloc(n, sizeof *rows);
     for (size_t i = 0; i < n; i++) {
@@ -222,25 +222,25 @@ static void keep_reports(struct updater *u, struct batch *b, const struct event 
                                        .running = r->running,
                                        .left_ms = r->left ? u->now.wall_ms : 0 };
     }
-    b->workers = (struct op_worker_report){ .op = { .kind = OP_WORKER_REPORT, .done = op_done, .context = b },
-                                            .v = rows,
-                                            .n = n };
+    b->workers = (struct op_worker_report){
+        .op = { .kind = OP_WORKER_REPORT, .done = updater_on_op_done, .context = b }, .v = rows, .n = n
+    };
     arena_init(&b->workers.op.arena, 4096);
 }
 
-static void settle_batch(struct updater *u, struct batch *b)
+static void updater_settle_batch(struct updater *u, struct batch *b)
 {
     b->events = b->poll.ret;
-    size_t outcomes = part(&b->events);
-    settle_outcomes(u, b, outcomes);
+    size_t outcomes = updater_outcomes_first(&b->events);
+    updater_settle_outcomes(u, b, outcomes);
     if (outcomes < b->events.n)
-        keep_reports(u, b, b->events.v + outcomes, b->events.n - outcomes);
-    submit(u, b);
+        updater_keep_reports(u, b, b->events.v + outcomes, b->events.n - outcomes);
+    updater_submit(u, b);
 }
 
 /* ---- polling ---- */
 
-static void polled(struct io_request *e)
+static void updater_on_polled(struct io_request *e)
 {
     struct batch *b = container_of(e, struct batch, poll.io_request);
     struct updater *u = b->updater;
@@ -253,13 +253,13 @@ static void polled(struct io_request *e)
     }
     u->poll_failed = e->rc != ERR_OK;
     if (e->rc || b->poll.ret.n == 0)
-        batch_free(b);
+        updater_batch_free(b);
     else
         u->arrived = b;
 }
 
 /* One in flight. What comes is looked at in the next step, which knows what time it is. */
-static void ask_for_more(struct updater *u)
+static void updater_poll(struct updater *u)
 {
     struct async_io *c = u->setup.async_io;
     bool may = !u->stopped && !u->polling && u->in_flight < IN_FLIGHT && list_empty(&u->waiting);
@@ -267,7 +267,7 @@ static void ask_for_more(struct updater *u)
         return;
     struct batch *b = xnew(*b);
     b->updater = u;
-    b->poll.io_request = (struct io_request){ .kind = IO_POLL, .done = polled };
+    b->poll.io_request = (struct io_request){ .kind = IO_POLL, .done = updater_on_polled };
     b->poll.max = BATCH;
     b->poll.wait_ms = c->at_once ? 0 : POLL_WAIT_MS;
     arena_init(&b->poll.arena, BATCH_ARENA);
@@ -275,13 +275,13 @@ static void ask_for_more(struct updater *u)
     async_io_submit(c, &b->poll.io_request);
 }
 
-static bool settle_some(struct updater *u)
+static bool updater_settle_arrived(struct updater *u)
 {
     if (!u->arrived)
-        ask_for_more(u);
+        updater_poll(u);
     if (!u->arrived)
         return false;
-    settle_batch(u, take(u->arrived));
+    updater_settle_batch(u, take(u->arrived));
     return true;
 }
 
@@ -294,12 +294,12 @@ int64_t updater_step(struct updater *u, struct moment now, int64_t behind_ms)
         struct batch *b = container_of(link, struct batch, link);
         if (b->retry_at_ms <= now.steady_ms) {
             list_remove(link);
-            submit(u, b);
+            updater_submit(u, b);
         } else {
             wake = min_of(wake, b->retry_at_ms);
         }
     }
-    while (settle_some(u))
+    while (updater_settle_arrived(u))
         ;
     if (u->poll_at_ms > now.steady_ms && !u->polling && !u->stopped)
         wake = min_of(wake, u->poll_at_ms);

@@ -85,7 +85,7 @@ static inline struct str delivery_key(const struct fenced_id *id)
 void delivery_batch_unref(struct delivery_batch *h);
 
 /* The job's haul stays until that is published. */
-void worker_tell(struct worker *w, struct job *j, const struct outcome *o);
+void worker_add_outcome(struct worker *w, struct job *j, const struct outcome *o);
 void worker_publish(struct worker *w);
 void worker_renew(struct worker *w); /* a delivery that is not renewed lapses: who runs it may be dead */
 void worker_outbox_init(struct worker *w);

@@ -47,38 +47,38 @@ void worker_outbox_release(struct worker *w)
     free(w->free_ack);
 }
 
-static void keep_text(struct arena *a, struct str *s)
+static void outbox_keep_text(struct arena *a, struct str *s)
 {
     if (s->n && !arena_str(a, *s, s))
         *s = S("");
 }
 
-static void grow(struct outbox *b)
+static void outbox_grow(struct outbox *b)
 {
     b->cap = max_of(b->cap * 2, (size_t)256);
     b->v = xrealloc(b->v, b->cap * sizeof *b->v);
     b->jobs = xrealloc(b->jobs, b->cap * sizeof(struct job *));
 }
 
-void worker_tell(struct worker *w, struct job *j, const struct outcome *o)
+void worker_add_outcome(struct worker *w, struct job *j, const struct outcome *o)
 {
     struct outbox *b = &w->outbox;
     if (b->n == b->cap)
-        grow(b);
+        outbox_grow(b);
     struct event *e = &b->v[b->n];
     b->jobs[b->n++] = j;
     *e = (struct event){ .task = settle_facts_of(j->run.task, o, &b->arena), .outcome = *o };
     e->outcome.worker = w->setup.name; /* ours: outlives the event */
-    keep_text(&b->arena, &e->task.retry.rules);
-    keep_text(&b->arena, &e->outcome.error);
-    keep_text(&b->arena, &e->outcome.output);
-    keep_text(&b->arena, &e->outcome.trace_id);
+    outbox_keep_text(&b->arena, &e->task.retry.rules);
+    outbox_keep_text(&b->arena, &e->outcome.error);
+    outbox_keep_text(&b->arena, &e->outcome.output);
+    outbox_keep_text(&b->arena, &e->outcome.trace_id);
 }
 
 /* ---- publishing ---- */
 
 /* One that fails is tried again for a while: its delivery would lapse, and be taken for lost if its outcome is not applied by then. */
-static void acknowledged(struct io_request *e)
+static void outbox_on_acknowledged(struct io_request *e)
 {
     struct acking *a = container_of(e, struct acking, ids.io_request);
     struct worker *w = a->worker;
@@ -97,24 +97,24 @@ static void acknowledged(struct io_request *e)
         w->free_ack = a;
 }
 
-static void submit_ack(struct acking *a)
+static void outbox_submit_ack(struct acking *a)
 {
-    a->ids.io_request = (struct io_request){ .kind = IO_ACK, .done = acknowledged };
+    a->ids.io_request = (struct io_request){ .kind = IO_ACK, .done = outbox_on_acknowledged };
     async_io_submit(a->worker->setup.async_io, &a->ids.io_request);
 }
 
-static void acknowledge_again(struct worker *w)
+static void outbox_acknowledge_again(struct worker *w)
 {
     list_each (&w->unacked, link) {
         struct acking *a = container_of(link, struct acking, link);
         if (a->retry_at_ms > w->now.steady_ms)
             continue;
         list_remove(link);
-        submit_ack(a);
+        outbox_submit_ack(a);
     }
 }
 
-static void acknowledge(struct worker *w, struct job *const *jobs, size_t n)
+static void outbox_acknowledge(struct worker *w, struct job *const *jobs, size_t n)
 {
     struct acking *a = w->free_ack ? take(w->free_ack) : xmalloc(sizeof *a);
     a->worker = w;
@@ -124,11 +124,11 @@ static void acknowledge(struct worker *w, struct job *const *jobs, size_t n)
         delivery_batch_unref(jobs[i]->delivery_batch);
     }
     w->acking++;
-    submit_ack(a);
+    outbox_submit_ack(a);
 }
 
 /* What went out is out; the rest waits. */
-static void keep_rest(struct worker *w)
+static void outbox_keep_rest(struct worker *w)
 {
     struct outbox *b = &w->spare;
     size_t rest = b->n - w->sent;
@@ -140,7 +140,7 @@ static void keep_rest(struct worker *w)
 }
 
 /* Said when it begins and when it ends, not each time. */
-static void note_events(struct worker *w, const struct io_request *e)
+static void outbox_note_events(struct worker *w, const struct io_request *e)
 {
     if (e->rc && !w->events_down) {
         log_warn("publish_failed", kv_err(&e->error), kv_i64("outcomes", (int64_t)worker_unpublished(w)));
@@ -153,16 +153,16 @@ static void note_events(struct worker *w, const struct io_request *e)
     }
 }
 
-static void published(struct io_request *e)
+static void outbox_on_published(struct io_request *e)
 {
     struct worker *w = e->context;
     w->publishing = false;
-    note_events(w, e);
+    outbox_note_events(w, e);
     if (e->rc) {
-        keep_rest(w);
+        outbox_keep_rest(w);
         return;
     }
-    acknowledge(w, w->spare.jobs + w->sent, w->publish.n);
+    outbox_acknowledge(w, w->spare.jobs + w->sent, w->publish.n);
     w->sent += w->publish.n;
     if (w->sent < w->spare.n)
         return;
@@ -170,10 +170,10 @@ static void published(struct io_request *e)
     arena_reset(&w->spare.arena);
 }
 
-static void publish_some(struct worker *w)
+static void outbox_publish_some(struct worker *w)
 {
     w->publishing = true;
-    w->publish = (struct io_publish){ .io_request = { .kind = IO_PUBLISH, .done = published, .context = w },
+    w->publish = (struct io_publish){ .io_request = { .kind = IO_PUBLISH, .done = outbox_on_published, .context = w },
                                       .v = w->spare.v + w->sent,
                                       .n = min_of(w->spare.n - w->sent, (size_t)WORKER_PUBLISH_MAX) };
     async_io_submit(w->setup.async_io, &w->publish.io_request);
@@ -181,14 +181,14 @@ static void publish_some(struct worker *w)
 
 void worker_publish(struct worker *w)
 {
-    acknowledge_again(w);
+    outbox_acknowledge_again(w);
     if (w->spare.n == 0 && w->outbox.n) {
         struct outbox full = w->outbox;
         w->outbox = w->spare;
         w->spare = full;
     }
     while (!w->publishing && w->spare.n && w->retry_at_ms <= w->now.steady_ms)
-        publish_some(w);
+        outbox_publish_some(w);
 }
 
 size_t worker_unpublished(const struct worker *w)
@@ -199,7 +199,7 @@ size_t worker_unpublished(const struct worker *w)
 
 /* ---- renewing ---- */
 
-static void renewed(struct io_request *e)
+static void outbox_on_renewed(struct io_request *e)
 {
     struct renewing *r = container_of(e, struct renewing, io_request.io_request);
     r->worker->renewing = NULL;
@@ -216,26 +216,26 @@ static void renewed(struct io_request *e)
     free(r);
 }
 
-static void renew_one(struct renewing *r, struct job *j)
+static void outbox_renew_one(struct renewing *r, struct job *j)
 {
     r->tasks[r->n] = j->run.task;
     r->delivery_batches[r->n++] = j->delivery_batch;
     j->delivery_batch->references++;
 }
 
-static void submit_renewal(struct worker *w, size_t max)
+static void outbox_submit_renewal(struct worker *w, size_t max)
 {
     struct renewing *r = w->renewing = xnew(*r);
     r->worker = w;
     r->tasks = xcalloc(max, sizeof *r->tasks);
     r->delivery_batches = xcalloc(max, sizeof *r->delivery_batches);
     map_each (&w->running, slot)
-        renew_one(r, slot->value);
+        outbox_renew_one(r, slot->value);
     for (size_t i = 0; i < w->outbox.n; i++)
-        renew_one(r, w->outbox.jobs[i]);
+        outbox_renew_one(r, w->outbox.jobs[i]);
     for (size_t i = w->sent; i < w->spare.n; i++)
-        renew_one(r, w->spare.jobs[i]);
-    r->io_request = (struct io_renew){ .io_request = { .kind = IO_RENEW, .done = renewed },
+        outbox_renew_one(r, w->spare.jobs[i]);
+    r->io_request = (struct io_renew){ .io_request = { .kind = IO_RENEW, .done = outbox_on_renewed },
                                        .running = r->tasks,
                                        .n = r->n,
                                        .by = { .now_ms = w->now.wall_ms,
@@ -257,5 +257,5 @@ void worker_renew(struct worker *w)
     if (w->now.steady_ms < w->renew_at_ms || w->renewing)
         return;
     w->renew_at_ms = w->now.steady_ms + w->setup.visibility_ms / 3;
-    submit_renewal(w, n);
+    outbox_submit_renewal(w, n);
 }

@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "node/worker/internal.h"
 
-static void reported(struct io_request *e)
+static void report_on_published(struct io_request *e)
 {
     struct worker *w = e->context;
     w->reporting = false;
@@ -16,7 +16,7 @@ static void reported(struct io_request *e)
         w->report_at_ms = w->now.steady_ms + WORKER_RETRY_MS;
 }
 
-static void describe(struct worker *w)
+static void report_write_doc(struct worker *w)
 {
     struct jw json;
     buf_reset(&w->doc);
@@ -28,15 +28,15 @@ static void describe(struct worker *w)
 }
 
 /* Nothing more is to be said after the last one. */
-static bool goes(const struct worker *w)
+static bool report_is_last(const struct worker *w)
 {
     return w->stopped && worker_running(w) == 0 && worker_unpublished(w) == 0 && !w->taking && !w->arrived &&
            !w->publishing;
 }
 
-static void submit_report(struct worker *w, bool left)
+static void report_submit(struct worker *w, bool left)
 {
-    describe(w);
+    report_write_doc(w);
     w->told = (struct event){ .kind = EVENT_WORKER,
                               .worker = { .id = w->setup.id,
                                           .name = w->setup.name,
@@ -45,7 +45,7 @@ static void submit_report(struct worker *w, bool left)
                                           .running = (int64_t)worker_running(w),
                                           .left = left,
                                           .doc = w->doc.full ? S("{}") : buf_str(&w->doc) } };
-    w->report = (struct io_publish){ .io_request = { .kind = IO_PUBLISH, .done = reported, .context = w },
+    w->report = (struct io_publish){ .io_request = { .kind = IO_PUBLISH, .done = report_on_published, .context = w },
                                      .v = &w->told,
                                      .n = 1 };
     w->report_at_ms = w->now.steady_ms + WORKER_REPORT_MS;
@@ -57,10 +57,10 @@ int64_t worker_report(struct worker *w)
 {
     if (!w->setup.fleet || w->has_left)
         return INT64_MAX;
-    bool left = goes(w);
+    bool left = report_is_last(w);
     if (left && !w->told.worker.left)
         w->report_at_ms = w->now.steady_ms;
     if (!w->reporting && w->report_at_ms <= w->now.steady_ms)
-        submit_report(w, left);
+        report_submit(w, left);
     return w->reporting || w->has_left ? INT64_MAX : moment_wall_at(w->now, w->report_at_ms);
 }

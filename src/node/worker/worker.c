@@ -41,7 +41,7 @@ struct worker *worker_new(const struct worker_setup *setup)
     return w;
 }
 
-static void forget_doomed(struct worker *w)
+static void worker_forget_cancel_reasons(struct worker *w)
 {
     map_each (&w->cancel_reason, slot)
         free(slot->value);
@@ -60,7 +60,7 @@ void worker_free(struct worker *w)
     for (size_t i = w->sent; i < w->spare.n; i++)
         delivery_batch_unref(w->spare.jobs[i]->delivery_batch);
     map_release(&w->running);
-    forget_doomed(w);
+    worker_forget_cancel_reasons(w);
     breakers_release(&w->breakers);
     worker_outbox_release(w);
     buf_release(&w->doc);
@@ -78,54 +78,54 @@ void delivery_batch_unref(struct delivery_batch *h)
 
 /* ---- outcomes ---- */
 
-static const struct cancel_reason *find_doomed(const struct worker *w, const struct job *j)
+static const struct cancel_reason *worker_find_cancel_reason(const struct worker *w, const struct job *j)
 {
     return w->cancel_reason.n ? map_get(&w->cancel_reason, delivery_key(&j->id)) : NULL;
 }
 
 /* What an aborted attempt is reported as. By our own deadline: nobody cancelled it, so it runs again elsewhere or later. */
-static struct outcome cancelled(const struct worker *w, const struct job *j, const struct outcome *o)
+static struct outcome worker_cancelled_outcome(const struct worker *w, const struct job *j, const struct outcome *o)
 {
     struct outcome ret = *o;
-    const struct cancel_reason *d = find_doomed(w, j);
+    const struct cancel_reason *d = worker_find_cancel_reason(w, j);
     if (w->giving_up)
         ret.kind = OUTCOME_LOST;
     ret.error = d ? (struct str){ d->why, d->why_size } : S("cancelled while it ran");
     return ret;
 }
 
-static bool calls_a_host(const struct task *t)
+static bool worker_calls_a_host(const struct task *t)
 {
     return t->target == TARGET_HTTP;
 }
 
-static void tell_breakers(struct worker *w, struct job *j, const struct outcome *o)
+static void worker_tell_breakers(struct worker *w, struct job *j, const struct outcome *o)
 {
     const struct task *t = j->run.task;
     struct outcome told = *o;
     char host[TARGET_HOST_MAX];
     if (told.retry_after_ms > 0)
         told.retry_after_ms += w->behind_ms; /* the clock may catch up meanwhile */
-    if (calls_a_host(t))
+    if (worker_calls_a_host(t))
         breakers_report(&w->breakers, t->tenant, target_host(t, host), &j->asked, &told, o->completed_us / 1000);
 }
 
 /* Its share of the worker's room. */
-static void occupy(struct worker *w, const struct task *t, int sign)
+static void worker_occupy(struct worker *w, const struct task *t, int sign)
 {
     w->cpu_used += sign * t->cpu_milli;
     w->memory_used += sign * t->memory_mb;
     w->suspects += (size_t)(sign * task_is_suspect(t));
 }
 
-static void job_done(struct run *run, const struct outcome *o)
+static void worker_on_run_done(struct run *run, const struct outcome *o)
 {
     struct job *j = container_of(run, struct job, run);
     struct worker *w = j->worker;
     const struct task *t = run->task;
     failpoint("after_call");
-    tell_breakers(w, j, o);
-    occupy(w, t, -1);
+    worker_tell_breakers(w, j, o);
+    worker_occupy(w, t, -1);
     if (j->disowned) {
         w->disowned--;
         delivery_batch_unref(j->delivery_batch);
@@ -134,10 +134,10 @@ static void job_done(struct run *run, const struct outcome *o)
     map_remove(&w->running, delivery_key(&j->id));
     struct outcome aborted;
     if (o->kind == OUTCOME_CANCELLED) {
-        aborted = cancelled(w, j, o);
+        aborted = worker_cancelled_outcome(w, j, o);
         o = &aborted;
     }
-    worker_tell(w, j, o);
+    worker_add_outcome(w, j, o);
     metric_observe_us(w->setup.metrics, METRIC_EXECUTION_DELAY, o->started_us - t->due_ms * 1000);
     metric_observe_us(w->setup.metrics, METRIC_EXECUTION_TIME, o->completed_us - o->started_us);
 }
@@ -145,7 +145,7 @@ static void job_done(struct run *run, const struct outcome *o)
 /* ---- taking ---- */
 
 /* Asks the breakers; one that must wait is reported so. */
-static bool is_held(struct worker *w, struct job *j)
+static bool worker_is_held_by_breaker(struct worker *w, struct job *j)
 {
     const struct task *t = j->run.task;
     char host[TARGET_HOST_MAX], text[HELD_TEXT];
@@ -161,29 +161,29 @@ static bool is_held(struct worker *w, struct job *j)
                          .retry_after_ms = max_of(j->asked.until_ms - w->now.wall_ms, (int64_t)1),
                          .error = { text, (size_t)n } };
     metric_add(w->setup.metrics, METRIC_TASKS_HELD, 1);
-    worker_tell(w, j, &o);
+    worker_add_outcome(w, j, &o);
     return true;
 }
 
-static bool may_start(const struct worker *w, const struct task *t)
+static bool worker_may_start(const struct worker *w, const struct task *t)
 {
     return !w->setup.may_start || w->setup.may_start(w->setup.context, t);
 }
 
 /* Taken so long ago that its delivery may lapse before it is renewed: we were stopped. A queue without a clock is in this process. */
-static bool is_late(const struct worker *w, const struct job *j)
+static bool worker_is_late(const struct worker *w, const struct job *j)
 {
     int64_t taken_ms = j->delivery_batch->take.ret.queue_us / 1000;
     return taken_ms && w->now.wall_ms - taken_ms >= w->setup.visibility_ms / 2;
 }
 
 /* What must not run any more, though it was pushed. */
-static bool is_over(struct worker *w, struct job *j)
+static bool worker_must_not_start(struct worker *w, struct job *j)
 {
     const struct task *t = j->run.task;
-    const struct cancel_reason *d = find_doomed(w, j);
+    const struct cancel_reason *d = worker_find_cancel_reason(w, j);
     struct outcome o = { .retry_after_ms = -1 };
-    if (w->stopped || is_late(w, j) || !may_start(w, t)) { /* given back, if it is ours to give */
+    if (w->stopped || worker_is_late(w, j) || !worker_may_start(w, t)) { /* given back, if it is ours to give */
         o.kind = OUTCOME_RETURNED;
     } else if (d) {
         o.kind = OUTCOME_CANCELLED;
@@ -194,11 +194,11 @@ static bool is_over(struct worker *w, struct job *j)
     } else {
         return false;
     }
-    worker_tell(w, j, &o);
+    worker_add_outcome(w, j, &o);
     return true;
 }
 
-static void refuse(struct worker *w, struct job *j)
+static void worker_refuse(struct worker *w, struct job *j)
 {
     struct outcome o = { .kind = OUTCOME_FAILED,
                          .failure = FAILURE_REFUSED,
@@ -206,11 +206,11 @@ static void refuse(struct worker *w, struct job *j)
                          .started_us = w->now.wall_ms * 1000,
                          .completed_us = w->now.wall_ms * 1000,
                          .error = S("this release can not run such a target") };
-    job_done(&j->run, &o);
+    worker_on_run_done(&j->run, &o);
 }
 
 /* Or its claim ends before it has begun, and that is reported. */
-static void start(struct worker *w, struct job *j)
+static void worker_start(struct worker *w, struct job *j)
 {
     const struct task *t = j->run.task;
     struct runner *r = w->setup.runners[t->target];
@@ -218,32 +218,32 @@ static void start(struct worker *w, struct job *j)
         delivery_batch_unref(j->delivery_batch);
         return;
     }
-    if (is_over(w, j) || (calls_a_host(t) && is_held(w, j)))
+    if (worker_must_not_start(w, j) || (worker_calls_a_host(t) && worker_is_held_by_breaker(w, j)))
         return;
     map_put(&w->running, delivery_key(&j->id), j);
-    occupy(w, t, 1);
+    worker_occupy(w, t, 1);
     if (str_eq(t->task_type, S("poison")))
         failpoint("poison_call");
     failpoint("before_call");
     if (r)
         runner_start(r, &j->run);
     else
-        refuse(w, j);
+        worker_refuse(w, j);
 }
 
 /* Returns how many there were. */
-static size_t start_all(struct worker *w, struct delivery_batch *h)
+static size_t worker_start_all(struct worker *w, struct delivery_batch *h)
 {
     struct tasks tasks = h->take.ret.tasks;
     h->jobs = xcalloc(tasks.n, sizeof *h->jobs);
     h->references += tasks.n;
     for (size_t i = 0; i < tasks.n; i++) {
         const struct task *t = &tasks.v[i];
-        h->jobs[i] = (struct job){ .run = { .task = t, .worker = w->setup.name, .done = job_done },
+        h->jobs[i] = (struct job){ .run = { .task = t, .worker = w->setup.name, .done = worker_on_run_done },
                                    .id = { t->id, t->fence },
                                    .worker = w,
                                    .delivery_batch = h };
-        start(w, &h->jobs[i]);
+        worker_start(w, &h->jobs[i]);
     }
     for (size_t i = 0; i < h->take.ret.abort_count; i++)
         worker_abort(w, h->take.ret.aborts[i].id, h->take.ret.aborts[i].fence);
@@ -252,7 +252,7 @@ static size_t start_all(struct worker *w, struct delivery_batch *h)
 }
 
 /* Nobody else would call: what waits there was pushed before. */
-static void take_failed(struct worker *w, struct delivery_batch *h)
+static void worker_take_failed(struct worker *w, struct delivery_batch *h)
 {
     if (!w->queue_down)
         log_warn("take_failed", kv_err(&h->take.io_request.error));
@@ -261,13 +261,13 @@ static void take_failed(struct worker *w, struct delivery_batch *h)
     delivery_batch_unref(h);
 }
 
-static void taken(struct io_request *e)
+static void worker_on_taken(struct io_request *e)
 {
     struct delivery_batch *h = container_of(e, struct delivery_batch, take.io_request);
     struct worker *w = h->worker;
     w->taking = false;
     if (e->rc) {
-        take_failed(w, h);
+        worker_take_failed(w, h);
         return;
     }
     w->queue_down = false;
@@ -278,54 +278,55 @@ static void taken(struct io_request *e)
         w->end_at_ms = w->now.steady_ms + WORKER_RETRY_MS;
 }
 
-static size_t free_slots(const struct worker *w)
+static size_t worker_free_slots(const struct worker *w)
 {
     size_t used = worker_running(w) + worker_unpublished(w);
     return w->setup.slots - min_of(used, w->setup.slots);
 }
 
 /* How many it may take now. */
-static size_t room_of(const struct worker *w)
+static size_t worker_room(const struct worker *w)
 {
     bool alone = w->setup.fleet && w->suspects; /* who that runs wants no company */
-    if (w->stopped || alone || !may_start(w, NULL) || (w->setup.may_take && !w->setup.may_take(w->setup.context)))
+    if (w->stopped || alone || !worker_may_start(w, NULL) ||
+        (w->setup.may_take && !w->setup.may_take(w->setup.context)))
         return 0;
-    return min_of(free_slots(w), (size_t)TAKE_BATCH);
+    return min_of(worker_free_slots(w), (size_t)TAKE_BATCH);
 }
 
-static int64_t rest_of(int64_t room, int64_t used)
+static int64_t worker_rest(int64_t room, int64_t used)
 {
     return room > 0 ? max_of(room - used, (int64_t)0) : -1;
 }
 
 /* A queue in memory is asked when there is something. Any other is asked all the time, and now and then by who is full too: it tells
  * what is to be ended. */
-static bool is_worth_asking(const struct worker *w, size_t room)
+static bool worker_is_worth_asking(const struct worker *w, size_t room)
 {
     struct async_io *c = w->setup.async_io;
     return c->at_once ? room > 0 && c->ops->queue_depth(c) > 0
                       : room > 0 || (w->running.n > 0 && w->end_at_ms <= w->now.steady_ms);
 }
 
-static void ask_for_more(struct worker *w)
+static void worker_ask_for_more(struct worker *w)
 {
     if (w->taking || w->now.steady_ms < w->take_at_ms)
         return;
-    size_t room = room_of(w);
-    if (!is_worth_asking(w, room))
+    size_t room = worker_room(w);
+    if (!worker_is_worth_asking(w, room))
         return;
     struct delivery_batch *h = xnew(*h);
     h->worker = w;
     h->references = 1;
-    h->take.io_request = (struct io_request){ .kind = IO_TAKE, .done = taken };
+    h->take.io_request = (struct io_request){ .kind = IO_TAKE, .done = worker_on_taken };
     h->take.ask = (struct take){ .max = room,
                                  .now_ms = w->now.wall_ms,
                                  .wait_ms = room && !w->setup.async_io->at_once ? TAKE_WAIT_MS : 0,
                                  .visibility_ms = w->setup.visibility_ms,
                                  .worker = w->setup.id,
                                  .alone = !w->setup.fleet || w->running.n == 0,
-                                 .cpu_milli = rest_of(w->setup.cpu_milli, w->cpu_used),
-                                 .memory_mb = rest_of(w->setup.memory_mb, w->memory_used),
+                                 .cpu_milli = worker_rest(w->setup.cpu_milli, w->cpu_used),
+                                 .memory_mb = worker_rest(w->setup.memory_mb, w->memory_used),
                                  .filter = w->setup.filter };
     arena_init(&h->take.arena, TAKE_ARENA);
     w->taking = true;
@@ -333,14 +334,14 @@ static void ask_for_more(struct worker *w)
 }
 
 /* Returns how many were taken. */
-static size_t take_some(struct worker *w)
+static size_t worker_take_some(struct worker *w)
 {
     if (!w->arrived)
-        ask_for_more(w);
-    return w->arrived ? start_all(w, take(w->arrived)) : 0;
+        worker_ask_for_more(w);
+    return w->arrived ? worker_start_all(w, take(w->arrived)) : 0;
 }
 
-static void show(const struct worker *w)
+static void worker_show_metrics(const struct worker *w)
 {
     struct async_io *c = w->setup.async_io;
     metric_set(w->setup.metrics, METRIC_TASKS_RUNNING, (double)w->running.n);
@@ -350,7 +351,7 @@ static void show(const struct worker *w)
 }
 
 /* When to ask, though nothing happened: after a failure; whether there is room again; what is to be ended. */
-static int64_t next_take_ms(const struct worker *w)
+static int64_t worker_next_take_ms(const struct worker *w)
 {
     bool asks = !w->setup.async_io->at_once && (!w->stopped || w->running.n > 0);
     if (w->taking)
@@ -369,18 +370,18 @@ int64_t worker_step(struct worker *w, struct moment now, int64_t behind_ms)
     w->behind_ms = behind_ms;
     do
         worker_publish(w);
-    while (take_some(w) > 0);
+    while (worker_take_some(w) > 0);
     worker_publish(w);
     if (!w->setup.async_io->at_once)
-        ask_for_more(w); /* what came last was nothing */
+        worker_ask_for_more(w); /* what came last was nothing */
     worker_renew(w);
-    show(w);
+    worker_show_metrics(w);
     int64_t wake = w->renewing ? INT64_MAX : w->renew_at_ms;
     if (w->spare.n && !w->publishing)
         wake = min_of(wake, w->retry_at_ms);
     if (!list_empty(&w->unacked))
         wake = min_of(wake, now.steady_ms + WORKER_RETRY_MS);
-    wake = min_of(wake, next_take_ms(w));
+    wake = min_of(wake, worker_next_take_ms(w));
     return min_of(moment_wall_at(now, wake), worker_report(w));
 }
 
@@ -446,18 +447,18 @@ void worker_give_up(struct worker *w)
     free(jobs);
 }
 
-static void dropped(struct io_request *e)
+static void worker_on_dropped(struct io_request *e)
 {
     if (e->rc)
         log_warn("ack_failed", kv_err(&e->error));
 }
 
 /* What the queue does not give us now is refused when it does: see may_start. */
-static void drop_queued(struct worker *w)
+static void worker_drop_queued(struct worker *w)
 {
     struct async_io *c = w->setup.async_io;
     assert(c->at_once && !w->taking);
-    struct io_take all = { .io_request = { .kind = IO_TAKE, .done = dropped },
+    struct io_take all = { .io_request = { .kind = IO_TAKE, .done = worker_on_dropped },
                            .ask = { .max = TAKE_BATCH,
                                     .now_ms = w->now.wall_ms,
                                     .visibility_ms = w->setup.visibility_ms,
@@ -473,7 +474,7 @@ static void drop_queued(struct worker *w)
             break;
         for (size_t i = 0; i < all.ret.tasks.n; i++) {
             struct fenced_id d = { all.ret.tasks.v[i].id, all.ret.tasks.v[i].fence };
-            struct io_ids ack = { .io_request = { .kind = IO_ACK, .done = dropped }, .v = &d, .n = 1 };
+            struct io_ids ack = { .io_request = { .kind = IO_ACK, .done = worker_on_dropped }, .v = &d, .n = 1 };
             async_io_submit(c, &ack.io_request);
         }
         arena_reset(&all.arena);
@@ -496,8 +497,8 @@ void worker_disown(struct worker *w)
     for (size_t i = 0; i < n; i++)
         runner_abort(w->setup.runners[jobs[i]->run.task->target], &jobs[i]->run);
     free(jobs);
-    forget_doomed(w);
-    drop_queued(w);
+    worker_forget_cancel_reasons(w);
+    worker_drop_queued(w);
 }
 
 size_t worker_running(const struct worker *w)

@@ -129,7 +129,7 @@ static void claim(struct party *p)
     };
     lanes_answered(p->lanes, &r, &a);
     for (size_t i = 0; i < n; i++)
-        lanes_claimed(p->lanes, p->lane);
+        lanes_on_claimed(p->lanes, p->lane);
     p->armed += n;
 }
 
@@ -147,7 +147,7 @@ static void end(struct party *p, size_t n)
 {
     for (n = min_of(n, p->running); n > 0; n--) {
         p->running--;
-        lanes_settled(p->lanes, p->lane, false);
+        lanes_on_settled(p->lanes, p->lane, false);
     }
 }
 

@@ -208,7 +208,7 @@ static void put_queue(const char *doc)
     };
     assert_ok(catalog_cache_put(catalog, &entry, &e), &e);
     lanes_rules_changed(lanes);
-    leasing_look(role, now_ms);
+    leasing_all_due(role, now_ms);
 }
 
 static void who_asks_for_what_is_due_gets_it_at_once(void **state)
@@ -369,7 +369,7 @@ static void a_queue_gives_no_more_than_it_may_run_at_once(void **state)
     assert_int_equal(c->given, 2);
     rest_at(NOW + 2000);
     assert_int_equal(other->answers, 0);
-    leasing_over(role, TENANT, S("default"));
+    leasing_on_settled(role, TENANT, S("default"));
     rest_at(NOW + 2000);
     assert_int_equal(other->given, 1);
 }

@@ -15,8 +15,8 @@ enum { NODES = 3, NOW = 1000000, ARENA = 1 << 16 };
 struct party {
     struct writer writer;
     struct uuid id;
-    struct shares *shares;
-    struct share_entry *entry;
+    struct limit_shares *shares;
+    struct limit_share *entry;
     size_t armed, held;
     struct op *pending;
     int changed;
@@ -46,7 +46,7 @@ static void submit(struct writer *writer, struct op *op)
     p->world->operations++;
 }
 
-static void changed(void *context, struct share_entry *e)
+static void changed(void *context, struct limit_share *e)
 {
     struct party *p = context;
     assert_ptr_equal(e, p->entry);
@@ -118,7 +118,7 @@ static int teardown(void **state)
 static void limit(struct world *w, double rate, int64_t burst, int64_t concurrency)
 {
     for (int i = 0; i < NODES; i++)
-        limit_shares_limit(w->v[i].shares, w->v[i].entry, rate, burst, concurrency);
+        limit_shares_set_limits(w->v[i].shares, w->v[i].entry, rate, burst, concurrency);
 }
 
 static void step(struct party *p)
@@ -151,7 +151,7 @@ static size_t claim(struct party *p, size_t max)
 static void end_all(struct party *p)
 {
     p->held = 0;
-    limit_shares_used_less(p->shares, p->entry);
+    limit_shares_on_used_less(p->shares, p->entry);
 }
 
 static size_t fire(struct party *p, size_t max)
@@ -270,7 +270,7 @@ static void a_limit_that_is_gone_gives_its_places_back(void **state)
         pass(w, 10);
     }
     assert_int_equal(w->v[0].held, 2);
-    limit_shares_limit(w->v[0].shares, w->v[0].entry, 0, 0, 0);
+    limit_shares_set_limits(w->v[0].shares, w->v[0].entry, 0, 0, 0);
     pass(w, 200);
     claim(&w->v[1], 0);
     pass(w, 10);
@@ -346,7 +346,7 @@ static void do_something(struct prng *r, struct party *p, size_t *fired)
     case 1:
         if (p->held) {
             p->held--;
-            limit_shares_used_less(p->shares, p->entry);
+            limit_shares_on_used_less(p->shares, p->entry);
         }
         break;
     case 2: *fired += fire(p, prng_below(r, 6)); break;

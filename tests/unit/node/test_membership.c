@@ -71,7 +71,7 @@ static void describe(void *context, struct jw *w)
     jw_kv_i64(w, "running", 3);
 }
 
-static void limit_shares_changed(void *context)
+static void partitions_changed(void *context)
 {
     ((struct member *)context)->shares++;
 }
@@ -115,7 +115,7 @@ static struct member *start(struct world *w, int i, bool shared)
                                                       .lease = x->lease,
                                                       .beat_ms = x->beat_ms ? x->beat_ms : BEAT,
                                                       .describe = describe,
-                                                      .limit_shares_changed = limit_shares_changed,
+                                                      .partitions_changed = partitions_changed,
                                                       .found_dead = found_dead,
                                                       .recall_requested = recall_requested,
                                                       .died = died,
@@ -145,7 +145,7 @@ static void step(struct member *x)
         return;
     membership_step(x->m, clock_now(&x->clock));
     answer_all(x, !x->cut_off && !x->world->down);
-    if (membership_company(x->m) != COMPANY_UNKNOWN)
+    if (membership_active_peers(x->m) != ACTIVE_PEERS_UNKNOWN)
         membership_set_ready(x->m, true);
 }
 
@@ -208,10 +208,10 @@ static void who_is_alone_beats_once(void **state)
     assert_true(beat->alone);
     answer_all(x, true);
     assert_true(membership_has_joined(x->m));
-    assert_int_equal(membership_company(x->m), COMPANY_NOBODY);
+    assert_int_equal(membership_active_peers(x->m), ACTIVE_PEERS_NONE);
     w->steady_us += 3600LL * 1000000;
-    membership_beat_now(x->m);
-    membership_look_around(x->m);
+    membership_heartbeat_now(x->m);
+    membership_forget_peers(x->m);
     assert_int_equal(membership_step(x->m, both_at(WALL + 3600000)), INT64_MAX);
     assert_true(list_empty(&x->pending)); /* an idle server writes nothing */
     assert_true(membership_may_fire(x->m) && membership_is_leader(x->m));
@@ -354,7 +354,7 @@ static void who_was_stopped_for_long_finds_itself_dead_and_joins_again(void **st
     pass(w, 3000);
     assert_int_equal(y->deaths, 1);
     assert_false(uuid_eq(before, membership_id(y->m)));
-    assert_int_equal(membership_company(y->m), COMPANY_OTHERS);
+    assert_int_equal(membership_active_peers(y->m), ACTIVE_PEERS_SOME);
     assert_int_equal(share_of(x) + share_of(y), PARTITIONS);
 }
 
@@ -383,12 +383,12 @@ static void who_joins_others_knows_that_nothing_was_missed(void **state)
     struct world *w = *state;
     start(w, 0, true);
     pass(w, 3000);
-    assert_int_equal(membership_company(w->v[0].m), COMPANY_NOBODY);
+    assert_int_equal(membership_active_peers(w->v[0].m), ACTIVE_PEERS_NONE);
     struct member *y = start(w, 1, true);
     pass(w, 50);
-    assert_int_equal(membership_company(y->m), COMPANY_UNKNOWN);
+    assert_int_equal(membership_active_peers(y->m), ACTIVE_PEERS_UNKNOWN);
     pass(w, 1100);
-    assert_int_equal(membership_company(y->m), COMPANY_OTHERS);
+    assert_int_equal(membership_active_peers(y->m), ACTIVE_PEERS_SOME);
 }
 
 static void after_the_end_of_all_the_first_to_come_knows_that_nobody_was_there(void **state)
@@ -401,9 +401,9 @@ static void after_the_end_of_all_the_first_to_come_knows_that_nobody_was_there(v
     stop(&w->v[1]);
     struct member *x = start(w, 2, true);
     pass(w, 2400);
-    assert_int_equal(membership_company(x->m), COMPANY_UNKNOWN);
+    assert_int_equal(membership_active_peers(x->m), ACTIVE_PEERS_UNKNOWN);
     pass(w, 2000);
-    assert_int_equal(membership_company(x->m), COMPANY_NOBODY);
+    assert_int_equal(membership_active_peers(x->m), ACTIVE_PEERS_NONE);
     assert_int_equal(count_alive(x), 1);
 }
 
@@ -413,8 +413,10 @@ static void of_two_that_come_at_once_one_waits_for_the_other(void **state)
     struct member *x = start(w, 0, true), *y = start(w, 1, true);
     pass(w, 100);
     pass(w, 4000);
-    int nobody = (membership_company(x->m) == COMPANY_NOBODY) + (membership_company(y->m) == COMPANY_NOBODY);
-    int others = (membership_company(x->m) == COMPANY_OTHERS) + (membership_company(y->m) == COMPANY_OTHERS);
+    int nobody =
+        (membership_active_peers(x->m) == ACTIVE_PEERS_NONE) + (membership_active_peers(y->m) == ACTIVE_PEERS_NONE);
+    int others =
+        (membership_active_peers(x->m) == ACTIVE_PEERS_SOME) + (membership_active_peers(y->m) == ACTIVE_PEERS_SOME);
     assert_int_equal(nobody, 1);
     assert_int_equal(others, 1);
 }
@@ -460,7 +462,7 @@ static void who_stands_aside_has_no_share_and_keeps_nobody_waiting(void **state)
     pass(w, 3000);
     struct member *x = start(w, 1, true);
     pass(w, 3000);
-    assert_int_equal(membership_company(x->m), COMPANY_NOBODY);
+    assert_int_equal(membership_active_peers(x->m), ACTIVE_PEERS_NONE);
     assert_true(membership_is_leader(x->m));
     assert_false(membership_is_leader(aside->m));
     assert_null(membership_own(x->m)); /* all is its own */

@@ -44,7 +44,7 @@ static void others_are_told_of_what_they_hold(void **state)
     rest(w);
     struct taken taken = take_all(w, &a);
     struct fenced_id name = { t.id, 1 };
-    node_heard_settled(w->node, &name, 1); /* as if it were another's */
+    node_on_settled_elsewhere(w->node, &name, 1); /* as if it were another's */
     assert_int_equal(node_status(w->node).scheduler.held, 0);
     publish_outcome(&taken.tasks.v[0], OUTCOME_OK);
     ack(&taken.tasks.v[0]);

@@ -95,7 +95,7 @@ static void what_another_node_held_is_this_ones_and_the_other_is_told(void **sta
     struct task t = task_due(w, 1, NOW);
     rest(w);
     struct fenced_id name = { t.id, 1 };
-    node_heard_settled(w->node, &name, 1); /* as if it were another's */
+    node_on_settled_elsewhere(w->node, &name, 1); /* as if it were another's */
     assert_int_equal(held(w), 0);
     wipe();
     rebuild(w);
@@ -114,7 +114,7 @@ static void what_counts_in_a_limit_of_another_node_is_returned(void **state)
     struct task own = task_due(w, 1, NOW), other = task_due(w, 2, NOW);
     rest(w);
     struct fenced_id name = { other.id, 1 };
-    node_heard_settled(w->node, &name, 1);
+    node_on_settled_elsewhere(w->node, &name, 1);
     wipe();
     assert_true(rebuild_until(w, OP_SETTLE));
     assert_int_equal(retakes, 1);

@@ -70,7 +70,7 @@ static int setup(void **state)
                                    .spawned = count_spawned,
                                    .context = w };
     w->spawner = spawner_new(&setup, both_at(NOW));
-    spawner_hold_back(w->spawner, false);
+    spawner_suspend(w->spawner, false);
     *state = w;
     return store_reader(w->store, &w->reader, &e) ? -1 : 0;
 }
