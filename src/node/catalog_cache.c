@@ -1,6 +1,6 @@
-/* One lock over maps: many read, few write, and nobody holds it for longer than a look and a copy; a calendar is handed out by
- * reference, because it may have thousands of dates. An entry is parsed before the lock is taken: one that can not be read changes
- * nothing. The lock and the maps are behind a pointer, so that who only reads has a const book. */
+/* One lock over maps: many threads read, few write, and the lock is held only for a look-up and a copy. A calendar is
+ * handed out by reference, because it may have thousands of dates. An entry is parsed before the lock is taken; if
+ * that fails, nothing changes. The lock and the maps are behind a pointer, so that readers can use a const cache. */
 #include "node/catalog_cache.h"
 
 #include <assert.h>
@@ -21,7 +21,7 @@ enum {
     NAMES_TOLD = 8,
 };
 
-/* One entry, parsed; its texts are in its arena. */
+/* One parsed entry; its texts are in its arena. */
 struct catalog_cache_item {
     enum catalog_kind kind;
     int32_t tenant;
@@ -31,7 +31,7 @@ struct catalog_cache_item {
     struct queue_rules queue;
     struct tenant_rules rules;
     struct calendar calendar;
-    atomic_int users; /* of a calendar: the book, and who was given it */
+    atomic_int users; /* of a calendar: the cache, and callers that hold a reference */
 };
 
 struct pages {
@@ -94,7 +94,7 @@ static enum err catalog_cache_read_tenant(struct catalog_cache_item *item, struc
     return ERR_OK;
 }
 
-/* Of its texts nobody here makes use: they go when it is read. */
+/* The texts of the document are not needed after parsing. */
 static enum err catalog_cache_read_calendar(struct catalog_cache_item *item, struct str text, struct error *e)
 {
     cleanup_with(arena_release) struct arena scratch;
@@ -143,7 +143,7 @@ static enum err catalog_cache_item_new(const struct catalog_entry *entry, struct
     return ERR_OK;
 }
 
-/* ---- life ---- */
+/* ---- creation and release ---- */
 
 struct catalog_cache *catalog_cache_new(void)
 {
@@ -182,7 +182,7 @@ static bool catalog_cache_keeps(enum catalog_kind kind)
     return kind == CATALOG_QUEUE || kind == CATALOG_TENANT || kind == CATALOG_CALENDAR;
 }
 
-/* Gives back what stood there; the caller drops it when the lock is off. */
+/* Returns the old item; the caller releases it after the lock. */
 static struct catalog_cache_item *catalog_cache_take_item(struct pages *p, struct str key)
 {
     struct catalog_cache_item *old = map_remove(&p->items, key);
@@ -191,7 +191,7 @@ static struct catalog_cache_item *catalog_cache_take_item(struct pages *p, struc
     return old;
 }
 
-/* Of an entry that was removed and made again the versions tell nothing. */
+/* If an entry was removed and created again, its versions can not be compared. */
 static bool catalog_cache_is_outdated(const struct pages *p, const struct catalog_cache_item *item)
 {
     const struct catalog_cache_item *known = map_get(&p->items, item->key);
@@ -260,12 +260,12 @@ void catalog_cache_remove(struct catalog_cache *b, int32_t tenant, enum catalog_
     catalog_cache_item_unref(old);
 }
 
-/* ---- what other nodes change ---- */
+/* ---- changes by other nodes ---- */
 
-/* What became of a page: parsed before the lock is taken, dropped when it is off. */
+/* The changes of a page: parsed before the lock is taken, released after it. */
 struct follow {
-    struct catalog_cache_item **in;  /* one an entry of the page; NULL: it is as it was, or can not be read */
-    struct catalog_cache_item **out; /* what stood there, or is not there any more */
+    struct catalog_cache_item **in;  /* one for each entry of the page; NULL: unchanged, or it can not be parsed */
+    struct catalog_cache_item **out; /* items that were replaced or removed */
     size_t out_count;
 };
 
@@ -283,7 +283,7 @@ static int catalog_cache_compare_places(int32_t tenant, struct str name, int32_t
     return tenant != other_tenant ? (tenant < other_tenant ? -1 : 1) : str_cmp(name, other);
 }
 
-/* Whether the page speaks of this place and has nothing there. */
+/* Whether the page covers this key and does not have it. */
 static bool catalog_cache_is_gone(const struct catalog_cache_page *p, const struct catalog_cache_item *item)
 {
     const struct catalog_entries *all = &p->page->entries;
@@ -370,7 +370,7 @@ bool catalog_cache_follow(struct catalog_cache *b, const struct catalog_cache_pa
 
 /* ---- queues and tenants ---- */
 
-/* The text as a copy in the arena; without one, or when it is full, none. */
+/* A copy in the arena; an empty text if there is no arena or it is full. */
 static struct str catalog_cache_copy_text(struct str text, struct arena *a)
 {
     struct str copy = { 0 };
@@ -486,7 +486,7 @@ enum err catalog_cache_calendar(struct catalog_cache *b, int32_t tenant, struct 
     return rc;
 }
 
-/* What the book gave out as const is its own to change. */
+/* A calendar is handed out as const, but its reference count is the cache's. */
 void catalog_cache_calendar_unref(const struct calendar *c)
 {
     union {

@@ -31,7 +31,7 @@ __attribute__((format(printf, 4, 5))) static bool explain_answer(struct explanat
     return true;
 }
 
-/* One of the few rotating texts of an answer. */
+/* A time as text. */
 struct when {
     char text[RFC3339_TEXT + 1];
 };
@@ -48,7 +48,7 @@ static struct str explain_cut(struct str s)
     return str_utf8_cut(s, SHOWN_MAX);
 }
 
-/* ---- one question each; true: that is it ---- */
+/* ---- one gate each; true: it is the answer ---- */
 
 static bool explain_by_claim(const struct explain_view *v, const struct task *t, int64_t now_ms,
                              struct explanation *ret)
@@ -58,7 +58,7 @@ static bool explain_by_claim(const struct explain_view *v, const struct task *t,
     if (!scheduler_armed(v->scheduler, t->id, t->fence)) {
         if (scheduler_holds(v->scheduler, t->id, t->fence))
             return explain_answer(ret, EXPLAIN_RUNNING, 0, "it has fired: it runs, or its outcome is being written");
-        return explain_answer(ret, EXPLAIN_RUNNING, 0, "a claim holds it, by another node, or by one that is gone");
+        return explain_answer(ret, EXPLAIN_RUNNING, 0, "another node has claimed it, or a node that is gone");
     }
     if (t->due_ms > now_ms)
         return explain_answer(ret, EXPLAIN_ARMED, t->due_ms, "it is claimed, and fires at %s",
@@ -66,7 +66,7 @@ static bool explain_by_claim(const struct explain_view *v, const struct task *t,
     return false; /* due, and on the wheel: its queue's rate holds it */
 }
 
-/* Held by a breaker, it has a later due time, and the breaker is why. */
+/* A task that a breaker holds has a later due time; the breaker is the reason. */
 static bool explain_by_breaker(const struct explain_view *v, const struct task *t, int64_t now_ms,
                                struct explanation *ret)
 {
@@ -99,7 +99,7 @@ static bool explain_by_time(const struct explain_view *v, const struct task *t, 
     }
     int64_t expires_ms = task_expires_ms(t);
     if (is_expired(expires_ms, now_ms))
-        return explain_answer(ret, EXPLAIN_EXPIRED, now_ms, "it was of use until %s, and will be dropped",
+        return explain_answer(ret, EXPLAIN_EXPIRED, now_ms, "it expired at %s and will not run",
                               explain_time(expires_ms).text);
     return false;
 }
@@ -108,17 +108,18 @@ static bool explain_by_suspicion(const struct explain_view *v, const struct task
 {
     struct scheduler_status s = scheduler_status(v->scheduler);
     if (v->recovering)
-        return explain_answer(ret, EXPLAIN_RECOVERY, 0,
-                              "this node settles what was running when it last died, and what was missed since");
+        return explain_answer(
+            ret, EXPLAIN_RECOVERY, 0,
+            "this node has just started: it first settles tasks that were running when it died, and catches up");
     if (s.isolating && !task_is_suspect(t))
         return explain_answer(
             ret, EXPLAIN_RECOVERY, 0,
-            "this node has died and tries those that may be the cause first, one by one, for some seconds");
+            "this node has restarted after a crash: for a few seconds it first runs the tasks that may have caused it, one at a time");
     if (!task_is_suspect(t) || s.suspects == 0)
         return false;
-    return explain_answer(ret, EXPLAIN_SUSPECT, 0,
-                          "whoever ran it died, %d times: such tasks run one at a time, and another one has its turn",
-                          t->losses);
+    return explain_answer(
+        ret, EXPLAIN_SUSPECT, 0,
+        "the process that ran it died %d times: such tasks run one at a time, and another one is running", t->losses);
 }
 
 static bool explain_by_pause(const struct explain_view *v, const struct task *t, struct explanation *ret)

@@ -5,8 +5,8 @@
 #include "node/node_internal.h"
 
 enum {
-    STALL_MS = 2500,       /* a step that comes so much later than it was asked for: nobody was running */
-    POLL_SHARED_MS = 1000, /* should another node's nudge be lost */
+    STALL_MS = 2500,       /* a step that comes so much later than expected: the process was not running */
+    POLL_SHARED_MS = 1000, /* in case another node's nudge is lost */
 };
 
 bool node_has_role(const struct node *n, unsigned role)
@@ -24,7 +24,7 @@ void node_settled(void *context, const struct event *e, const struct settlement 
         n->setup.observe(n->setup.observe_context, e, s);
 }
 
-/* Whoever recovers knows the lane of what it finds, too. */
+/* The task's lane becomes known, too. */
 static void node_on_recovered(void *context, const struct task *t)
 {
     struct node *n = context;
@@ -66,15 +66,16 @@ static void node_on_gated(void *context, const struct task *t)
         n->setup.observe_gated(n->setup.observe_context, t);
 }
 
-/* Whether it waits on the wheel, in the queue or runs: it ends as cancelled, and gives its slot away with that. */
+/* Cancels a task that a later run replaces, whether it waits on the wheel, in the queue or runs. Its slot becomes
+ * free with that. */
 static void node_on_replaced(void *context, const struct replaced *r)
 {
     struct node *n = context;
     char text[SLOT_REASON_MAX];
     struct str why = slot_replace_reason(r->by_scheduled_ms, text);
-    if (!scheduler_holds(n->scheduler, r->id, r->fence)) { /* it has ended, and is being settled as what it was */
+    if (!scheduler_holds(n->scheduler, r->id, r->fence)) { /* it has ended and is being settled, */
         recall_requests_replace(n->recall_requests, r->id, r->fence,
-                                r->by_scheduled_ms); /* or another node has it, or it is leased */
+                                r->by_scheduled_ms); /* or another node holds it, or it is leased */
         node_fleet_abort(n, r->id, r->fence);
         return;
     }
@@ -83,7 +84,7 @@ static void node_on_replaced(void *context, const struct replaced *r)
         worker_replace(n->worker, r->id, r->fence, why);
 }
 
-/* ---- among others ---- */
+/* ---- callbacks for the scheduler and the worker ---- */
 
 static bool node_may_fire(void *context)
 {
@@ -103,7 +104,7 @@ void node_on_refused(void *context)
     membership_heartbeat_now(n->membership);
 }
 
-/* ---- beginning and end ---- */
+/* ---- creation and release ---- */
 
 struct reaper_setup node_reaper_setup(struct node *n, uint64_t seed)
 {
@@ -220,7 +221,7 @@ void node_free(struct node *n)
 {
     if (!n)
         return;
-    thread_owner_drop(&n->owner); /* the loop has ended: whoever ran it may be gone */
+    thread_owner_drop(&n->owner); /* the loop has ended, perhaps on another thread */
     assert(n->recalls == 0);
     node_fleet_release(n);
     membership_free(n->membership);
@@ -276,9 +277,10 @@ bool node_is_idle(const struct node *n)
            (!n->draining || membership_has_left(n->membership));
 }
 
-/* ---- doors ---- */
+/* ---- steps ---- */
 
-/* What a stall is measured by. Where the store's clock is the one that counts, ours is set forward by what it says. */
+/* The clock that stalls are measured by. On a shared store the wall clock is corrected by the store's, which is no
+ * stall. */
 static int64_t node_stall_clock_ms(const struct node *n)
 {
     return n->setup.shared ? n->now.steady_ms : n->now.wall_ms;
@@ -290,9 +292,9 @@ static void node_begin_catch_up(struct node *n)
         catch_up_begin(n->catch_up, n->now);
 }
 
-/* A process that was stopped and continued, or a clock that was set forward, is an outage like any other; so is a store that keeps
- * one operation waiting for that long. What is armed or in the queue by then was claimed in time, and fires if it is ours still. Whether
- * others were there meanwhile is for the next beats to say. */
+/* Three things count as an outage: the process was stopped and continued, the wall clock was set forward, the store
+ * kept an operation waiting for STALL_MS. Tasks that are armed or in the queue by then were claimed in time, and fire
+ * if they are still this node's. The next heartbeats tell whether other nodes were active meanwhile. */
 static void node_notice_stall(struct node *n)
 {
     int64_t at_ms = node_stall_clock_ms(n);
@@ -322,7 +324,7 @@ bool node_is_settled_in(const struct node *n)
     return n->joined && recovery_is_over(n->recovery) && looked;
 }
 
-/* First we join; then what the dead held is settled, and what was missed taken back, if nobody else was there to run it. */
+/* In this order: join; settle the claims of dead nodes; catch up, if no other node was active. */
 static void node_settle_in(struct node *n)
 {
     if (n->draining || !membership_has_joined(n->membership))
@@ -339,7 +341,8 @@ static void node_settle_in(struct node *n)
     n->active_peers = active;
 }
 
-/* A node that comes tries a suspect alone first, if one waits: whoever died of it may have been another. In a fleet workers do. */
+/* A node that starts tries a suspect alone first, if there is one: it may have killed another node. In a fleet the
+ * workers do that. */
 static void node_begin_claims(struct node *n)
 {
     if (!node_has_role(n, NODE_SCHEDULER))

@@ -5,7 +5,7 @@ enum { DRAIN_ARENA = 256 << 20 };
 
 static void node_on_drained_ack(struct io_request *e)
 {
-    if (e->rc) /* it will be found by who recovers */
+    if (e->rc) /* recovery will find it */
         log_warn("ack_failed", kv_err(&e->error));
 }
 
@@ -21,7 +21,7 @@ static void node_hand_back(struct node *n, const struct task *t)
 
 static void node_on_drained_take(struct io_request *e)
 {
-    (void)e; /* it is looked at where it was submitted: the queue is in memory */
+    (void)e; /* node_drain_queue reads the result: the queue is in memory, and answers at once */
 }
 
 void node_drain_queue(struct node *n)

@@ -1,5 +1,5 @@
-/* A node among workers that are others' too. Tasks go to the shared queue, outcomes come from the shared events; what ends here, or runs
- * here while that queue is down, goes through the queue and the events of this process. */
+/* A node of a fleet. Tasks go to the shared queue, and outcomes come from the shared events. A task that ends in this
+ * process, or runs here while the shared queue is down, goes through the queue and the events of this process. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -76,12 +76,12 @@ void node_fleet_release(struct node *n)
     held_audit_free(f->held_audit);
     delivery_timeout_free(f->delivery_timeouts);
     reconcile_free(f->reconcile);
-    free(f->told);
+    free(f->settled);
 }
 
-/* ---- how much a node may hold ---- */
+/* ---- how many tasks a node may hold ---- */
 
-/* Its part of what the workers have, and of what may wait for them. */
+/* Its share of the workers' slots and of the tasks that may wait for them. */
 static size_t node_fleet_room(const struct node *n)
 {
     size_t slots = (size_t)membership_worker_slots(n->membership);
@@ -95,18 +95,18 @@ void node_fleet_before(struct node *n)
         scheduler_set_room(n->scheduler, node_fleet_room(n));
 }
 
-/* ---- what was settled, and who is to know ---- */
+/* ---- settled tasks, and the nodes that hold them ---- */
 
 static void node_fleet_note_settled(struct node *n, struct uuid id, int64_t fence)
 {
     struct node_fleet *f = &n->fleet;
     if (!n->setup.notify_settled)
         return;
-    if (f->told_count == f->told_cap) {
-        f->told_cap = max_of(f->told_cap * 2, (size_t)64);
-        f->told = xrealloc(f->told, f->told_cap * sizeof *f->told);
+    if (f->settled_count == f->settled_cap) {
+        f->settled_cap = max_of(f->settled_cap * 2, (size_t)64);
+        f->settled = xrealloc(f->settled, f->settled_cap * sizeof *f->settled);
     }
-    f->told[f->told_count++] = (struct fenced_id){ id, fence };
+    f->settled[f->settled_count++] = (struct fenced_id){ id, fence };
 }
 
 void node_fleet_settled(struct node *n, const struct settlement *s)
@@ -117,7 +117,7 @@ void node_fleet_settled(struct node *n, const struct settlement *s)
     node_fleet_note_settled(n, s->id, s->fence);
 }
 
-/* They are told of with the batch that they belong to. */
+/* The other nodes are notified with the batch to which the tasks belong. */
 void node_fleet_retaken(void *context, const struct tasks *t)
 {
     struct node *n = context;
@@ -136,9 +136,9 @@ void node_fleet_on_batch_settled(void *context)
 {
     struct node *n = context;
     struct node_fleet *f = &n->fleet;
-    if (f->told_count)
-        n->setup.notify_settled(n->setup.observe_context, f->told, f->told_count);
-    f->told_count = 0;
+    if (f->settled_count)
+        n->setup.notify_settled(n->setup.observe_context, f->settled, f->settled_count);
+    f->settled_count = 0;
     if (f->comes_again && n->setup.read_lanes)
         n->setup.read_lanes(n->setup.observe_context);
     f->comes_again = false;
@@ -153,7 +153,7 @@ void node_on_settled_elsewhere(struct node *n, const struct fenced_id *settled, 
     }
 }
 
-/* ---- ending what the queue has ---- */
+/* ---- ending tasks that the queue has ---- */
 
 struct fleet_end {
     struct io_one io_request;
@@ -166,7 +166,7 @@ struct fleet_end {
 static void fleet_end_on_aborted(struct io_request *e)
 {
     struct fleet_end *x = container_of(e, struct fleet_end, io_request.io_request);
-    if (e->rc) /* it runs to its end */
+    if (e->rc) /* the task runs to its end */
         log_warn("abort_failed", kv_uuid("task", x->io_request.id.id), kv_err(&e->error));
     x->node->fleet.io_requests--;
     free(x);
@@ -186,7 +186,7 @@ static void fleet_end_on_recalled(struct io_request *e)
         fleet_end_submit(x, IO_ABORT, fleet_end_on_aborted);
         return;
     }
-    node_end_claim(x->node, &x->facts, &o); /* else it is found missing */
+    node_end_claim(x->node, &x->facts, &o); /* if that fails, reconcile finds it missing */
     x->node->fleet.io_requests--;
     free(x);
 }
@@ -219,14 +219,14 @@ void node_fleet_abort(struct node *n, struct uuid id, int64_t fence)
         fleet_end_submit(fleet_end_new(n, id, fence), IO_ABORT, fleet_end_on_aborted);
 }
 
-/* ---- doors ---- */
+/* ---- steps ---- */
 
 int64_t node_fleet_step(struct node *n, int64_t behind_ms)
 {
     struct node_fleet *f = &n->fleet;
     struct moment now = n->now;
     f->begun = f->begun || membership_has_joined(n->membership);
-    if (!n->setup.fleet || !f->begun) /* before that it is not known what time it is */
+    if (!n->setup.fleet || !f->begun) /* before that, the store's time is not known */
         return INT64_MAX;
     int64_t wake = handoff_step(f->handoff, now);
     if (f->worker)
@@ -246,7 +246,7 @@ void node_fleet_drain(struct node *n)
     if (f->worker)
         worker_stop_taking(f->worker);
     if (f->updater)
-        updater_stop(f->updater); /* what is published from now on is for others, or for who comes after us */
+        updater_stop(f->updater); /* later events are for other nodes, or for the next start */
     held_audit_stop(f->held_audit);
     delivery_timeout_stop(f->delivery_timeouts);
     reconcile_stop(f->reconcile);

@@ -1,4 +1,4 @@
-/* What a node does for workers outside. */
+/* Leases for external workers. */
 #include "node/node_internal.h"
 
 static void node_on_lease_claim(void *context, const struct op_claim *claim)

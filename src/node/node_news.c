@@ -1,4 +1,4 @@
-/* What a node is told: by who writes in its own process, and by other nodes. */
+/* Notices from writers in this process, and from other nodes. */
 #include "node/node_internal.h"
 
 void node_nudge(struct node *n, const struct task *tasks, size_t count)

@@ -1,5 +1,5 @@
-/* A node among others: what it says of itself, what it does when shares change, somebody dies or it is itself found dead, and what it gives
- * back to who wants it. */
+/* A node among other nodes: what it says of itself, what it does when its partitions change, when a node is dead or
+ * it is itself marked dead, and how it answers recall requests. */
 #include "node/node_internal.h"
 
 static void node_describe(void *context, struct jw *w)
@@ -34,7 +34,8 @@ static void node_on_recall_requested(void *context)
     recall_requests_on_notice(n->recall_requests);
 }
 
-/* Results that are known already are published all the same: they are true, and refused if somebody was faster. */
+/* Outcomes that are already known are published all the same: they are true, and their fences refuse them if another
+ * node was faster. */
 static void node_on_died(void *context, struct uuid new_id)
 {
     struct node *n = context;
@@ -83,7 +84,7 @@ static void node_abort_requested(struct node *n, const struct recall_request *w)
         worker_replace(n->worker, w->id, w->fence, by ? why : S("cancelled while it ran"));
 }
 
-/* What another node wants back. One that waits in the queue has fired, as far as anybody can tell. */
+/* A task that waits in the queue counts as fired. */
 static enum recall_grant node_grant_recall(void *context, const struct recall_request *w)
 {
     struct node *n = context;

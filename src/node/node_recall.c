@@ -1,4 +1,5 @@
-/* One that was taken back is nobody else's: its settlement is with the writer, or waits to be sent again. */
+/* A recalled task is off the wheel and out of the queue, so nobody else settles it: its settlement is with the
+ * writer, or waits to be sent again. */
 #include "base/log.h"
 #include "node/node_internal.h"
 
@@ -11,8 +12,9 @@ static void recall_submit(struct node *n, struct recall *r)
     writer_submit(n->setup.writer, &r->op.op);
 }
 
-/* Its key has a record: the first try was applied and its answer lost, or the same request was answered another way. It is off
- * the wheel all the same, so it is handed back as it was: stale, if it is the replacement already. */
+/* The idempotency key has a record: the first try was applied and its answer lost, or the same request was answered
+ * in another way. The task is off the wheel in any case, so it is returned as it was. If it has become its
+ * replacement already, that is stale. */
 static void recall_hand_back(struct node *n, struct recall *r)
 {
     struct outcome o = { .kind = OUTCOME_RETURNED, .retry_after_ms = -1 };
@@ -33,7 +35,7 @@ static void recall_wait_to_retry(struct node *n, struct recall *r)
     node_on_lanes_unblocked(n, UINT64_MAX);
 }
 
-/* It is off the wheel and nobody else's: if the store could not take the settlement, it is sent again until it does. */
+/* If the store could not take the settlement, it is sent again until it does. */
 static void recall_on_settled(struct op *op)
 {
     struct recall *r = container_of(op, struct recall, op.op);
@@ -52,12 +54,12 @@ static void recall_on_settled(struct op *op)
     scheduler_on_settled(n->scheduler, r->running->id, r->running->fence, NULL);
     worker_settled(n->worker, r->running->id, r->running->fence);
     node_on_lanes_unblocked(n, r->op.ret_unblocked_lanes);
-    /* Nobody else could settle it: stale at a second try means that the first was applied and its answer lost. Unless others are there,
-     * who may have buried us in between: then only its row can tell. */
+    /* Nobody else could settle the task: stale at a second try means that the first one was applied and its answer
+     * lost. On a shared store another node may have marked this one dead in between; then only the row can tell. */
     bool applied = !r->settlement.stale || (r->tried && !n->setup.shared);
     r->known = !r->tried;
     r->result = !r->settlement.replace ? RECALL_ANSWERED : applied ? RECALL_DONE : RECALL_RUNNING;
-    if (applied && r->replace->state == TASK_SCHEDULED) /* who asked may not wait for us any more */
+    if (applied && r->replace->state == TASK_SCHEDULED) /* the caller may have stopped waiting */
         scheduler_nudge(n->scheduler, r->replace);
     if (r->result == RECALL_ANSWERED)
         scheduler_nudge(n->scheduler, r->running);
@@ -95,7 +97,7 @@ static void recall_settle(struct node *n, struct recall *r)
     recall_submit(n, r);
 }
 
-/* It has fired, or is another node's. In a fleet whoever runs it hears of it through the queue. */
+/* The task has fired, or another node holds it. In a fleet its worker hears of the abort through the queue. */
 static void recall_report_fired(struct node *n, struct recall *r)
 {
     struct uuid id = r->running->id;
@@ -124,14 +126,14 @@ static void recall_on_queue_answer(struct io_request *e)
         recall_report_fired(n, r);
 }
 
-/* Where it is, if it is in a queue. */
+/* The queue that has the task, if one has. */
 static struct async_io *recall_queue_of(const struct node *n, const struct task *t)
 {
     bool own = scheduler_holds(n->scheduler, t->id, t->fence) && !scheduler_queued(n->scheduler, t->id, t->fence);
     return own ? n->setup.own : n->setup.async_io;
 }
 
-/* Who has it hears of it when he goes on with it, at the latest when his lease is over. */
+/* The external worker hears of the cancellation when it renews the lease, at the latest when the lease ends. */
 static void recall_leased(struct node *n, struct recall *r)
 {
     if (r->abort)

@@ -7,8 +7,8 @@
  *         pending_op_send(&x->pending, x->setup.writer, &x->op.op, ARENA);
  *     return pending_op_wake(&x->pending, now);
  *
- * and in the operation's `done`, after it has read the results: pending_op_end, and pending_op_wait if the next operation
- * has to wait (after a failure, or between two polls).
+ * and in the operation's `done`, after it has read the results: pending_op_end, and pending_op_wait if the next
+ * operation has to wait (after a failure, or between two polls).
  *
  * A module that sends something else than a store operation (a request to a queue) sets in_flight itself. */
 #include "core/time/moment.h"

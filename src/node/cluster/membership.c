@@ -1,8 +1,9 @@
 /* Invariants:
- *  - at most one beat, one burial and one renewal of the lease are in flight;
- *  - sent_us is when the last beat that was answered was sent: others count our silence from a later moment;
- *  - a peer's since_us is when we heard first that its beats are what they are, or the end of a gap in our own: it has been silent from
- *    there until we sent the beat whose answer shows the same number. Both are to our disadvantage, never to its. */
+ *  - At most one heartbeat, one mark of a dead node and one renewal of the leader's lease are in flight.
+ *  - sent_us is when the last answered heartbeat was sent. Other nodes count our silence from a later moment.
+ *  - A peer's since_us is when we first saw its current count of heartbeats, or the end of a gap in our own. It has
+ *    been silent from there until we sent the heartbeat whose answer shows the same count. Both errors are to our
+ *    disadvantage, never to the peer's. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -10,8 +11,8 @@
 #include "node/cluster/membership_internal.h"
 
 enum {
-    FENCE_BEATS = 4,  /* unanswered for so long */
-    LEASE_BEATS = 10, /* the leader's */
+    FENCE_BEATS = 4,  /* unanswered for so long, nothing fires */
+    LEASE_BEATS = 10, /* the length of the leader's lease */
     RENEW_BEATS = 3,
     DOC_MAX = 4096,
 };
@@ -52,7 +53,7 @@ static int64_t membership_steady_us(const struct membership *m)
     return clock_steady_us(m->setup.clock);
 }
 
-/* ---- the leader ---- */
+/* ---- the leader's lease ---- */
 
 static void membership_apply_lease(struct membership *m, bool held, struct uuid holder, int64_t ttl_ms)
 {
@@ -63,7 +64,7 @@ static void membership_apply_lease(struct membership *m, bool held, struct uuid 
         log_info("leads", kv_uuid("node", m->id));
 }
 
-/* Without an answer the lease runs out, if it goes on like that. */
+/* If renewals stay without an answer, the lease runs out. */
 static void membership_on_store_lease(struct op *op)
 {
     struct membership *m = op->context;
@@ -111,7 +112,7 @@ static void membership_renew_lease(struct membership *m)
         membership_ask_for_lease(m, LEASE_BEATS * m->setup.beat_ms);
 }
 
-/* ---- beats ---- */
+/* ---- heartbeats ---- */
 
 static void membership_measure_clock(struct membership *m, int64_t store_us, int64_t now_us)
 {
@@ -123,7 +124,7 @@ static void membership_measure_clock(struct membership *m, int64_t store_us, int
     clock_correct(m->setup.clock, v.low_us, 2 * v.error_us);
 }
 
-/* What it held is others'. */
+/* Everything this node held belongs to others. */
 static void membership_die(struct membership *m)
 {
     log_error("found_dead", kv_uuid("node", m->id), kv_cstr("remedy", "it drops what it held and joins again"));
@@ -169,12 +170,13 @@ static void membership_apply_heartbeat(struct membership *m, int64_t now_us)
     peers_mark_silent_dead(m);
     if (b->ret_recall_requested)
         m->setup.recall_requested(m->setup.context);
-    if (b->ret_held_by_dead && m->dead_held) /* whoever buried them has had his time */
+    if (b->ret_held_by_dead &&
+        m->dead_held) /* since the heartbeat before: the node that marked them dead has had its time */
         m->setup.found_dead(m->setup.context);
     m->dead_held = b->ret_held_by_dead;
 }
 
-/* Dead, or forgotten after that: then its beats began anew. */
+/* It was marked dead, or even purged after that: then its count of heartbeats began anew. */
 static bool membership_is_dead(const struct membership *m)
 {
     const struct op_heartbeat *b = &m->beat;
@@ -190,7 +192,7 @@ static void membership_on_heartbeat(struct op *op)
     struct membership *m = op->context;
     int64_t now_us = membership_steady_us(m);
     m->beating = false;
-    m->left = m->left || m->beat.leave; /* if that did not come through: others will notice */
+    m->left = m->left || m->beat.leave; /* if the last heartbeat was lost, other nodes notice the silence */
     bool dead = op->rc == ERR_OK && !m->left && membership_is_dead(m);
     if (op->rc == ERR_OK && !m->left && !dead) {
         m->failed = 0;
@@ -198,7 +200,7 @@ static void membership_on_heartbeat(struct op *op)
         return;
     }
     if (op->rc && !m->failed++)
-        log_warn("beat_failed", kv_err(&op->error));
+        log_warn("heartbeat_failed", kv_err(&op->error));
     arena_release(&op->arena);
     if (dead)
         membership_die(m);
@@ -215,7 +217,7 @@ static void membership_write_doc(struct membership *m)
     buf_reset(&m->doc);
     jw_init(&w, &m->doc);
     jw_object(&w);
-    jw_kv_cstr(&w, "state", membership_state_name(m)); /* the first: see STATE */
+    jw_kv_cstr(&w, "state", membership_state_name(m)); /* the first member: see STATE */
     jw_kv_i64(&w, BEAT, m->setup.beat_ms);
     jw_kv_bool(&w, "leader", membership_is_leader(m));
     jw_kv_i64(&w, "partitions", m->sharing ? (int64_t)partitions_count(&m->own) : m->ready ? PARTITIONS : 0);
@@ -240,7 +242,7 @@ static void membership_send_heartbeat(struct membership *m)
     writer_submit(m->setup.writer, &m->beat.op);
 }
 
-/* In how many microseconds the next beat is to be; INT64_MAX: not, unless something happens. */
+/* In how many microseconds the next heartbeat is due; INT64_MAX: not until something happens. */
 static int64_t membership_next_beat_us(const struct membership *m)
 {
     if (m->beating || m->left)
@@ -253,7 +255,7 @@ static int64_t membership_next_beat_us(const struct membership *m)
     return m->asked_us ? max_of(m->asked_us + membership_beats_us(m, 1) - membership_steady_us(m), (int64_t)0) : 0;
 }
 
-/* ---- doors ---- */
+/* ---- public functions ---- */
 
 int64_t membership_step(struct membership *m, struct moment now)
 {
@@ -333,7 +335,7 @@ void membership_leave(struct membership *m)
     if (m->leaving)
         return;
     if (m->setup.shared && membership_is_leader(m) && !m->renewing)
-        membership_ask_for_lease(m, 0); /* over at once: somebody else need not wait */
+        membership_ask_for_lease(m, 0); /* over at once, so that another node need not wait */
     m->leaving = m->at_once = true;
     m->left = !m->joined && !m->beating;
 }

@@ -1,4 +1,5 @@
-/* The other nodes, as the rows of the last beat show them: who lives, who shares the partitions with us, who is to be buried. */
+/* The other nodes, as the rows of the last heartbeat show them: which live, which share the partitions with us, which
+ * are to be marked dead. */
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -9,13 +10,13 @@ static bool peers_is_ready(const struct node_row *r)
     return str_starts(r->doc, S(STATE("ready")));
 }
 
-/* Until now, at least. */
+/* It schedules, or did until now. */
 static bool peers_looks_after_tasks(const struct node_row *r)
 {
     return peers_is_ready(r) || str_starts(r->doc, S(STATE("leaving")));
 }
 
-/* As it was told to; of one that does not say, as everybody does. */
+/* The interval that its document says; MEMBERSHIP_BEAT_MS if it says none. */
 static int64_t peers_beat_ms(const struct node_row *r)
 {
     const struct str name = S("\"" BEAT "\":");
@@ -71,7 +72,7 @@ static bool peers_stands_aside(const struct node_row *r)
     return str_starts(r->doc, S(STATE("serving")));
 }
 
-/* Any order that is the same for all will do. */
+/* Any order will do that is the same on all nodes. */
 static bool peers_comes_before(const struct node_row *a, const struct node_row *b)
 {
     return a->joined_ms != b->joined_ms ? a->joined_ms < b->joined_ms : uuid_cmp(a->id, b->id) < 0;
@@ -90,7 +91,7 @@ enum active_peers peers_active(const struct membership *m)
     return waits ? ACTIVE_PEERS_UNKNOWN : ACTIVE_PEERS_NONE;
 }
 
-/* The same nodes share as before. Takes them over if not. */
+/* Keeps the list of nodes that share the partitions; whether it is the same as before. */
 static bool peers_keep_sharers(struct membership *m, struct uuid *nodes, size_t n)
 {
     bool same = n == m->ready_count && m->sharers && memcmp(nodes, m->sharers, n * sizeof *nodes) == 0;
@@ -123,7 +124,7 @@ void peers_share(struct membership *m)
         m->setup.partitions_changed(m->setup.context);
 }
 
-/* ---- burials ---- */
+/* ---- marking nodes dead ---- */
 
 static void peers_on_marked_dead(struct op *op)
 {
@@ -131,24 +132,24 @@ static void peers_on_marked_dead(struct op *op)
     m->marking_dead = false;
     arena_release(&op->arena);
     if (op->rc) {
-        log_warn("bury_failed", kv_err(&op->error));
+        log_warn("mark_dead_failed", kv_err(&op->error));
         return;
     }
     m->at_once = true; /* the partitions are shared anew */
     if (!m->mark_dead.ret_buried)
         return;
-    log_warn("node_buried", kv_uuid("node", m->mark_dead.node));
+    log_warn("node_marked_dead", kv_uuid("node", m->mark_dead.node));
     m->setup.found_dead(m->setup.context);
 }
 
-/* By the slower beat of the two: one that beats more rarely than we do fires for longer, too. */
+/* By the longer interval of the two: a node with rare heartbeats also fires longer. */
 static bool peers_is_silent(const struct membership *m, const struct peer *p)
 {
     int64_t beat_ms = max_of(m->setup.beat_ms, p->beat_ms);
     return m->asked_us - p->since_us >= DEAD_BEATS * beat_ms * US_PER_MS;
 }
 
-/* One at a time: the next beat is soon. */
+/* One node at a time: the next heartbeat comes soon. */
 void peers_mark_silent_dead(struct membership *m)
 {
     const struct peer *silent = NULL;

@@ -1,12 +1,12 @@
 #pragma once
 /* node/cluster/recall_requests.h - takes back tasks that another node holds, and returns tasks that others want back.
  *
- * A node that wants a task writes a recall request to the store, again and again until nobody holds the task under that
- * fence any more. Then its caller begins the change anew, on the row as it is by then.
+ * A node that wants a task writes a recall request to the store, again and again until nobody holds the task under
+ * that fence any more. Then its caller begins the change anew, on the row as it is by then.
  *
  * The node that holds the task answers a request as follows:
- *  - a task that has not fired is returned: SCHEDULED, and not due for RECALL_REQUESTS_BACK_MS, so that the other node has
- *    time for its change and nothing is lost if that node dies;
+ *  - a task that has not fired is returned: SCHEDULED, and not due for RECALL_REQUESTS_BACK_MS, so that the other
+ *    node has time for its change and nothing is lost if that node dies;
  *  - with `abort`, the task is cancelled, whether it has fired or not;
  *  - otherwise the task stays where it is. */
 #include "core/time/moment.h"
@@ -41,8 +41,8 @@ void recall_requests_free(struct recall_requests *q); /* idle; NULL is fine */
 /* Requests a task that this node does not hold. r->done gets RECALL_FREED or RECALL_RUNNING. */
 void recall_requests_ask(struct recall_requests *q, struct recall *r);
 
-/* Another run, scheduled for by_scheduled_ms, replaces the task: it is to be cancelled, wherever it is. 0: a user cancels
- * it. Nobody waits for the result. */
+/* Another run, scheduled for by_scheduled_ms, replaces the task: it is to be cancelled, wherever it is. 0: a user
+ * cancels it. Nobody waits for the result. */
 void recall_requests_replace(struct recall_requests *q, struct uuid task, int64_t fence, int64_t by_scheduled_ms);
 
 /* Notices, each perhaps for nothing: others have requested tasks of this node; another node has returned one. */

@@ -1,7 +1,8 @@
 /* A batch is one answer of OP_ORPHANS. It is asked again until nothing is left.
  *
- * Whether a task was alone can be told only from an answer that was not full. Of a full one, LEFT_BEHIND claims that may
- * have fired are left for later: if this node dies before that, the next one must not find a task alone that was not. */
+ * Whether a task was alone can be told only from an answer that was not full. Of a full one, LEFT_BEHIND claims that
+ * may have fired are left for later: if this node dies before that, the next one must not find a task alone that was
+ * not. */
 #include "node/cluster/recovery.h"
 
 #include <assert.h>
@@ -68,8 +69,8 @@ static void recovery_ask(struct reaper *reaper)
 
 /* ---- verdicts ---- */
 
-/* A task that was due may have fired, a task that was not cannot have. If the clock was set back since, the claim's id was
- * made in what is now the future. A task that runs at most once is never claimed before its time. */
+/* A task that was due may have fired, a task that was not cannot have. If the clock was set back since, the claim's
+ * id was made in what is now the future. A task that runs at most once is never claimed before its time. */
 static bool recovery_may_have_fired(const struct recovery *r, const struct task *t)
 {
     int64_t now_ms = r->reaper.now.wall_ms;

@@ -1,13 +1,13 @@
 #pragma once
 /* node/cluster/recovery.h - settles claims of nodes that are dead: earlier lives of this process, and other nodes.
  *
- * A source of node/reaper/reaper.h. A task that may have fired is lost, a task that cannot have fired is returned. Nothing
- * is claimed until the first recovery is over. Several nodes may recover at once: fences decide which of them settles a
- * claim, and a node that dies halfway leaves the rest to the others.
+ * A source of node/reaper/reaper.h. A task that may have fired is lost, a task that cannot have fired is returned.
+ * Nothing is claimed until the first recovery is over. Several nodes may recover at once: fences decide which of them
+ * settles a claim, and a node that dies halfway leaves the rest to the others.
  *
- * Recovery also finds the poison task: a suspect is failed if, twice in a row, nothing else was running when its process
- * died. That can be told only when all orphaned claims have been seen, and it must still be known if this node dies before
- * that. So the claims that may have fired are never settled down to a single one. */
+ * Recovery also finds the poison task: a suspect is failed if, twice in a row, nothing else was running when its
+ * process died. That can be told only when all orphaned claims have been seen, and it must still be known if this
+ * node dies before that. So the claims that may have fired are never settled down to a single one. */
 #include "base/metrics.h"
 #include "core/time/moment.h"
 #include "port/store.h"

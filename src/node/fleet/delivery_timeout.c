@@ -1,5 +1,5 @@
-/* One question is under way at a time, from asking to the acknowledgement. An acknowledged batch is followed by the next
- * question at once: there may be more. */
+/* One question is under way at a time, from asking to the acknowledgement. An acknowledged batch is followed by the
+ * next question at once: there may be more. */
 #include "node/fleet/delivery_timeout.h"
 
 #include <stdlib.h>
@@ -41,8 +41,8 @@ static void delivery_timeout_ask(struct reaper *r)
     async_io_submit(r->setup.async_io, &d->ask.io_request);
 }
 
-/* A delivery whose contents the queue has lost is acknowledged and not settled: the queue does not know it any more, and
- * reconcile settles it as the store has it. */
+/* A delivery whose contents the queue has lost is acknowledged and not settled: the queue does not know it any more,
+ * and reconcile settles it as the store has it. */
 static void delivery_timeout_judge(struct reaper *r)
 {
     struct delivery_timeout *d = delivery_timeout_of(r);

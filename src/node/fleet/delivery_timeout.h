@@ -2,9 +2,9 @@
 /* node/fleet/delivery_timeout.h - settles deliveries that timed out in the fleet's queue: their worker went silent.
  *
  * A source of node/reaper/reaper.h: the queue is asked every DELIVERY_TIMEOUT_ASK_MS. The deliveries are acknowledged
- * after their transaction; if this node dies before that, the queue reports them to another one. A worker publishes an
- * outcome before it acknowledges the delivery, so a delivery that timed out may have ended: an event barrier lies between
- * the queue's answer and the verdicts. */
+ * after their transaction; if this node dies before that, the queue reports them to another one. A worker publishes
+ * an outcome before it acknowledges the delivery, so a delivery that timed out may have ended: an event barrier lies
+ * between the queue's answer and the verdicts. */
 #include "node/reaper/reaper.h"
 
 enum { DELIVERY_TIMEOUT_ASK_MS = 500 };

@@ -1,10 +1,10 @@
 #pragma once
 /* node/fleet/event_barrier.h - waits until the updaters have applied every event published before a moment.
  *
- * A worker publishes an outcome before it acknowledges the delivery. Whoever settles a delivery that may have ended waits
- * for the barrier first. One barrier at a time. While the events do not answer, they are asked again. After
- * EVENT_BARRIER_PATIENCE_MS the barrier fails and its owner begins anew: a barrier that can never pass, because events
- * were lost, must not hold anybody for ever. */
+ * A worker publishes an outcome before it acknowledges the delivery. Whoever settles a delivery that may have ended
+ * waits for the barrier first. One barrier at a time. While the events do not answer, they are asked again. After
+ * EVENT_BARRIER_PATIENCE_MS the barrier fails and its owner begins anew: a barrier that can never pass, because
+ * events were lost, must not hold anybody for ever. */
 #include "core/time/moment.h"
 #include "port/async_io.h"
 

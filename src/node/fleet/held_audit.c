@@ -31,7 +31,8 @@ void held_audit_free(struct held_audit *h)
     free(h);
 }
 
-/* If the operation failed, the next one asks about the same tasks again. A full batch is followed by the next at once. */
+/* If the operation failed, the next one asks about the same tasks again. A full batch is followed by the next at
+ * once. */
 static void held_audit_on_answer(struct op *op)
 {
     struct held_audit *h = op->context;

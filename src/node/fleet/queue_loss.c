@@ -1,6 +1,6 @@
-/* A batch has two parts: some of its tasks are claimed anew, then the others are settled. A task that could not be claimed
- * anew, because it changed meanwhile or for a reason that only the store knows, is among the others: its fence says whether
- * somebody else has it by now. */
+/* A batch has two parts: some of its tasks are claimed anew, then the others are settled. A task that could not be
+ * claimed anew, because it changed meanwhile or for a reason that only the store knows, is among the others: its
+ * fence says whether somebody else has it by now. */
 #include "node/fleet/queue_loss.h"
 
 #include <assert.h>

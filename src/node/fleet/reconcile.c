@@ -1,10 +1,18 @@
-/* A round: pages of handed tasks, each followed by the question which of them the queue knows, until all are seen; a look whether it was the
- * same queue all the time; a mark in the events, and a wait until it has passed; then what is missing is settled, a batch at a time. One step of it is under way at a time. Of what is missing, only what settling needs is kept: there may be as many as wait in a
- * large queue. A round that fails is given up and begun anew soon: nothing was settled before its end.
+/* A round has these phases, one step of which is under way at a time:
+ *  1. pages of handed-off tasks, each followed by the question which of them the queue knows, until all are seen;
+ *  2. after a change of epoch, the missing tasks are asked about once more;
+ *  3. the queue's state is read again: it must be the same epoch as at the beginning;
+ *  4. an event barrier;
+ *  5. the missing tasks are settled, a batch at a time (queue_loss.h).
+ * Of a missing task only what settling needs is kept: there may be as many as wait in a large queue. A round that
+ * fails is given up and begun anew soon: nothing was settled before its end.
  *
- * After another epoch what is missing is asked about once more, when workers have had time to renew what they run: that makes it known
- * again. So it is when we begin, and do not know what was before; until a round has come to its end; and when something is missing that was
- * pushed in another epoch: it was handed over since the last round, though its queue was gone by then. */
+ * After a change of epoch, workers need time to renew what they run, which makes it known to the queue again. That is
+ * why missing tasks are asked about a second time. So they are
+ *  - when this node starts and does not know the epoch before;
+ *  - until a round has come to its end;
+ *  - if a missing task was pushed in another epoch: it was handed off since the last round, although its queue was
+ *    gone by then. */
 #include "node/fleet/reconcile.h"
 
 #include <assert.h>
@@ -14,14 +22,14 @@
 #include "node/fleet/event_barrier.h"
 
 enum {
-    PAGE = 2000,
-    PAGE_ARENA = 256 << 20,
-    PAGE_BYTES = 64 << 20,
-    QUEUE_LOSS_ARENA = 1 << 30,
-    AGAIN_MS = 1000, /* after a round that failed */
+    RECONCILE_PAGE = 2000,
+    RECONCILE_PAGE_ARENA = 256 << 20,
+    RECONCILE_PAGE_BYTES = 64 << 20,
+    RECONCILE_MISSING_ARENA = 1 << 30,
+    RECONCILE_RETRY_MS = 1000, /* after a round that failed */
 };
 
-enum phase { REST, PAGES, CHECK, SAME, MARK, SETTLE };
+enum round_phase { ROUND_NONE, ROUND_PAGES, ROUND_CHECK, ROUND_EPOCH, ROUND_BARRIER, ROUND_SETTLE };
 
 struct reconcile {
     struct reconcile_setup setup;
@@ -29,30 +37,30 @@ struct reconcile {
     struct io_stats look;
     struct queue_state state;
     bool looking, answers, has_epoch;
-    int64_t look_at_ms;       /* steady */
-    int looks_wanted;         /* SAME: before one that was sent after the last question has come back */
-    bool changed;             /* another epoch was noticed, and no round since has looked at all before it */
+    int64_t look_at_ms; /* steady */
+    int looks_wanted;   /* ROUND_EPOCH: reads of the state that must come back, the last one sent after all questions */
+    bool changed;       /* the epoch has changed, and no round since has seen every claim from before that */
     struct moment changed_at; /* when */
 
-    enum phase phase;
-    bool busy;           /* the phase's step is under way */
-    bool again, stopped; /* the round has failed */
+    enum round_phase phase;
+    bool busy;           /* the step of the phase is under way */
+    bool again, stopped; /* again: the round has failed */
     uint64_t round_epoch;
-    int64_t round_at_ms, check_at_ms; /* steady; check: INT64_MIN if nothing is asked about again */
-    int64_t before_ms;                /* wall */
+    int64_t round_at_ms, check_at_ms; /* steady; check_at_ms: INT64_MIN if missing tasks are not asked about again */
+    int64_t before_ms;                /* wall: claims from before that are asked about */
     union {
         struct op op;
         struct op_handed_off handed;
     };
     struct io_known known;
-    struct fenced_id *ids;  /* PAGE of them, like the next two */
-    uint64_t *asked_epochs; /* in which they were pushed */
+    struct fenced_id *ids;  /* of the page, like the next two */
+    uint64_t *asked_epochs; /* the epochs in which they were pushed */
     bool *answer;
-    size_t checked, kept; /* of those that are missing: asked about again; and not known still */
-    struct event_barrier_wait mark;
-    struct arena arena; /* of what is missing, like the next */
+    size_t checked, kept; /* missing tasks that were asked about again; those that are still not known */
+    struct event_barrier_wait barrier;
+    struct arena arena; /* for the missing tasks */
     struct queue_loss_task *missing;
-    uint64_t *epochs; /* of those that are missing, until they are asked about again */
+    uint64_t *epochs; /* in which the missing tasks were pushed, until they are asked about again */
     size_t n, cap, done;
     struct queue_loss settling;
     size_t batch;
@@ -61,10 +69,10 @@ struct reconcile {
 
 static bool reconcile_is_busy(const struct reconcile *r)
 {
-    return r->busy || r->mark.asking;
+    return r->busy || r->barrier.asking;
 }
 
-/* ---- looking ---- */
+/* ---- the queue's state ---- */
 
 static void reconcile_on_look(struct io_request *e)
 {
@@ -116,8 +124,8 @@ static void reconcile_end_round(struct reconcile *r, int64_t next_ms)
     r->asked_epochs = NULL;
     r->answer = NULL;
     r->n = r->cap = r->done = r->checked = r->kept = 0;
-    event_barrier_leave(&r->mark);
-    r->phase = REST;
+    event_barrier_leave(&r->barrier);
+    r->phase = ROUND_NONE;
     r->again = false;
     r->round_at_ms = r->now.steady_ms + next_ms;
 }
@@ -128,7 +136,7 @@ static void reconcile_fail_round(struct reconcile *r, const struct error *e)
     r->again = true;
 }
 
-/* Pushed in an epoch that is over: as after one that ends while we look. */
+/* It was pushed in an epoch that is over. */
 static bool reconcile_is_of_another_epoch(const struct reconcile *r, uint64_t epoch)
 {
     return epoch && epoch != r->round_epoch;
@@ -149,7 +157,7 @@ static void reconcile_note_missing(struct reconcile *r, const struct task *t, ui
     if (!reconcile_checks_again(r) && reconcile_is_of_another_epoch(r, epoch))
         r->check_at_ms = r->now.steady_ms + RECONCILE_RENEW_MS;
     if (!queue_loss_note(&r->settling, t, &r->arena, &r->missing[r->n]))
-        return; /* too many for one round: the next one finds it */
+        return; /* no room: the next round finds it */
     r->epochs[r->n++] = epoch;
 }
 
@@ -173,13 +181,13 @@ static void reconcile_on_page_known(struct io_request *e)
     for (size_t i = 0; e->rc == ERR_OK && i < page.n; i++)
         if (!r->answer[i])
             reconcile_note_missing(r, &page.v[i], r->asked_epochs[i]);
-    r->phase = r->handed.ret_more ? PAGES : CHECK;
+    r->phase = r->handed.ret_more ? ROUND_PAGES : ROUND_CHECK;
     if (page.n)
         r->handed.after = (struct handed_place){ page.v[page.n - 1].claim, page.v[page.n - 1].id };
     arena_release(&r->op.arena);
 }
 
-/* Those that are missing still move to the front. */
+/* Tasks that are still missing move to the front. */
 static void reconcile_on_checked(struct io_request *e)
 {
     struct reconcile *r = e->context;
@@ -196,19 +204,19 @@ static void reconcile_on_checked(struct io_request *e)
 
 static void reconcile_ask_epoch_again(struct reconcile *r)
 {
-    r->phase = SAME;
-    r->looks_wanted = r->looking ? 2 : 1; /* one that is under way may have been there before the last question */
+    r->phase = ROUND_EPOCH;
+    r->looks_wanted = r->looking ? 2 : 1; /* one that is in flight may have been answered before the last question */
     r->look_at_ms = r->now.steady_ms;
     reconcile_look(r);
 }
 
-/* Only after another epoch: else whoever runs one has renewed it all the time. */
+/* Only after a change of epoch: otherwise a worker that runs the task has renewed it all the time. */
 static void reconcile_check(struct reconcile *r)
 {
-    size_t n = min_of(r->n - r->checked, (size_t)PAGE);
+    size_t n = min_of(r->n - r->checked, (size_t)RECONCILE_PAGE);
     if (!reconcile_checks_again(r) || !n) {
         r->n = reconcile_checks_again(r) ? r->kept : r->n;
-        r->phase = REST;
+        r->phase = ROUND_NONE;
         if (r->n)
             reconcile_ask_epoch_again(r);
         return;
@@ -224,16 +232,16 @@ static void reconcile_check(struct reconcile *r)
     reconcile_ask_known(r, n, reconcile_on_checked);
 }
 
-/* Had it been wiped in the middle of the round, what runs would be missing, too: nobody has renewed it yet. */
+/* If the queue was wiped in the middle of the round, running tasks are missing, too: no worker has renewed them yet. */
 static void reconcile_check_epoch(struct reconcile *r)
 {
     if (r->looks_wanted)
         return;
     bool is_same = r->state.epoch == r->round_epoch;
-    r->phase = is_same ? MARK : REST;
+    r->phase = is_same ? ROUND_BARRIER : ROUND_NONE;
     r->n = is_same ? r->n : 0;
     if (is_same)
-        event_barrier_begin(&r->mark, r->now);
+        event_barrier_begin(&r->barrier, r->now);
 }
 
 static void reconcile_on_page(struct op *op)
@@ -259,19 +267,19 @@ static void reconcile_ask_page(struct reconcile *r)
     r->handed = (struct op_handed_off){ .op = { .kind = OP_HANDED_OFF, .done = reconcile_on_page, .context = r },
                                         .before_ms = r->before_ms,
                                         .after = after,
-                                        .max = PAGE,
-                                        .max_bytes = PAGE_BYTES };
-    arena_init(&r->op.arena, PAGE_ARENA);
+                                        .max = RECONCILE_PAGE,
+                                        .max_bytes = RECONCILE_PAGE_BYTES };
+    arena_init(&r->op.arena, RECONCILE_PAGE_ARENA);
     writer_submit(r->setup.reaper.writer, &r->op);
 }
 
 static void reconcile_wait_for_barrier(struct reconcile *r)
 {
-    event_barrier_step(&r->mark, r->now);
-    if (r->mark.state == EVENT_BARRIER_PASSED)
-        r->phase = SETTLE;
-    else if (r->mark.state == EVENT_BARRIER_FAILED)
-        reconcile_fail_round(r, &r->mark.error);
+    event_barrier_step(&r->barrier, r->now);
+    if (r->barrier.state == EVENT_BARRIER_PASSED)
+        r->phase = ROUND_SETTLE;
+    else if (r->barrier.state == EVENT_BARRIER_FAILED)
+        reconcile_fail_round(r, &r->barrier.error);
 }
 
 static void reconcile_on_batch_settled(void *context)
@@ -292,16 +300,16 @@ static void reconcile_settle_batch(struct reconcile *r)
 static void reconcile_begin_round(struct reconcile *r)
 {
     r->before_ms = r->now.wall_ms - RECONCILE_MS;
-    if (r->changed) /* all that was claimed before that; the clock may have been set back since */
+    if (r->changed) /* every claim from before the change; the clock may have been set back since */
         r->before_ms = max_of(r->before_ms, min_of(r->changed_at.wall_ms, r->now.wall_ms));
     r->check_at_ms = r->changed ? r->changed_at.steady_ms + RECONCILE_RENEW_MS : INT64_MIN;
     r->round_epoch = r->state.epoch;
-    r->phase = PAGES;
+    r->phase = ROUND_PAGES;
     r->handed.after = (struct handed_place){ 0 };
-    r->ids = xcalloc(PAGE, sizeof *r->ids);
-    r->asked_epochs = xcalloc(PAGE, sizeof *r->asked_epochs);
-    r->answer = xcalloc(PAGE, sizeof *r->answer);
-    arena_init(&r->arena, QUEUE_LOSS_ARENA);
+    r->ids = xcalloc(RECONCILE_PAGE, sizeof *r->ids);
+    r->asked_epochs = xcalloc(RECONCILE_PAGE, sizeof *r->asked_epochs);
+    r->answer = xcalloc(RECONCILE_PAGE, sizeof *r->answer);
+    arena_init(&r->arena, RECONCILE_MISSING_ARENA);
 }
 
 static bool reconcile_is_time(const struct reconcile *r)
@@ -309,45 +317,45 @@ static bool reconcile_is_time(const struct reconcile *r)
     return r->round_at_ms <= r->now.steady_ms && r->answers && r->has_epoch && !r->stopped;
 }
 
-/* What it has asked so far says nothing of the queue as it is now: the next one does not wait for the rest. */
+/* The epoch has changed: the answers so far say nothing of the queue as it is now. The next round begins at once. */
 static bool reconcile_is_outdated(const struct reconcile *r)
 {
-    return (r->phase == PAGES || r->phase == CHECK) && r->state.epoch != r->round_epoch;
+    return (r->phase == ROUND_PAGES || r->phase == ROUND_CHECK) && r->state.epoch != r->round_epoch;
 }
 
 /* One step of the round, if it is time for one. */
 static void reconcile_go_on(struct reconcile *r)
 {
     if (reconcile_is_outdated(r)) {
-        r->phase = REST;
+        r->phase = ROUND_NONE;
         r->n = 0;
         return;
     }
-    if (r->phase == REST && reconcile_is_time(r) && r->setup.is_leader(r->setup.reaper.context))
+    if (r->phase == ROUND_NONE && reconcile_is_time(r) && r->setup.is_leader(r->setup.reaper.context))
         reconcile_begin_round(r);
     switch (r->phase) {
-    case REST: break;
-    case PAGES: reconcile_ask_page(r); break;
-    case CHECK: reconcile_check(r); break;
-    case SAME: reconcile_check_epoch(r); break;
-    case MARK: reconcile_wait_for_barrier(r); break;
-    case SETTLE:
+    case ROUND_NONE: break;
+    case ROUND_PAGES: reconcile_ask_page(r); break;
+    case ROUND_CHECK: reconcile_check(r); break;
+    case ROUND_EPOCH: reconcile_check_epoch(r); break;
+    case ROUND_BARRIER: reconcile_wait_for_barrier(r); break;
+    case ROUND_SETTLE:
         if (r->done < r->n)
             reconcile_settle_batch(r);
         break;
     }
 }
 
-/* Whether it was ended here, and the next one has time. */
+/* Ends the round if it is over; whether it did, and the next one has time. */
 static bool reconcile_ends_round(struct reconcile *r)
 {
-    if (r->phase == REST && !r->ids)
+    if (r->phase == ROUND_NONE && !r->ids)
         return false;
     if (r->again || r->stopped) {
-        reconcile_end_round(r, AGAIN_MS);
+        reconcile_end_round(r, RECONCILE_RETRY_MS);
         return true;
     }
-    if (r->phase != REST && (r->phase != SETTLE || r->done < r->n))
+    if (r->phase != ROUND_NONE && (r->phase != ROUND_SETTLE || r->done < r->n))
         return false;
     if (r->n)
         log_warn("queue_forgot", kv_i64("tasks", (int64_t)r->n));
@@ -361,23 +369,23 @@ static int64_t reconcile_next_ms(const struct reconcile *r)
 {
     int64_t wake = r->looking ? INT64_MAX : r->look_at_ms;
     if (!reconcile_is_busy(r))
-        wake = r->phase == MARK                       ? min_of(wake, r->mark.ask_at_ms)
-               : r->phase == CHECK                    ? min_of(wake, r->check_at_ms)
-               : r->phase == REST || r->phase == SAME ? wake
-                                                      : r->now.steady_ms;
+        wake = r->phase == ROUND_BARRIER                           ? min_of(wake, r->barrier.ask_at_ms)
+               : r->phase == ROUND_CHECK                           ? min_of(wake, r->check_at_ms)
+               : r->phase == ROUND_NONE || r->phase == ROUND_EPOCH ? wake
+                                                                   : r->now.steady_ms;
     return moment_wall_at(r->now, wake);
 }
 
-/* ---- doors ---- */
+/* ---- public functions ---- */
 
 struct reconcile *reconcile_new(const struct reconcile_setup *setup, struct moment now)
 {
     struct reconcile *r = xnew(*r);
     r->setup = *setup;
-    r->mark.async_io = setup->reaper.async_io;
+    r->barrier.async_io = setup->reaper.async_io;
     r->now = now;
     r->look_at_ms = now.steady_ms;
-    r->round_at_ms = now.steady_ms; /* whoever led before us may have died in a round */
+    r->round_at_ms = now.steady_ms; /* the leader before this node may have died in a round */
     r->answers = true;
     struct queue_loss_setup settling = { .reaper = setup->reaper,
                                          .scheduler = setup->scheduler,
@@ -400,11 +408,11 @@ int64_t reconcile_step(struct reconcile *r, struct moment now, int64_t behind_ms
     int64_t wake = queue_loss_step(&r->settling, now, behind_ms);
     reconcile_look(r);
     while (!reconcile_is_busy(r) && !reconcile_ends_round(r)) {
-        enum phase before = r->phase;
+        enum round_phase before = r->phase;
         size_t checked = r->checked, done = r->done;
         reconcile_go_on(r);
         if (reconcile_is_busy(r) || (r->phase == before && r->checked == checked && r->done == done))
-            break; /* under way, or there is nothing to do now */
+            break; /* a step is under way, or there is nothing to do now */
     }
     return r->stopped ? wake : min_of(wake, reconcile_next_ms(r));
 }
@@ -417,7 +425,8 @@ void reconcile_stop(struct reconcile *r)
 
 bool reconcile_is_idle(const struct reconcile *r)
 {
-    return !reconcile_is_busy(r) && !r->looking && r->phase == REST && !r->ids && queue_loss_is_idle(&r->settling);
+    return !reconcile_is_busy(r) && !r->looking && r->phase == ROUND_NONE && !r->ids &&
+           queue_loss_is_idle(&r->settling);
 }
 
 bool reconcile_state(const struct reconcile *r, struct queue_state *ret)

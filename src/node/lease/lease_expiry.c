@@ -1,6 +1,6 @@
-/* Before the verdicts, each lease is renewed until now (OP_LEASE_RENEW): that changes nothing, and its answer tells whether
- * the lease is still there and whether its user asked to cancel the task, as it tells a worker that renews. A worker that
- * renews its lease in between may find it gone, as if it had come later. */
+/* Before the verdicts, each lease is renewed until now (OP_LEASE_RENEW): that changes nothing, and its answer tells
+ * whether the lease is still there and whether its user asked to cancel the task, as it tells a worker that renews. A
+ * worker that renews its lease in between may find it gone, as if it had come later. */
 #include "node/lease/lease_expiry.h"
 
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 #pragma once
 /* node/lease/lease_expiry.h - settles tasks whose lease ran out: lost, or cancelled if their user asked for that.
  *
- * A source of node/reaper/reaper.h. The leader asks the store every LEASE_EXPIRY_ASK_MS, and when the next lease ends. */
+ * A source of node/reaper/reaper.h. The leader asks the store every LEASE_EXPIRY_ASK_MS, and when the next lease
+ * ends. */
 #include "node/reaper/reaper.h"
 
 enum { LEASE_EXPIRY_ASK_MS = 1000, LEASE_EXPIRY_BATCH = 500 };

@@ -1,5 +1,5 @@
-/* A queue is known here while somebody waits for it or a claim of it is under way. Whoever is first in its line is asked for; up to
- * IN_FLIGHT at once, so that many who ask do not wait for each other's commits. */
+/* A queue is known here while an ask waits for it or a claim of it is in flight. Up to IN_FLIGHT asks are served at
+ * once, so that they do not wait for each other's commits. */
 #include "node/lease/leasing.h"
 
 #include <assert.h>
@@ -13,7 +13,7 @@
 enum {
     IN_FLIGHT = 4,
     POLL_MS = 1000,
-    HELD_MS = 20,   /* between two looks at a limit that is shared with other nodes */
+    HELD_MS = 20,   /* between two checks of a limit that is shared with other nodes */
     RETRY_MS = 200, /* after a failure */
     ANSWER_ARENA = 64 << 20,
     ANSWER_BYTES = 16 << 20, /* payloads of one answer */
@@ -23,12 +23,12 @@ enum {
 };
 
 struct lease_queue {
-    struct lane_entry *lane; /* one of its */
+    struct lane_entry *lane; /* of the queue, of any class */
     struct list asks;        /* by their turns */
     size_t in_flight;
     int64_t due_ms;     /* wall: when a claim may find something */
-    int64_t heard_ms;   /* wall: told of while one is under way */
-    int64_t poll_at_ms; /* steady: when to claim though nobody told of anything */
+    int64_t heard_ms;   /* wall: the earliest due time that was told while a claim was in flight */
+    int64_t poll_at_ms; /* steady: when to claim although nothing was told */
     size_t key_size;
     char key[];
 };
@@ -41,7 +41,7 @@ struct leasing {
     size_t in_flight;
     uint64_t turns;
     struct lease_expiry *expiry;
-    struct op_leases_expired count; /* what was given before this node began, where nobody else counts it */
+    struct op_leases_expired count; /* leases that were given before this node started, if only this node counts them */
     struct pending_op counting;
     bool counted;
     struct moment now;
@@ -147,10 +147,10 @@ void leasing_on_settled(struct leasing *l, int32_t tenant, struct str queue)
 {
     if (!l->setup.shared)
         lanes_lease_over(l->setup.lanes, tenant, queue);
-    leasing_all_due(l, l->now.wall_ms); /* also one of another queue: its tenant may run more now */
+    leasing_all_due(l, l->now.wall_ms); /* also of other queues: their tenant may run more now */
 }
 
-/* ---- what was given before ---- */
+/* ---- leases from before this node started ---- */
 
 static void leasing_on_counted(struct op *op)
 {
@@ -165,7 +165,8 @@ static void leasing_on_counted(struct op *op)
     leasing_all_due(l, l->now.wall_ms);
 }
 
-/* All that are there, as if they were over. Beyond COUNT_MAX nobody counts: a limit may be passed then by what is leased still. */
+/* Reads all leases, as if they had run out. Beyond COUNT_MAX they are not counted, and a limit may be exceeded until
+ * they end. */
 static void leasing_count(struct leasing *l)
 {
     l->count =
@@ -190,13 +191,13 @@ static void leasing_answer_nothing(struct lease_ask *a)
     leasing_answer(a);
 }
 
-/* Nobody is told twice: what a claim gave whose answer was lost lies there until its lease is over. */
+/* An ask is answered once. If a claim's answer was lost, its tasks stay leased until the lease ends. */
 static bool leasing_may_wait(const struct leasing *l, const struct lease_ask *a)
 {
     return (a->until_ms > l->now.steady_ms || !a->tried) && !l->stopped;
 }
 
-/* Before all who came later: it may not be the first whose claim has found nothing. */
+/* Before every ask that came later: it may not have been the first in the line. */
 static void leasing_put_back(struct lease_queue *q, struct lease_ask *a)
 {
     struct list *place = q->asks.next;
@@ -216,9 +217,9 @@ static void leasing_on_claimed(struct op *op)
     lanes_lease_end(l->setup.lanes, q->lane, a->reserved, given, l->now.wall_ms, !l->setup.shared);
     if (!op->rc)
         l->setup.answered(l->setup.reaper.context, &a->claim);
-    if (given || op->rc) /* or nobody knows */
+    if (given || op->rc) /* or the answer was lost */
         lease_expiry_given(l->expiry);
-    bool dead = op->rc == ERR_CONFLICT; /* marked so: it joins again under another id */
+    bool dead = op->rc == ERR_CONFLICT; /* the node was marked dead: it joins again under another id */
     if (op->rc && !dead)
         log_warn("lease_failed", kv_err(&op->error));
     int64_t left_ms = op->rc ? INT64_MAX : min_of(a->claim.ret_next_due_ms, a->claim.ret_next_suspect_ms);
@@ -235,9 +236,10 @@ static void leasing_on_claimed(struct op *op)
     leasing_drop_queue(l, q);
 }
 
-/* ---- asking ---- */
+/* ---- claims ---- */
 
-/* Most who ask want a few, and the first lane that has as many is the last one looked at: so each is first as often as its share says. */
+/* Most asks want a few tasks, and a claim stops at the first lane that has enough. So each class is first as often as
+ * its share says. */
 static void leasing_order_lanes(struct leasing *l, struct lease_ask *a, size_t room)
 {
     enum priority_class first = fair_draw(&l->random);
@@ -313,7 +315,7 @@ static int64_t leasing_serve_all(struct leasing *l)
     return wake;
 }
 
-/* Whose time is over. Queues that nobody waits for are gone through by their keys: a map must not change while it is walked. */
+/* Answers asks whose time is over. Empty queues are collected first: a map must not change while it is walked. */
 static void leasing_end_waits(struct leasing *l)
 {
     struct lease_queue **empty = xcalloc(l->queues.n + 1, sizeof *empty);
@@ -348,7 +350,7 @@ void leasing_ask(struct leasing *l, struct lease_ask *a, struct moment now)
     struct lease_queue *q = leasing_add_queue(l, a->tenant, a->queue);
     bool first = list_empty(&q->asks) && !q->in_flight;
     list_push(&q->asks, &a->link);
-    if (first || !a->wait_ms) /* who does not wait is to be told now */
+    if (first || !a->wait_ms) /* an ask that does not wait is answered now */
         q->due_ms = min_of(q->due_ms, now.wall_ms);
     leasing_serve_queue(l, q);
 }

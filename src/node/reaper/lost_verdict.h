@@ -2,8 +2,8 @@
 /* node/reaper/lost_verdict.h - the verdict on a task whose claim ended without an outcome.
  *
  *  - A task that may have fired is lost, a task that cannot have fired is returned.
- *  - A suspect is failed as a poison task if, twice in a row, nothing else was running where it ran. Once may be chance:
- *    many things kill processes. The first time is recorded in the task's last_error. */
+ *  - A suspect is failed as a poison task if, twice in a row, nothing else was running where it ran. Once may be
+ *    chance: many things kill processes. The first time is recorded in the task's last_error. */
 #include "port/events.h"
 #include "port/store.h"
 

@@ -1,12 +1,14 @@
 #pragma once
-/* node/scheduler/catch_up.h - withdraws occurrences that were spawned ahead and became overdue while no node was running.
+/* node/scheduler/catch_up.h - withdraws occurrences that were spawned ahead and became overdue while no node was
+ * running.
  *
  * It runs before the first claim and before the spawner's first visit. The spawner then decides on each withdrawn
- * occurrence by the catch-up mode of its recurring task; otherwise all of them would run late, whatever the mode says.
+ * occurrence by the catch-up mode of its recurring task; otherwise all of them would run late, whatever the mode
+ * says.
  *
- * It works in batches. Each batch is a transaction that leaves the cursor where nothing is lost, so a crash between two
- * batches leaves the rest to the next start. After a stall it runs again: a stall is an outage like any other. If other
- * nodes were running, nothing was missed, and late tasks are theirs to run; until that is known, it waits. */
+ * It works in batches. Each batch is a transaction that leaves the cursor where nothing is lost, so a crash between
+ * two batches leaves the rest to the next start. After a stall it runs again: a stall is an outage like any other. If
+ * other nodes were running, nothing was missed, and late tasks are theirs to run; until that is known, it waits. */
 #include "core/time/moment.h"
 #include "port/store.h"
 

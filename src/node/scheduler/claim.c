@@ -1,4 +1,4 @@
-/* At most one claim is in flight. One whose answer was lost is read back by its id before the next is made. */
+/* At most one claim is in flight. A claim whose answer was lost is read back by its id before the next one is made. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -10,10 +10,10 @@ enum {
     CLAIM_BYTES = 64 << 20,
     RETRY_MIN_MS = 20,
     RETRY_MAX_MS = 1000,
-    HELP_AFTER_MS = 100,     /* what others have not taken by then */
-    HELP_PAUSE_MS = 200,     /* after which who had enough to do helps: the others are about to be done as well */
-    BUSY_HELP_MS = 86400000, /* until then; all would crowd around the same tasks */
-    ISOLATION_DOUBLED = 7,   /* times at most */
+    HELP_AFTER_MS = 100,     /* tasks of other partitions that are overdue by this much are claimed, too */
+    HELP_PAUSE_MS = 200,     /* after a busy time: the other nodes are about to have room as well */
+    BUSY_HELP_MS = 86400000, /* while busy: practically never, so that not all nodes try to claim the same tasks */
+    ISOLATION_DOUBLED = 7,   /* at most so many times */
 };
 
 void claim_unref(struct claim *c)
@@ -30,7 +30,7 @@ static void scheduler_adapt_window(struct scheduler *s, int64_t took_ms, bool fu
 {
     s->slowest_ms = max_of(took_ms, s->slowest_ms - s->slowest_ms / 8 - 1);
     int64_t wanted = full ? s->setup.arm_max_ms : 4 * s->slowest_ms;
-    wanted = max_of(wanted, s->window_ms - s->window_ms / 8); /* falls slowly, rises at once */
+    wanted = max_of(wanted, s->window_ms - s->window_ms / 8); /* it rises at once and falls slowly */
     s->window_ms = min_of(max_of(wanted, s->setup.arm_min_ms), s->setup.arm_max_ms);
     lanes_set_window(s->lanes, s->window_ms);
 }
@@ -78,7 +78,7 @@ static bool scheduler_same_lane(struct lane a, struct lane b)
     return a.tenant == b.tenant && a.class_ == b.class_ && str_eq(a.queue, b.queue);
 }
 
-/* What may not run after all, because the rules have changed meanwhile, is due on the wheel at once: to be handed back. */
+/* If the rules have changed meanwhile and the task may not run, it is due on the wheel at once, to be returned. */
 static void scheduler_arm_one(struct scheduler *s, struct armed *a)
 {
     const struct task *t = a->task;
@@ -107,7 +107,7 @@ void scheduler_arm(struct scheduler *s, struct claim *c, const struct tasks *tas
     metric_add(s->setup.metrics, METRIC_CLAIMS, 1);
 }
 
-/* Whatever it brought, others have or will find. */
+/* Its tasks belong to other nodes, or will be found by recovery. */
 static void scheduler_drop_claim(struct scheduler *s, struct claim *c)
 {
     if (c->op.kind == OP_CLAIM)
@@ -151,8 +151,8 @@ void scheduler_refused(struct scheduler *s, const struct op *op)
         s->setup.refused(s->setup.context);
 }
 
-/* Nobody knows whether it was committed: ask by its id, later and later, until somebody answers. Whom it let go on is not known
- * either, nor whom it would have replaced: those run to their end. */
+/* It is not known whether the claim was committed: it is read back by its id, with growing delays, until the store
+ * answers. Which tasks it unblocked or replaced is not known either; replaced tasks run to their end. */
 static void scheduler_claim_failed(struct scheduler *s, struct claim *c)
 {
     log_warn("claim_failed", kv_err(&c->op.error));
@@ -186,8 +186,8 @@ static bool scheduler_helps(const struct scheduler *s)
     return !s->busy && s->now.steady_ms >= s->help_from_ms;
 }
 
-/* A claim that our own tasks filled is followed by one of those alone. Once there is room, and once others were met at what we wanted to
- * help with, what they leave is asked for after a while. */
+/* A claim that was filled by tasks of our own partitions is followed by one of those alone. When there is room again,
+ * or when other nodes were met at their tasks, what they leave is claimed after HELP_PAUSE_MS. */
 static void scheduler_plan_help(struct scheduler *s, const struct op_claim *a)
 {
     bool was_busy = s->busy;
@@ -256,7 +256,7 @@ static void scheduler_submit_claim(struct scheduler *s, struct claim *c, size_t 
     writer_submit(s->setup.writer, &c->op);
 }
 
-/* While this process runs what is due, it counts that: the rest is in a queue that nobody gets at. */
+/* While this process runs due tasks itself, only those count: the others are in a queue that nobody reaches. */
 static size_t scheduler_room(const struct scheduler *s)
 {
     bool own = scheduler_falls_back(s);
@@ -269,8 +269,8 @@ enum lanes_wanted scheduler_lanes_wanted(const struct scheduler *s)
     return s->suspects ? LANES_DUE : s->isolating ? LANES_SUSPECT : LANES_EITHER;
 }
 
-/* Whether nothing but a suspect may be claimed now. It ends when there is none, when one has been tried (scheduler_on_settled), or when that
- * takes its time. */
+/* Whether only a suspect may be claimed now. It ends if there is no suspect, if one has been tried
+ * (scheduler_on_settled), or after a time. */
 static bool scheduler_isolates(struct scheduler *s)
 {
     bool due = s->suspects || lanes_next_ms(s->lanes, LANES_SUSPECT) <= s->now.wall_ms;

@@ -1,9 +1,10 @@
 /* Invariants:
- *  - a lane's next_due_ms is never later than the earliest due time in it, as far as anybody has told us;
- *  - a lane with a next_due_ms is DUE (in a heap by that time), CLOSED (by a gate; in a heap by the time it may be over, or in none
- *    if an event ends it) or ASKED (in the round that is open); one without is IDLE;
- *  - whoever closes a lane until an event happens has `waits` set, and reopens its lanes when the event happens;
- *  - a round's quotas stay within what queues and tenants may still take, so their limits hold whatever the store gives. */
+ *  - A lane's next_due_ms is never later than the earliest due time in it, as far as this node was told.
+ *  - A lane with a next_due_ms is DUE (in a heap by that time), CLOSED (in a heap by the time at which the gate may
+ *    open, or in none if an event opens it) or ASKED (in the open round). A lane without one is IDLE.
+ *  - A queue or tenant that closes lanes until an event has `waits` set, and reopens its lanes when the event
+ *    happens.
+ *  - A round's quotas stay within what queues and tenants may still run, so limits hold whatever the store gives. */
 #include "node/scheduler/lanes_internal.h"
 
 #include <assert.h>
@@ -53,7 +54,7 @@ void lanes_free(struct lanes *l)
     free(l);
 }
 
-/* ---- who there is ---- */
+/* ---- known tenants, queues and lanes ---- */
 
 static struct tenant_entry *lanes_add_tenant(struct lanes *l, int32_t number)
 {
@@ -138,7 +139,7 @@ size_t lanes_count(const struct lanes *l)
     return l->n;
 }
 
-/* ---- where a lane stands ---- */
+/* ---- the place of a lane: idle, due, closed or asked ---- */
 
 static void lanes_heap_put(struct heap *h, struct heap_node *node, int64_t key)
 {
@@ -288,7 +289,7 @@ void lanes_set_slots(struct lanes *l, size_t slots)
     if (l->setup.slots == slots)
         return;
     l->setup.slots = slots;
-    lanes_rules_changed(l); /* a tenant's part of them is another */
+    lanes_rules_changed(l); /* a tenant's share of the slots changes */
 }
 
 void lanes_set_window(struct lanes *l, int64_t window_ms)

@@ -1,13 +1,13 @@
-/* What queues and tenants may still take: the book's rules against what is held. */
+/* What queues and tenants may still run: their rules against the tasks that are held. */
 #include <assert.h>
 #include <stdio.h>
 
 #include "node/scheduler/lanes_internal.h"
 
 enum {
-    RATE_AHEAD_MS = 50,  /* claimed before their token is there: so long, a token need not wait for a claim */
-    RATE_AHEAD_PART = 8, /* but no more than this part of the slots */
-    SHARE_PERCENT = 80,  /* of the slots, for one tenant among several */
+    RATE_AHEAD_MS = 50,  /* tasks are claimed so long before their token is there, so that no token waits for a claim */
+    RATE_AHEAD_PART = 8, /* but not more than this fraction of the slots */
+    SHARE_PERCENT = 80,  /* of the slots, for one tenant if there are several */
 };
 
 static struct allowance allowance_none_until(enum lane_gate gate, int64_t until_ms)
@@ -37,7 +37,7 @@ static void lanes_read_tenant(struct lanes *l, struct tenant_entry *t)
         t->rules = (struct tenant_rules){ .number = t->number };
 }
 
-/* The queue's rate, or the one that it ramps up with; 0: it has none. */
+/* The queue's rate, or the lower one with which it ramps up after a pause; 0: no rate. */
 static double lanes_rate(const struct queue_entry *q, int64_t now_ms, int64_t *ret_burst)
 {
     double rate = q->rules.rate, ramp = queue_ramp_rate(&q->rules, now_ms);
@@ -129,7 +129,7 @@ void lanes_share_changed(void *context, struct limit_share *e)
         lanes_reopen_queue(l, e->owner);
 }
 
-/* What is held here needs a place also if nothing more of it is due. */
+/* Held tasks need a place also if nothing more of their queue is due. */
 void lanes_read_limits(struct lanes *l)
 {
     map_each (&l->queues, slot) {
@@ -144,7 +144,8 @@ void lanes_read_limits(struct lanes *l)
     }
 }
 
-/* Tokens in hand, and those that will come while their tasks are on the way. Of a slow rate none is foreseen: another node may get it. */
+/* Tokens in hand, and those that will come while their tasks are claimed. If the rate is slow, none are expected:
+ * another node may get the next one. */
 static struct allowance lanes_shared_rate_allows(const struct lanes *l, const struct queue_entry *q)
 {
     const struct limit_share *s = q->share;
@@ -155,9 +156,9 @@ static struct allowance lanes_shared_rate_allows(const struct lanes *l, const st
     return allowance_at_most(NO_LIMIT, n, LANE_RATE, INT64_MAX);
 }
 
-/* ---- what may be taken ---- */
+/* ---- what may be claimed ---- */
 
-/* Tokens that are there or will be within RATE_AHEAD_MS, less what is armed and will take one. */
+/* Tokens that are there or will be within RATE_AHEAD_MS, less those that armed tasks will take. */
 static struct allowance lanes_rate_allows(struct lanes *l, struct queue_entry *q, int64_t now_ms)
 {
     if (l->shares)
@@ -170,7 +171,7 @@ static struct allowance lanes_rate_allows(struct lanes *l, struct queue_entry *q
     int64_t spare_ms = now_ms + RATE_AHEAD_MS - next_ms;
     int64_t ahead = spare_ms < 0 ? 0 : (int64_t)(b->rate * (double)spare_ms / 1000) + (n == 0);
     n += min_of(ahead, (int64_t)(l->setup.slots / RATE_AHEAD_PART + 1)) - (int64_t)q->armed;
-    /* What is armed will fire and be told: then there is more to say. */
+    /* an armed task will fire, and that reopens the lane */
     int64_t until_ms = q->armed ? INT64_MAX : max_of(next_ms - RATE_AHEAD_MS, now_ms + 1);
     return allowance_at_most(NO_LIMIT, n, LANE_RATE, until_ms);
 }
@@ -192,7 +193,7 @@ struct allowance lanes_queue_allows(struct lanes *l, struct queue_entry *q, int6
     return a;
 }
 
-/* A tenant whose breaker is not closed goes on with one at a time, when its time has come. */
+/* A tenant whose breaker is not closed runs one task at a time, when the breaker's time has come. */
 static struct allowance lanes_breaker_allows(struct lanes *l, const struct tenant_entry *t, int64_t now_ms)
 {
     struct breaker_status s;
@@ -234,7 +235,7 @@ struct lane_hold lanes_hold_of(struct lanes *l, struct lane_entry *e, int64_t no
     return a.n ? (struct lane_hold){ LANE_NONE, 0 } : a.hold;
 }
 
-/* Of a limit that is not ours alone: what we did not get, others have. */
+/* The places of a shared limit that this node wanted and did not get. */
 static int64_t lanes_places_elsewhere(const struct limit_share *s)
 {
     return s && s->concurrency && s->waits_places ? max_of(s->concurrency - s->places, (int64_t)0) : 0;
@@ -286,7 +287,7 @@ bool lanes_may_retake(struct lanes *l, struct lane_entry *e, bool held, int64_t 
     return held || (lanes_rate(q, now_ms, &burst) <= 0 && !q->rules.concurrent && !t->rules.max_running);
 }
 
-/* ---- what was taken ---- */
+/* ---- what was claimed ---- */
 
 void lanes_on_claimed(struct lanes *l, struct lane_entry *e)
 {
@@ -329,7 +330,7 @@ static bool lanes_take_token(struct lanes *l, struct queue_entry *q, int64_t now
 {
     if (l->shares) {
         bool limited = q->share && q->share->rate > 0;
-        *ret_when_ms = now_ms + LIMIT_SHARES_TAKE_AGAIN_MS; /* the answer may be here by then */
+        *ret_when_ms = now_ms + LIMIT_SHARES_TAKE_AGAIN_MS; /* the store's answer may be here by then */
         return !limited || limit_shares_take_token(l->shares, q->share);
     }
     bool may_have_one = q->rules.rate > 0 || q->rules.resumed_ms || q->rules.paused;
@@ -359,7 +360,7 @@ void lanes_not_fired(struct lanes *l, struct lane_entry *e, int64_t now_ms)
 
 /* ---- leases ---- */
 
-/* Tokens that are there: a lease takes its own when it is given. */
+/* Tokens that are there: a lease takes its token when it is given. */
 static struct allowance lanes_tokens_allow(struct lanes *l, struct queue_entry *q, int64_t now_ms)
 {
     if (l->shares)
@@ -373,7 +374,7 @@ static struct allowance lanes_tokens_allow(struct lanes *l, struct queue_entry *
     return allowance_at_most(NO_LIMIT, n, LANE_RATE, max_of(bucket_next_ms(b, now_ms), now_ms + 1));
 }
 
-/* A round that is open may take all that its limits allow: until it is answered nobody knows what it leaves. */
+/* An open round may claim all that its limits allow: until it is answered, it is not known what is left. */
 static bool lanes_queue_is_asked(const struct queue_entry *q)
 {
     list_each (&q->lanes, link)

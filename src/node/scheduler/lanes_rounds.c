@@ -1,12 +1,13 @@
-/* Rounds: the lanes that have something due are gathered, those that are held back are closed, the rest share the room. */
+/* A round gathers the lanes that have something due, closes those that a gate holds back, and shares the room among
+ * the rest. */
 #include <assert.h>
 #include <stdlib.h>
 
 #include "node/scheduler/lanes_internal.h"
 
-enum { SUSPECT_AGAIN_MS = 1000 }; /* a suspect whose lane is closed */
+enum { SUSPECT_AGAIN_MS = 1000 }; /* for a suspect whose lane is closed */
 
-/* The place of an allowance among the round's; -1: it has no limit. */
+/* The index of an allowance among the round's caps; -1: no limit. */
 static int lanes_round_cap(struct lanes *l, struct lanes_round *r, uint64_t *round, int *cap, struct allowance a)
 {
     if (*round == l->round)
@@ -22,7 +23,7 @@ static int lanes_round_cap(struct lanes *l, struct lanes_round *r, uint64_t *rou
 
 static void lanes_note_waiting(struct lane_entry *e, const struct lane_hold *h, bool of_queue)
 {
-    if (h->until_ms == INT64_MAX || h->gate == LANE_TENANT_BREAKER) /* a trial may end well before its time is over */
+    if (h->until_ms == INT64_MAX || h->gate == LANE_TENANT_BREAKER) /* a trial call may end before its time is over */
         *(of_queue ? &e->queue->waits : &e->queue->tenant->waits) = true;
 }
 
@@ -70,7 +71,7 @@ static void lanes_round_end(struct lanes_round *r)
     *r = (struct lanes_round){ 0 };
 }
 
-/* Lanes without a quota wait for what comes of the others. */
+/* Lanes without a quota wait for the results of the others. */
 static void lanes_round_keep_with_quota(struct lanes *l, struct lanes_round *r)
 {
     size_t n = 0;
@@ -126,7 +127,7 @@ static bool lanes_ask_due(struct lanes *l, size_t room, struct moment now, struc
     return r->n > 0;
 }
 
-/* One suspect of all lanes that may have one: which, the store says. Its lane counts it like any other. */
+/* One suspect, of all lanes that may have one. The store chooses it. Its lane counts it like any task. */
 static bool lanes_ask_suspects(struct lanes *l, struct moment now, struct lanes_round *r)
 {
     int64_t now_ms = now.wall_ms;
@@ -162,7 +163,7 @@ static bool lanes_ask_suspects(struct lanes *l, struct moment now, struct lanes_
 
 static bool lanes_ask_either(struct lanes *l, size_t room, struct moment now, struct lanes_round *r)
 {
-    if (l->asked_suspects) /* neither kind stands in the other's way */
+    if (l->asked_suspects) /* the two kinds take turns */
         return lanes_ask_due(l, room, now, r) || lanes_ask_suspects(l, now, r);
     return lanes_ask_suspects(l, now, r) || lanes_ask_due(l, room, now, r);
 }
@@ -179,7 +180,8 @@ bool lanes_ask(struct lanes *l, size_t room, enum lanes_wanted wanted, struct mo
     return asked;
 }
 
-/* What was left within the window though there was room for it can not be claimed before it is due: AT_MOST_ONCE, or no slot. */
+/* A task that was left within the window although there was room can not be claimed before it is due: it runs at most
+ * once, or found no slot. */
 static void lanes_lane_answered(struct lanes *l, struct lane_entry *e, const struct lane_quota *q,
                                 const struct op_claim *a)
 {

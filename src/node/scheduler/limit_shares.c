@@ -1,6 +1,6 @@
 /* Invariants:
- *  - one operation is under way at most; an entry's belief in its places never exceeds what the store holds for this node;
- *  - an entry with something to do is in the heap by the time to do it, unless it is in the operation that is under way. */
+ *  - At most one operation is in flight. The places of a share never exceed what the store has for this node.
+ *  - A share with something to do is in the heap by the time of that, unless it is in the operation in flight. */
 #include "node/scheduler/limit_shares.h"
 
 #include <assert.h>
@@ -14,7 +14,7 @@ enum { OP_ARENA = 4096, BOOST_MAX = 1024, PLACES_PART = 8, MS_PER_S = 1000 };
 
 struct limit_shares {
     struct limit_shares_setup setup;
-    struct uuid node; /* under which all is had */
+    struct uuid node; /* the id under which all shares are held */
     struct heap acts;
     struct limit_share **v;
     size_t n, cap;
@@ -63,7 +63,7 @@ struct limit_share *limit_shares_add(struct limit_shares *s, struct str key, voi
     return s->v[s->n++] = e;
 }
 
-/* ---- what there is, and what there should be ---- */
+/* ---- what a share has, and what it wants ---- */
 
 int64_t limit_shares_tokens_left(const struct limit_share *e)
 {
@@ -99,7 +99,7 @@ static bool limit_shares_wants_tokens(const struct limit_share *e, int64_t now_m
            (limit_shares_is_wanted(e, now_ms) && limit_shares_tokens_left(e) * 2 < limit_shares_token_slice(e));
 }
 
-/* Of what it has all of, there is no more to be had. What was claimed before there was a limit has no place yet. */
+/* A share that has every place can not get more. Tasks that were claimed before there was a limit have no place yet. */
 static bool limit_shares_wants_places(const struct limit_share *e, int64_t now_ms)
 {
     if (!e->concurrency || e->places >= e->concurrency)
@@ -134,7 +134,7 @@ static void limit_shares_plan(struct limit_shares *s, struct limit_share *e)
         heap_push(&s->acts, &e->act, at);
 }
 
-/* ---- from the lanes ---- */
+/* ---- changes by the lanes ---- */
 
 void limit_shares_set_limits(struct limit_shares *s, struct limit_share *e, double rate, int64_t burst,
                              int64_t concurrency)
@@ -208,7 +208,7 @@ void limit_shares_spend(struct limit_shares *s, struct limit_share *e, int64_t n
 
 /* ---- the operation ---- */
 
-/* A node that was given up for dead has lost what it had, and is another one now. */
+/* This node was marked dead: its shares are gone, and it has another id now. */
 static void limit_shares_forget_all(struct limit_shares *s)
 {
     s->node = *s->setup.node;
@@ -219,7 +219,7 @@ static void limit_shares_forget_all(struct limit_shares *s)
     }
 }
 
-/* Where there was less than was asked for, it is asked for later. */
+/* If less was given than asked for, the share asks again later. */
 static void limit_shares_apply_answer(struct limit_shares *s, struct limit_share *e)
 {
     const struct share *a = &e->share;
@@ -228,19 +228,20 @@ static void limit_shares_apply_answer(struct limit_shares *s, struct limit_share
     e->tokens += a->ret_tokens;
     e->spent = max_of(e->spent - e->sent_spent, (int64_t)0);
     if (a->concurrency)
-        e->places = max_of(a->ret_places - e->spent, (int64_t)0); /* the store gave what it thought that we had */
+        e->places =
+            max_of(a->ret_places - e->spent, (int64_t)0); /* the store gave places without knowing of the spent ones */
     if (a->concurrency && !e->concurrency && a->want_places == 0)
         e->released = 0;
     e->unsure = false;
     e->next_ms = a->ret_next_ms;
     e->ask_tokens_ms = s->now.steady_ms;
-    if (few_tokens) /* never: the store does not know us, or not yet */
+    if (few_tokens) /* INT64_MAX: the store does not know this node, or not yet */
         e->ask_tokens_ms = a->ret_next_ms == INT64_MAX ? s->now.steady_ms + LIMIT_SHARES_AGAIN_MS
                                                        : max_of(moment_steady_at(s->now, a->ret_next_ms),
                                                                 s->now.steady_ms + LIMIT_SHARES_TOKENS_MS);
     e->ask_places_ms = few_places ? s->now.steady_ms + LIMIT_SHARES_PLACES_MS : s->now.steady_ms;
     e->waits_tokens =
-        e->waits_tokens && limit_shares_tokens_left(e) <= 0; /* whoever waited is told, and says so again if need be */
+        e->waits_tokens && limit_shares_tokens_left(e) <= 0; /* the owner is told, and waits again if need be */
     e->waits_places = e->waits_places && limit_shares_places_left(e) <= 0;
     if (few_tokens || few_places)
         e->boost = 1;
@@ -250,7 +251,7 @@ static void limit_shares_apply_answer(struct limit_shares *s, struct limit_share
         s->setup.changed(s->setup.context, e);
 }
 
-/* Nobody knows what became of it. */
+/* It is not known whether the operation was applied. */
 static void limit_shares_note_lost_answer(struct limit_shares *s, struct limit_share *e)
 {
     e->unsure = e->share.concurrency > 0;
@@ -262,7 +263,7 @@ static void limit_shares_on_taken(struct op *op)
     struct limit_shares *s = op->context;
     bool is_ours = uuid_eq(s->op.node, *s->setup.node);
     if (op->rc)
-        log_warn("share_failed", kv_err(&op->error));
+        log_warn("limit_shares_failed", kv_err(&op->error));
     for (size_t i = 0; i < s->op.n; i++) {
         struct limit_share *e = s->asked[i];
         e->asking = false;
@@ -277,7 +278,7 @@ static void limit_shares_on_taken(struct op *op)
     pending_op_end(&s->pending, op);
 }
 
-/* More than one slice at a time for who uses them up at once. */
+/* A share that is used up at once gets more slices at a time. */
 static void limit_shares_set_boost(struct limit_share *e, int64_t now_ms)
 {
     e->boost = now_ms < e->full_ms + LIMIT_SHARES_SLICE_MS ? min_of(e->boost * 2, (int64_t)BOOST_MAX) : 1;
@@ -288,7 +289,7 @@ static int64_t limit_shares_total_places(const struct limit_share *e, int64_t no
     int64_t held = (int64_t)*e->held, want = held;
     if (!e->concurrency)
         return 0;
-    if (e->spent) /* given up first: who wants at least what it has gets that, whatever has been spent */
+    if (e->spent) /* spent places first: asking for less than the node has would give back places that leases use */
         return max_of(held, e->places);
     if (limit_shares_wants_places(e, now_ms))
         want = max_of(min_of(held + limit_shares_place_slice(e), e->concurrency), held);
@@ -354,7 +355,7 @@ int64_t limit_shares_step(struct limit_shares *s, struct moment now, bool may_gi
         if (limit_shares_acts_at(e, now_ms) > now_ms)
             limit_shares_plan(s, e);
         else if (limit_shares_only_gives_back(e, now_ms) && !may_give_back)
-            later[left++] = e; /* when the claim is answered there is a step */
+            later[left++] = e; /* a step follows when the claim is answered */
         else
             ask[n++] = e;
     }

@@ -1,13 +1,18 @@
-/* What is due goes to the queue in batches. While one is on its way its tasks are on no wheel and in no index: whoever wants one of them
- * back asks the queue, which got it before the question. The claim's memory stays until the queue has answered.
+/* Due tasks go to the queue in batches. While a batch is on its way, its tasks are neither on the wheel nor in the
+ * index: whoever wants to recall one asks the queue, which got the task before the question. The claim's memory stays
+ * until the queue has answered.
  *
- * A push that failed is made again. What may be there all the same is asked about first, where the queue can tell. What it does not know may
- * have run meanwhile, and would run again under the same fence: so its claim ends, and the fence rises, or it is lost if it must not run
- * twice. So it is, too, where the queue can not tell. In a fleet whose queue stays down, what is due runs in this process.
+ * A push that failed is repeated. If the queue may have a task all the same (`unsure`):
+ *  - If the queue can tell which tasks it has, it is asked first. A task that it does not know may have run
+ *    meanwhile and would run again under the same fence. So its claim ends: the task is returned, and the fence
+ *    rises; or it is lost, if it must not run twice.
+ *  - If the queue can not tell, the claim ends in the same way.
+ *  - If a fleet's queue stays down, due tasks run in this process.
  *
- * A claim is handed over whole or not at all, and nobody but who it was handed over to finds what the queue forgets of it. So none is shared: what is left of
- * a claim when the queue goes down or comes back is given back, and claimed anew. And a queue that can not tell what it has is judged by epochs,
- * one for each claim: there the same becomes of what is left of a claim when another epoch begins. */
+ * A claim is handed over whole or not at all, because only its owner looks for tasks of it that the queue forgets. So
+ * the tasks of one claim never go to both queues: when the shared queue goes down or comes back, the rest of a claim
+ * is returned and claimed anew. A queue that can not tell which tasks it has is judged by epochs, one for each claim:
+ * when another epoch begins, the rest of a claim is returned as well. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -25,13 +30,13 @@ enum {
 
 struct pushing {
     struct io_push io_request;
-    struct io_known known; /* instead: which of them are there already */
+    struct io_known known; /* instead of a push: which of the tasks the queue has */
     struct scheduler *scheduler;
-    struct list link; /* while it is on its way */
+    struct list link; /* in scheduler.pushing, while it is on its way */
     int64_t begun_ms; /* steady */
     bool own;         /* to the queue of this process */
-    bool asks;        /* they are not pushed but asked about */
-    bool disowned;    /* the tasks are others' now */
+    bool asks;        /* the queue is asked about the tasks */
+    bool disowned;    /* the tasks belong to another node */
     size_t n;
     struct armed *armed[PUSH_BATCH];
     struct task tasks[PUSH_BATCH];
@@ -39,7 +44,7 @@ struct pushing {
     bool answer[PUSH_BATCH];
 };
 
-/* ---- the end of being armed ---- */
+/* ---- leaving the wheel ---- */
 
 static void push_not_counted(struct armed *a)
 {
@@ -47,7 +52,7 @@ static void push_not_counted(struct armed *a)
     a->pushing = false;
 }
 
-/* The last of its tasks has left: what of them the queue has is its own from now on, whatever becomes of us. */
+/* With its last task the claim is handed over: the queue owns its tasks from then on, whatever happens here. */
 static void push_leave_claim(struct scheduler *s, struct armed *a)
 {
     struct claim *c = a->claim;
@@ -65,7 +70,7 @@ void scheduler_disarm(struct scheduler *s, struct armed *a)
     push_leave_claim(s, a);
 }
 
-/* Its answer was lost, it was in the queue all the same, and has run. */
+/* The push's answer was lost, the task was in the queue all the same, and has run. */
 void scheduler_settled_unpushed(struct scheduler *s, struct held *h)
 {
     struct armed *a = h->armed;
@@ -101,13 +106,13 @@ void scheduler_end(struct scheduler *s, struct armed *a, enum outcome_kind kind)
     scheduler_disarm(s, a);
 }
 
-/* What the queue may have: nobody knows whether it has run, or will. */
+/* The queue may have the task: it is not known whether it has run, or will. */
 static enum outcome_kind push_unsure_outcome(const struct armed *a)
 {
     return a->task->delivery == DELIVER_AT_MOST_ONCE ? OUTCOME_LOST : OUTCOME_RETURNED;
 }
 
-/* ---- what comes of a push ---- */
+/* ---- results of a push ---- */
 
 static void push_rearm(struct scheduler *s, struct armed *a, int64_t in_ms)
 {
@@ -152,7 +157,7 @@ static void push_was_asked(struct scheduler *s, struct armed *a, bool known)
     push_rearm(s, a, 0);
 }
 
-/* The queue is another than this was for, and has nothing of it. */
+/* The queue is in another epoch than the push was for, and has taken nothing. */
 static bool push_is_refused(const struct pushing *p, const struct io_request *e)
 {
     return e->rc == ERR_CONFLICT && !p->asks && !p->io_request.ret.unsure;
@@ -234,39 +239,39 @@ bool scheduler_falls_back(const struct scheduler *s)
     return s->setup.own && s->is_down && s->now.steady_ms - s->down_ms >= FALLBACK_AFTER_MS;
 }
 
-/* Whether it runs in this process. */
+/* Whether the task runs in this process. */
 static bool push_goes_own(const struct scheduler *s, const struct armed *a)
 {
     return scheduler_falls_back(s) && !s->probe && !a->unsure &&
            queue_lets_through(s->setup.own_filter, a->task, S(""));
 }
 
-/* The queue is down, and this process does not run such. */
+/* The shared queue is down, and the worker of this process does not serve the task. */
 static bool push_has_to_wait(const struct scheduler *s, const struct armed *a)
 {
     return scheduler_falls_back(s) && !s->probe && !a->unsure && !push_goes_own(s, a);
 }
 
-/* The queue may have lost what it has of this claim, and could not be asked about the rest apart from that. */
+/* The queue may have lost the pushed tasks of this claim, and could not be asked about the others separately. */
 static bool push_is_cut_off(const struct scheduler *s, const struct claim *c)
 {
     return c->pushed && c->epoch != s->epoch && !s->setup.async_io->push_again;
 }
 
-/* Else its claim would be shared, or in two epochs. */
+/* Pushing it would split the claim between two queues, or between two epochs. */
 static bool push_splits_claim(const struct scheduler *s, const struct armed *a)
 {
     const struct claim *c = a->claim;
     return push_goes_own(s, a) ? c->pushed || c->pushing : c->kept || push_is_cut_off(s, c);
 }
 
-/* It may be in a queue that is down, and is not to wait for it: it runs here under another fence. */
+/* The task may be in a queue that is down. It does not wait for that queue: it runs here, under another fence. */
 static bool push_starts_anew(const struct scheduler *s, const struct armed *a)
 {
     return a->unsure && scheduler_falls_back(s) && !s->probe;
 }
 
-/* Due, and off the wheel: whether it is to be pushed now. */
+/* The task is due and off the wheel. Whether it is to be pushed now. */
 static bool push_is_to_go(struct scheduler *s, struct armed *a)
 {
     int64_t when_ms;
@@ -289,13 +294,13 @@ static bool push_is_to_go(struct scheduler *s, struct armed *a)
     return false;
 }
 
-/* The first one is on its way, and will tell which epoch the others are for, where a claim must be in one. */
+/* If a claim must stay in one epoch, the first push tells which epoch it is: the others wait for its answer. */
 static bool push_learns_epoch(const struct scheduler *s)
 {
     return s->setup.fleet && !s->epoch && !s->setup.async_io->push_again && !list_empty(&s->pushing);
 }
 
-/* One is on its way and another waits for it: what becomes due meanwhile goes together, when the first is there. */
+/* One batch is on its way and another waits for it: tasks that become due meanwhile go together after the first. */
 static bool push_line_is_long(const struct scheduler *s)
 {
     return push_learns_epoch(s) || (!list_empty(&s->pushing) && s->pushing.next != s->pushing.prev);
@@ -353,8 +358,8 @@ static void push_add(struct scheduler *s, struct pushing **at, struct armed *a, 
         push_submit(s, take(*at));
 }
 
-/* Nothing before its time: the wheel gives out only what is due at now. And nothing that may be others' by now: it waits on the wheel
- * until it is known whose it is. */
+/* Nothing fires before its time: the wheel gives out only tasks that are due at now. Nothing fires that may belong to
+ * another node: it waits on the wheel until that is known. */
 void scheduler_fire(struct scheduler *s)
 {
     if (wheel_next(&s->wheel) <= s->now.wall_ms && !scheduler_may_fire(s))

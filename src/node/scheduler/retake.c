@@ -1,12 +1,13 @@
-/* What the queue has forgotten becomes ours in place of whoever's it was, and goes the way of what was claimed. One is under way at a time.
- * If its answer was lost it is read back by its claim's id, until somebody answers: whoever asked for it waits for that. */
+/* A task that the queue has forgotten is claimed anew in place, whoever had claimed it, and then treated like any
+ * claimed task. One operation is under way at a time. If its answer was lost, the claim is read back by its id until
+ * the store answers; the caller waits for that. */
 #include <assert.h>
 
 #include "base/log.h"
 #include "node/scheduler/internal.h"
 
 enum {
-    RETAKE_BYTES = 16 << 10, /* of a task: larger ones are claimed by few at a time */
+    RETAKE_BYTES = 16 << 10, /* of a task: larger tasks are claimed a few at a time */
     RETAKE_ARENA = 128 << 20,
     RETRY_MIN_MS = 20,
     RETRY_MAX_MS = 1000,
@@ -25,7 +26,7 @@ bool scheduler_may_retake(struct scheduler *s, const struct task *t)
     return lanes_may_retake(s->lanes, lanes_know(s->lanes, task_lane(t)), holds, s->now.wall_ms);
 }
 
-/* Whoever held them lets go first: they do not count twice. */
+/* The former holder lets go first, so that the tasks do not count twice. */
 static void retake_finish(struct scheduler *s, const struct tasks *taken)
 {
     struct claim *c = take(s->retaking.claim);

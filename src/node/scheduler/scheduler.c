@@ -1,8 +1,11 @@
 /* Invariants:
- *  - at most one claim is in flight. A claim whose answer was lost is read back by its id before the next one is made;
- *  - held knows the tasks of our claims that are not settled, each once; a claim asks for at most slots less those;
- *  - an armed task is in the wheel and in the index, or in neither; what is armed is held. What is being pushed is in neither;
- *  - at most one suspect is held. */
+ *  - At most one claim is in flight. A claim whose answer was lost is read back by its id before the next one is
+ *    made.
+ *  - `held` has each task of our claims that is not settled, once. A claim asks for at most the slots that are
+ *    left.
+ *  - An armed task is on the wheel and in the index, or in neither; it is held. A task that is being pushed is in
+ *    neither.
+ *  - At most one suspect is held. */
 #include "node/scheduler/internal.h"
 
 #include <assert.h>
@@ -84,9 +87,9 @@ void scheduler_free(struct scheduler *s)
     free(s);
 }
 
-/* ---- doors ---- */
+/* ---- steps ---- */
 
-/* Should a nudge have been lost. */
+/* In case a nudge was lost. */
 static void scheduler_poll(struct scheduler *s)
 {
     if (!s->setup.poll_ms || s->now.steady_ms < s->polled_ms + s->setup.poll_ms)
@@ -95,14 +98,13 @@ static void scheduler_poll(struct scheduler *s)
     lanes_all_due(s->lanes, s->now.wall_ms);
 }
 
-/* Due at once: fire ends it. */
+/* Due at once: scheduler_fire ends it. */
 static void scheduler_end_at_once(struct scheduler *s, struct armed *a)
 {
     wheel_remove(&s->wheel, &a->entry);
     wheel_add(&s->wheel, &a->entry, s->now.wall_ms);
 }
 
-/* Limits hold from now on, and armed tasks of a queue that was paused are given back. */
 void scheduler_apply_rules(struct scheduler *s)
 {
     if (!s->setup.catalog || catalog_cache_generation(s->setup.catalog) == s->generation)
@@ -123,11 +125,12 @@ static int64_t scheduler_step_lanes(struct scheduler *s)
     return s->draining ? INT64_MAX : lanes_step(s->lanes, s->now, s->claiming != NULL);
 }
 
-/* When the scheduler wants to be called again, besides what `wake` says. */
+/* When to call again, besides `wake`. */
 static int64_t scheduler_next_ms(struct scheduler *s, int64_t wake)
 {
     int64_t next_ms = wheel_next(&s->wheel);
-    if (next_ms > s->now.wall_ms || scheduler_may_fire(s)) /* else somebody calls when it may */
+    if (next_ms > s->now.wall_ms ||
+        scheduler_may_fire(s)) /* else the answer of a push, or the next heartbeat, brings a step */
         wake = min_of(wake, next_ms);
     if (s->claiming)
         return s->claiming->waits ? min_of(wake, moment_wall_at(s->now, s->retry_at_ms)) : wake;
@@ -165,7 +168,7 @@ void scheduler_nudge(struct scheduler *s, const struct task *t)
         lanes_due(s->lanes, lanes_know(s->lanes, task_lane(t)), t->due_ms, task_is_suspect(t));
 }
 
-/* Whoever changes rules all the time does not stop everybody: after a wait, as long again is left for claims. */
+/* If rules change all the time, claims still go on: after a wait, as much time again is left for claims. */
 void scheduler_await_rules(struct scheduler *s, bool await)
 {
     if (!await)
@@ -188,14 +191,14 @@ void scheduler_on_settled(struct scheduler *s, struct uuid id, int64_t fence, co
     struct held *h = scheduler_remove_held(s, id, fence);
     bool comes_again = v && v->next == TASK_SCHEDULED;
     if (!h) {
-        if (comes_again) /* somebody else's claim, or told before: where it waits is not known */
+        if (comes_again) /* another node's claim, or a repeated call: the lane is not known */
             lanes_all_due(s->lanes, v->due_ms);
         return;
     }
     if (comes_again)
         lanes_due(s->lanes, h->lane, v->due_ms, v->losses >= SUSPECT_LOSSES);
     scheduler_settled_unpushed(s, h);
-    s->isolating = s->isolating && !h->suspect; /* it lives, and so do we: the others go on */
+    s->isolating = s->isolating && !h->suspect; /* the suspect has ended and this process lives: the others go on */
     lanes_on_settled(s->lanes, h->lane, h->taken_back);
     scheduler_held_free(s, h);
 }
@@ -205,7 +208,7 @@ bool scheduler_holds(const struct scheduler *s, struct uuid id, int64_t fence)
     return scheduler_find_held(s, id, fence) != NULL;
 }
 
-/* What may be in the queue already counts as fired. */
+/* A task that may be in the queue counts as fired. */
 static struct armed *scheduler_find_armed(const struct scheduler *s, struct uuid id, int64_t fence)
 {
     struct armed *a = map_get(&s->index, uuid_bytes(&id));
@@ -239,13 +242,13 @@ bool scheduler_replace(struct scheduler *s, struct uuid id, int64_t fence, struc
     h->replaced = xmalloc(why.n + 1);
     memcpy(h->replaced, why.p, why.n);
     h->replaced[why.n] = '\0';
-    if (!a) /* should it come back */
+    if (!a) /* it is being pushed: in case it comes back */
         return false;
     scheduler_end_at_once(s, a);
     return true;
 }
 
-/* ---- in a fleet ---- */
+/* ---- functions of a fleet ---- */
 
 void scheduler_set_room(struct scheduler *s, size_t room)
 {
@@ -280,7 +283,7 @@ const struct settle_facts *scheduler_queued(const struct scheduler *s, struct uu
     return h && (h->where == HELD_QUEUED || h->where == HELD_PUSHING) ? h->facts : NULL;
 }
 
-/* ---- among others ---- */
+/* ---- other nodes, the clock, drain ---- */
 
 void scheduler_suspend(struct scheduler *s)
 {
@@ -319,7 +322,7 @@ void scheduler_disown(struct scheduler *s, struct uuid node)
         struct armed *a = container_of(e, struct armed, entry);
         lanes_on_unarmed(s->lanes, a->held->lane);
         map_remove(&s->index, uuid_bytes(&a->task->id));
-        claim_unref(a->claim); /* nothing is handed over any more */
+        claim_unref(a->claim); /* the claim is not handed over */
     }
     scheduler_forget_pushes(s);
     map_each (&s->held, slot)
@@ -347,7 +350,7 @@ void scheduler_on_clock_set_back(struct scheduler *s, struct moment now)
 {
     s->now = now;
     map_each (&s->index, slot) {
-        struct armed *a = slot->value; /* not the time at which what failed was to be tried again */
+        struct armed *a = slot->value; /* also if it waits for a retry: its time comes again */
         a->entry.due_ms = a->held->taken_back || a->held->replaced ? now.wall_ms : a->task->due_ms;
     }
     wheel_rebase(&s->wheel, now.wall_ms);

@@ -1,8 +1,10 @@
 /* Invariants:
- *  - at most one visit is under way, of which one page is: the next is asked for when all of the last is answered;
- *  - visit_at is when the next visit is to be: INT64_MAX while nothing is known to come;
- *  - what stands before from_ms could not be spawned by an earlier visit, and waits for trouble_at; or it was put there since, and
- *    then somebody nudged. A visit without trouble leaves nothing behind, and the next begins at the beginning. */
+ *  - At most one visit is under way, with one page. The next page is read when every task of the last one is
+ *    answered.
+ *  - visit_at_ms is when the next visit is due; INT64_MAX: nothing is known to come.
+ *  - A task whose cursor is before from_ms could not be spawned by an earlier visit and waits for trouble_at_ms; or
+ *    it was written since, and then the spawner was nudged. A visit without trouble leaves nothing behind, and the
+ *    next one begins at the first cursor. */
 #include "node/scheduler/spawner.h"
 
 #include <assert.h>
@@ -15,21 +17,21 @@ enum {
     PAGE = 100,
     TROUBLE_MS = 5000,
     ARENA = 32 << 20, /* a task of any size */
-    HELP_PART = 4     /* of the time ahead: so near, somebody else's are spawned by whoever sees them */
+    HELP_PART = 4     /* a quarter of ahead_ms: within that, tasks of other partitions are spawned by any node */
 };
 
 struct spawner {
     struct spawner_setup setup;
     struct moment now;
     struct op_recurring *page;    /* NULL: no visit is under way */
-    size_t in_flight;             /* spawns */
+    size_t in_flight;             /* spawns in flight */
     int64_t visit_at_ms, from_ms; /* wall, like cursors */
-    int64_t trouble_at_ms;        /* steady: when all is tried again; INT64_MAX: nothing was left behind */
-    int64_t poll_at_ms;           /* steady: when to look though nobody nudged; INT64_MAX: set by the next step */
+    int64_t trouble_at_ms; /* steady: when the tasks that were passed over are tried again; INT64_MAX: none were */
+    int64_t poll_at_ms;    /* steady: when to visit although nobody nudged; INT64_MAX: the next step sets it */
     bool suspended, draining;
-    bool shares; /* with other nodes */
+    bool shares; /* other nodes have partitions, too */
     struct partitions own;
-    struct partitions asked; /* the page's */
+    struct partitions asked; /* the partitions of the page in flight */
 };
 
 struct spawning {
@@ -58,7 +60,7 @@ void spawner_free(struct spawner *s)
     free(s);
 }
 
-/* ---- when to look, and from where on ---- */
+/* ---- when to visit, and from which cursor on ---- */
 
 static void spawner_visit_at(struct spawner *s, int64_t when_ms, int64_t cursor_ms)
 {
@@ -66,7 +68,7 @@ static void spawner_visit_at(struct spawner *s, int64_t when_ms, int64_t cursor_
     s->from_ms = min_of(s->from_ms, cursor_ms);
 }
 
-/* Half the way: each visit makes some seconds' worth at once. */
+/* Half of ahead_ms before the cursor: each visit then makes several seconds of occurrences at once. */
 static int64_t spawner_in_time_for(const struct spawner *s, int64_t cursor_ms)
 {
     return cursor_ms - s->setup.ahead_ms / 2;
@@ -77,7 +79,7 @@ static void spawner_visit_later(struct spawner *s, const struct spawn_plan *plan
     spawner_visit_at(s, plan->look_ms ? plan->look_ms : spawner_in_time_for(s, plan->cursor_ms), plan->cursor_ms);
 }
 
-/* It could not be spawned: passed over until trouble_at, or, with its cursor, only until the next visit. */
+/* The task could not be spawned: it is passed over until trouble_at_ms; with its cursor, only until the next visit. */
 static void spawner_leave_behind(struct spawner *s, int64_t cursor_ms)
 {
     s->trouble_at_ms = min_of(s->trouble_at_ms, s->now.steady_ms + TROUBLE_MS);
@@ -118,11 +120,11 @@ static void spawner_on_spawned(struct op *op)
             spawner_visit_at(s, s->now.wall_ms, sp->plan.cursor_ms);
         else if (!sp->plan.ended)
             spawner_visit_later(s, &sp->plan);
-    } else if (op->rc == ERR_CONFLICT) { /* a user's change: whether he nudges or not, and wherever its cursor is now */
+    } else if (op->rc == ERR_CONFLICT) { /* a user has changed the task: its cursor may be anywhere */
         spawner_visit_at(s, s->now.wall_ms, 0);
     } else {
         log_warn("spawn_failed", kv_uuid("task", sp->task.id), kv_err(&op->error));
-        spawner_nudge_occurrences(s, &sp->plan); /* it may have been done, and its answer lost */
+        spawner_nudge_occurrences(s, &sp->plan); /* the spawn may have been done, and the answer lost */
         spawner_leave_behind(s, sp->op.cursor_ms);
     }
     spawner_spawning_free(sp);
@@ -210,7 +212,7 @@ static void spawner_visit_over(struct spawner *s)
     free(take(s->page));
 }
 
-/* All of it is answered: on to the next. */
+/* Every task of the page is answered: read the next page, or end the visit. */
 static void spawner_page_over(struct spawner *s)
 {
     struct op_recurring *p = s->page;
@@ -232,7 +234,7 @@ static void spawner_page_failed(struct spawner *s)
     struct op_recurring *p = s->page;
     p->ret.n = 0;
     p->ret_next_ms = INT64_MAX;
-    if (p->op.rc == ERR_LIMIT && p->max > 1) { /* large ones: fewer at a time */
+    if (p->op.rc == ERR_LIMIT && p->max > 1) { /* the tasks are large: fewer at a time */
         p->max /= 2;
         arena_release(&p->op.arena);
         spawner_ask_for_page(s);
@@ -251,7 +253,7 @@ static void spawner_on_page(struct op *op)
         spawner_page_failed(s);
         return;
     }
-    s->in_flight++; /* ours: so that a spawn done at once does not end the page */
+    s->in_flight++; /* so that a spawn that is done at once does not end the page */
     for (size_t i = 0; i < p->ret.n && spawner_may_spawn(s); i++)
         spawner_spawn_one(s, &p->ret.v[i]);
     if (--s->in_flight == 0)
@@ -272,11 +274,11 @@ static void spawner_visit(struct spawner *s)
                                       .own = s->shares ? &s->asked : NULL,
                                       .help_until_ms = s->now.wall_ms + s->setup.ahead_ms / HELP_PART };
     s->visit_at_ms = s->poll_at_ms = INT64_MAX;
-    s->from_ms = s->page->until_ms; /* unless somebody says otherwise before it is over */
+    s->from_ms = s->page->until_ms; /* unless a nudge during the visit says otherwise */
     spawner_ask_for_page(s);
 }
 
-/* ---- doors ---- */
+/* ---- public functions ---- */
 
 int64_t spawner_step(struct spawner *s, struct moment now)
 {
@@ -292,7 +294,7 @@ int64_t spawner_step(struct spawner *s, struct moment now)
 
 void spawner_nudge(struct spawner *s, int64_t cursor_ms)
 {
-    if (cursor_ms != INT64_MAX) /* else nothing is to come: no reason to wake up, ever */
+    if (cursor_ms != INT64_MAX) /* INT64_MAX: nothing is to come */
         spawner_visit_at(s, spawner_in_time_for(s, cursor_ms), cursor_ms);
 }
 

@@ -1,5 +1,5 @@
-/* Up to IN_FLIGHT batches are with the writer at once, so that the next is settled while one is committed. A batch that the
- * store could not take is submitted again, whole, later: its events stay unacknowledged until then. */
+/* Up to IN_FLIGHT batches are with the writer at once, so that one is settled while another is committed. A batch
+ * that the store could not take is submitted again later, whole. Its events stay unacknowledged until then. */
 #include "node/updater/updater.h"
 
 #include <assert.h>
@@ -20,7 +20,7 @@ enum {
 };
 
 struct batch {
-    struct io_poll poll; /* with the events' memory */
+    struct io_poll poll; /* owns the events' memory */
     struct op_settle settle;
     struct op_worker_report workers;
     struct io_events_ack ack;
@@ -35,10 +35,10 @@ struct updater {
     struct updater_setup setup;
     struct prng random;
     size_t in_flight;    /* batches with the writer */
-    size_t acking;       /* and with the courier, after that */
+    size_t acking;       /* batches whose events are being acknowledged */
     struct list waiting; /* batches that the store could not take */
     bool polling, stopped, poll_failed;
-    struct batch *arrived; /* polled, and not looked at */
+    struct batch *arrived; /* polled, and not settled yet */
     struct moment now;
     int64_t behind_ms;
     int64_t poll_at_ms; /* steady */
@@ -97,7 +97,7 @@ static void updater_on_acknowledged(struct io_request *e)
 {
     struct batch *b = container_of(e, struct batch, ack.io_request);
     b->updater->acking--;
-    if (e->rc) /* they come again and are refused */
+    if (e->rc) /* the events come again, and their fences refuse them */
         log_warn("ack_failed", kv_err(&e->error));
     updater_batch_free(b);
 }
@@ -114,7 +114,7 @@ static void updater_acknowledge(struct updater *u, struct batch *b)
     async_io_submit(u->setup.async_io, &b->ack.io_request);
 }
 
-/* If it was done all the same, nobody will say whom it let go on. */
+/* If the operation was applied all the same, its unblocked lanes are lost. */
 static void updater_wait_to_retry(struct updater *u, struct batch *b)
 {
     const struct op *failed = b->settle.op.rc ? &b->settle.op : &b->workers.op;
@@ -155,7 +155,7 @@ static void updater_submit(struct updater *u, struct batch *b)
     b->settle.now_ms = b->workers.now_ms = u->now.steady_ms;
     b->settle.op.rc = b->workers.op.rc = ERR_OK;
     b->pending = (b->settle.n > 0) + (b->workers.n > 0);
-    bool has_workers = b->workers.n > 0; /* the batch may be done before the second line */
+    bool has_workers = b->workers.n > 0; /* the batch may be done before the second operation */
     u->in_flight++;
     failpoint("before_settle");
     if (b->settle.n)
@@ -169,7 +169,7 @@ static bool updater_is_outcome(const struct event *e)
     return e->kind == EVENT_OUTCOME;
 }
 
-/* Outcomes to the front, in their order; returns how many they are. */
+/* Moves outcomes to the front, in their order; returns how many there are. */
 static size_t updater_outcomes_first(struct event_list *events)
 {
     size_t n = 0, first = 0;
@@ -249,7 +249,7 @@ static void updater_on_polled(struct io_request *e)
         if (!u->poll_failed)
             log_warn("poll_failed", kv_err(&e->error));
         u->poll_at_ms =
-            u->now.steady_ms + POLL_RETRY_MS; /* nobody else would call: what waits there was published before */
+            u->now.steady_ms + POLL_RETRY_MS; /* no notice will come for events that were published before */
     }
     u->poll_failed = e->rc != ERR_OK;
     if (e->rc || b->poll.ret.n == 0)
@@ -258,7 +258,7 @@ static void updater_on_polled(struct io_request *e)
         u->arrived = b;
 }
 
-/* One in flight. What comes is looked at in the next step, which knows what time it is. */
+/* One poll is in flight. Its events are settled in the next step, which has the current time. */
 static void updater_poll(struct updater *u)
 {
     struct async_io *c = u->setup.async_io;

@@ -1,6 +1,7 @@
-/* Outcomes are borrowed for the call that reports them, so they are copied into the outbox, which is published as one batch and kept
- * whole until that succeeded: a worker that cannot report takes no more work once its slots are full of unpublished outcomes, and
- * drops nothing. What is in it is renewed like what runs: its delivery must not lapse while its outcome waits. */
+/* An outcome is borrowed for the call that reports it, so it is copied into the outbox. The outbox is published as
+ * one batch and kept until that succeeded. A worker that can not publish takes no more tasks once its slots are full
+ * of unpublished outcomes; it drops nothing. Deliveries in the outbox are renewed like running ones: they must not
+ * time out while their outcome waits. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -12,7 +13,7 @@ enum { OUTBOX_ARENA = 256 << 20 };
 struct acking {
     struct io_ids ids;
     struct worker *worker;
-    struct list link;    /* among those that failed, until then */
+    struct list link;    /* in worker.unacked, after a failure */
     int64_t retry_at_ms; /* steady */
     struct fenced_id v[WORKER_PUBLISH_MAX];
 };
@@ -21,7 +22,7 @@ struct renewing {
     struct io_renew io_request;
     struct worker *worker;
     const struct task **tasks;
-    struct delivery_batch **delivery_batches; /* theirs, referred to: they may end meanwhile */
+    struct delivery_batch **delivery_batches; /* of the tasks, referenced: the tasks may end meanwhile */
     size_t n;
 };
 
@@ -68,7 +69,7 @@ void worker_add_outcome(struct worker *w, struct job *j, const struct outcome *o
     struct event *e = &b->v[b->n];
     b->jobs[b->n++] = j;
     *e = (struct event){ .task = settle_facts_of(j->run.task, o, &b->arena), .outcome = *o };
-    e->outcome.worker = w->setup.name; /* ours: outlives the event */
+    e->outcome.worker = w->setup.name; /* the worker's memory: it outlives the event */
     outbox_keep_text(&b->arena, &e->task.retry.rules);
     outbox_keep_text(&b->arena, &e->outcome.error);
     outbox_keep_text(&b->arena, &e->outcome.output);
@@ -77,7 +78,8 @@ void worker_add_outcome(struct worker *w, struct job *j, const struct outcome *o
 
 /* ---- publishing ---- */
 
-/* One that fails is tried again for a while: its delivery would lapse, and be taken for lost if its outcome is not applied by then. */
+/* A failed acknowledgement is repeated: the delivery would time out, and be settled as lost if its outcome is not
+ * applied by then. */
 static void outbox_on_acknowledged(struct io_request *e)
 {
     struct acking *a = container_of(e, struct acking, ids.io_request);
@@ -127,7 +129,7 @@ static void outbox_acknowledge(struct worker *w, struct job *const *jobs, size_t
     outbox_submit_ack(a);
 }
 
-/* What went out is out; the rest waits. */
+/* The rest of the batch waits to be published again. */
 static void outbox_keep_rest(struct worker *w)
 {
     struct outbox *b = &w->spare;
@@ -139,7 +141,7 @@ static void outbox_keep_rest(struct worker *w)
     w->retry_at_ms = w->now.steady_ms + WORKER_RETRY_MS;
 }
 
-/* Said when it begins and when it ends, not each time. */
+/* Logged when it begins and when it ends, not each time. */
 static void outbox_note_events(struct worker *w, const struct io_request *e)
 {
     if (e->rc && !w->events_down) {
@@ -206,7 +208,7 @@ static void outbox_on_renewed(struct io_request *e)
     if (e->rc && !r->worker->renewals_down)
         log_warn("renew_failed", kv_err(&e->error), kv_i64("deliveries", (int64_t)r->n));
     r->worker->renewals_down = e->rc != ERR_OK;
-    if (e->rc) { /* soon, before it is too late */
+    if (e->rc) { /* soon, before the deliveries time out */
         r->worker->renew_at_ms = min_of(r->worker->renew_at_ms, r->worker->now.steady_ms + WORKER_RETRY_MS);
     }
     for (size_t i = 0; i < r->n; i++)

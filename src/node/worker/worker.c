@@ -1,5 +1,5 @@
-/* A take's tasks live in one arena, freed when the outcome of the last of them was published (outbox.c). One take is in flight at
- * a time; what it brought is looked at in the next step, which knows what time it is. */
+/* The tasks of a take live in one arena, which is freed when the outcome of the last of them was published
+ * (outbox.c). One take is in flight at a time. Its tasks are started in the next step, which has the current time. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ enum {
     HELD_TEXT = TARGET_HOST_MAX + 128,
 };
 
-/* One that a later run replaces. */
+/* Why a task that a later run replaces is cancelled. */
 struct cancel_reason {
     struct fenced_id id;
     size_t why_size;
@@ -53,7 +53,7 @@ void worker_free(struct worker *w)
 {
     if (!w)
         return;
-    thread_owner_drop(&w->owner); /* the loop has ended: whoever ran it may be gone */
+    thread_owner_drop(&w->owner); /* the loop has ended, perhaps on another thread */
     assert(worker_running(w) == 0 && !w->taking && !w->arrived && !w->reporting);
     for (size_t i = 0; i < w->outbox.n; i++)
         delivery_batch_unref(w->outbox.jobs[i]->delivery_batch);
@@ -83,7 +83,8 @@ static const struct cancel_reason *worker_find_cancel_reason(const struct worker
     return w->cancel_reason.n ? map_get(&w->cancel_reason, delivery_key(&j->id)) : NULL;
 }
 
-/* What an aborted attempt is reported as. By our own deadline: nobody cancelled it, so it runs again elsewhere or later. */
+/* The outcome of an aborted attempt. If the worker aborted it at its own drain deadline, nobody cancelled the task:
+ * it is lost, and runs again elsewhere or later. */
 static struct outcome worker_cancelled_outcome(const struct worker *w, const struct job *j, const struct outcome *o)
 {
     struct outcome ret = *o;
@@ -102,15 +103,15 @@ static bool worker_calls_a_host(const struct task *t)
 static void worker_tell_breakers(struct worker *w, struct job *j, const struct outcome *o)
 {
     const struct task *t = j->run.task;
-    struct outcome told = *o;
+    struct outcome reported = *o;
     char host[TARGET_HOST_MAX];
-    if (told.retry_after_ms > 0)
-        told.retry_after_ms += w->behind_ms; /* the clock may catch up meanwhile */
+    if (reported.retry_after_ms > 0)
+        reported.retry_after_ms += w->behind_ms; /* the clock may catch up meanwhile */
     if (worker_calls_a_host(t))
-        breakers_report(&w->breakers, t->tenant, target_host(t, host), &j->asked, &told, o->completed_us / 1000);
+        breakers_report(&w->breakers, t->tenant, target_host(t, host), &j->asked, &reported, o->completed_us / 1000);
 }
 
-/* Its share of the worker's room. */
+/* Adds (1) or removes (-1) the task's part of the worker's CPU, memory and suspects. */
 static void worker_occupy(struct worker *w, const struct task *t, int sign)
 {
     w->cpu_used += sign * t->cpu_milli;
@@ -144,7 +145,7 @@ static void worker_on_run_done(struct run *run, const struct outcome *o)
 
 /* ---- taking ---- */
 
-/* Asks the breakers; one that must wait is reported so. */
+/* Asks the breakers. A task that must wait is reported as HELD. */
 static bool worker_is_held_by_breaker(struct worker *w, struct job *j)
 {
     const struct task *t = j->run.task;
@@ -170,20 +171,21 @@ static bool worker_may_start(const struct worker *w, const struct task *t)
     return !w->setup.may_start || w->setup.may_start(w->setup.context, t);
 }
 
-/* Taken so long ago that its delivery may lapse before it is renewed: we were stopped. A queue without a clock is in this process. */
+/* It was taken so long ago that its delivery may time out before it is renewed: the process was stopped. A queue
+ * without a clock is in this process. */
 static bool worker_is_late(const struct worker *w, const struct job *j)
 {
     int64_t taken_ms = j->delivery_batch->take.ret.queue_us / 1000;
     return taken_ms && w->now.wall_ms - taken_ms >= w->setup.visibility_ms / 2;
 }
 
-/* What must not run any more, though it was pushed. */
+/* Reports a task that must not start although it was pushed. */
 static bool worker_must_not_start(struct worker *w, struct job *j)
 {
     const struct task *t = j->run.task;
     const struct cancel_reason *d = worker_find_cancel_reason(w, j);
     struct outcome o = { .retry_after_ms = -1 };
-    if (w->stopped || worker_is_late(w, j) || !worker_may_start(w, t)) { /* given back, if it is ours to give */
+    if (w->stopped || worker_is_late(w, j) || !worker_may_start(w, t)) { /* returned, if its claim is still valid */
         o.kind = OUTCOME_RETURNED;
     } else if (d) {
         o.kind = OUTCOME_CANCELLED;
@@ -209,12 +211,13 @@ static void worker_refuse(struct worker *w, struct job *j)
     worker_on_run_done(&j->run, &o);
 }
 
-/* Or its claim ends before it has begun, and that is reported. */
+/* Or reports an outcome without starting it. */
 static void worker_start(struct worker *w, struct job *j)
 {
     const struct task *t = j->run.task;
     struct runner *r = w->setup.runners[t->target];
-    if (map_get(&w->running, delivery_key(&j->id))) { /* a queue that went back in time may deliver it twice */
+    if (map_get(&w->running,
+                delivery_key(&j->id))) { /* a queue that was restored from an older copy may deliver it twice */
         delivery_batch_unref(j->delivery_batch);
         return;
     }
@@ -251,7 +254,7 @@ static size_t worker_start_all(struct worker *w, struct delivery_batch *h)
     return tasks.n;
 }
 
-/* Nobody else would call: what waits there was pushed before. */
+/* The worker asks again by itself: no notice will come for tasks that were pushed before. */
 static void worker_take_failed(struct worker *w, struct delivery_batch *h)
 {
     if (!w->queue_down)
@@ -287,7 +290,7 @@ static size_t worker_free_slots(const struct worker *w)
 /* How many it may take now. */
 static size_t worker_room(const struct worker *w)
 {
-    bool alone = w->setup.fleet && w->suspects; /* who that runs wants no company */
+    bool alone = w->setup.fleet && w->suspects; /* a suspect runs alone */
     if (w->stopped || alone || !worker_may_start(w, NULL) ||
         (w->setup.may_take && !w->setup.may_take(w->setup.context)))
         return 0;
@@ -299,8 +302,8 @@ static int64_t worker_rest(int64_t room, int64_t used)
     return room > 0 ? max_of(room - used, (int64_t)0) : -1;
 }
 
-/* A queue in memory is asked when there is something. Any other is asked all the time, and now and then by who is full too: it tells
- * what is to be ended. */
+/* A queue in memory is asked when it has something. Any other queue is asked all the time, and now and then also by a
+ * full worker: its answer names the tasks that are to be aborted. */
 static bool worker_is_worth_asking(const struct worker *w, size_t room)
 {
     struct async_io *c = w->setup.async_io;
@@ -350,7 +353,8 @@ static void worker_show_metrics(const struct worker *w)
         metric_set(w->setup.metrics, METRIC_QUEUE_DEPTH, (double)c->ops->queue_depth(c));
 }
 
-/* When to ask, though nothing happened: after a failure; whether there is room again; what is to be ended. */
+/* When to ask although nothing happened: after a failure, if there is room again, and for tasks that are to be
+ * aborted. */
 static int64_t worker_next_take_ms(const struct worker *w)
 {
     bool asks = !w->setup.async_io->at_once && (!w->stopped || w->running.n > 0);
@@ -373,7 +377,7 @@ int64_t worker_step(struct worker *w, struct moment now, int64_t behind_ms)
     while (worker_take_some(w) > 0);
     worker_publish(w);
     if (!w->setup.async_io->at_once)
-        worker_ask_for_more(w); /* what came last was nothing */
+        worker_ask_for_more(w); /* the last take brought nothing */
     worker_renew(w);
     worker_show_metrics(w);
     int64_t wake = w->renewing ? INT64_MAX : w->renew_at_ms;
@@ -453,7 +457,7 @@ static void worker_on_dropped(struct io_request *e)
         log_warn("ack_failed", kv_err(&e->error));
 }
 
-/* What the queue does not give us now is refused when it does: see may_start. */
+/* A task that the queue gives later is refused then: see worker_setup.may_start. */
 static void worker_drop_queued(struct worker *w)
 {
     struct async_io *c = w->setup.async_io;
@@ -510,8 +514,8 @@ size_t worker_running(const struct worker *w)
 bool worker_is_idle(const struct worker *w)
 {
     assert_owned(&w->owner);
-    bool unheard_of = uuid_is_nil(w->told.worker.id); /* who never said that it is there need not say that it goes */
-    bool told = !w->stopped || !w->setup.fleet || w->has_left || unheard_of;
-    return told && worker_running(w) == 0 && worker_unpublished(w) == 0 && !w->taking && !w->arrived &&
+    bool never_reported = uuid_is_nil(w->last_report.worker.id); /* it has never reported itself */
+    bool reported = !w->stopped || !w->setup.fleet || w->has_left || never_reported;
+    return reported && worker_running(w) == 0 && worker_unpublished(w) == 0 && !w->taking && !w->arrived &&
            !w->publishing && !w->acking && !w->renewing && !w->reporting;
 }
