@@ -114,7 +114,8 @@ static bool explain_by_suspicion(const struct explain_view *v, const struct task
     if (s.isolating && !task_is_suspect(t))
         return explain_answer(
             ret, EXPLAIN_RECOVERY, 0,
-            "this node has restarted after a crash: for a few seconds it first runs the tasks that may have caused it, one at a time");
+            "this node has restarted after a crash: for a few seconds it first runs the tasks that may "
+            "have caused it, one at a time");
     if (!task_is_suspect(t) || s.suspects == 0)
         return false;
     return explain_answer(
