@@ -15,7 +15,7 @@ enum {
     FOUND_US = 5 * SECOND_US
 };
 
-/* A claim, whose it is, and whether a queue has it for good. */
+/* A claim, its owner, and whether it was handed over to the queue. */
 struct fleet_claim {
     struct uuid id;
     struct sim_node *node;
@@ -55,7 +55,7 @@ bool is_up(const struct sim_node *n)
 
 /* ---- the plan ---- */
 
-/* Limits, hosts and poison are tried without one. */
+/* Limits, hosts and poison are tried without a fleet. */
 void fleet_choose(struct sim *s, struct profile *p)
 {
     if (s->seed % 5 != 0)
@@ -124,14 +124,14 @@ void fleet_release(struct sim *s)
     events_free(s->fleet.events);
 }
 
-/* ---- what a fault may repeat ---- */
+/* ---- tasks that a fault may repeat ---- */
 
 void fleet_doubt(struct sim *s, struct uuid id, int64_t fence)
 {
     struct doubt *d = xnew(*d);
     d->id = (struct fenced_id){ id, fence };
     free(map_put(&s->fleet.doubtful, doubt_key(&d->id), d));
-    s->lives++; /* one that is to run at most once may end as lost */
+    s->lives++; /* an AT_MOST_ONCE task may end as lost */
 }
 
 bool fleet_forgives(struct sim *s, const struct task *t)
@@ -143,7 +143,7 @@ bool fleet_forgives(struct sim *s, const struct task *t)
     return s->steady_us < s->fleet.trouble_us || (c && c->orphan) || map_get(&s->fleet.doubtful, doubt_key(&id));
 }
 
-/* Whatever runs now may be taken for lost. */
+/* Every running task may be settled as lost. */
 static void forgive_running(struct sim *s, int64_t until_us)
 {
     s->lives++;
@@ -158,7 +158,7 @@ static void forgive_again(struct sim *s, void *context)
     forgive_running(s, s->steady_us);
 }
 
-/* What it had claimed and not handed over is found by others, who can not know whether it ran. */
+/* Other nodes find the claims that it had not handed over, and can not know whether they ran. */
 void fleet_node_died(struct sim_node *n)
 {
     if (!is_fleet(n->sim))
@@ -188,7 +188,7 @@ static void node_crashes(struct sim *s, void *context)
     sim_come_back(n);
 }
 
-/* With tasks in hand that are due soon is when it hurts; one node stays. */
+/* A crash hurts most while tasks are claimed that are due soon. One node stays. */
 static void crash_perhaps(struct sim_node *n)
 {
     struct sim *s = n->sim;
@@ -219,7 +219,7 @@ static void note_handed(struct sim *s, const struct op_handoff *op)
     }
 }
 
-/* What a dead node had and did not hand over is found in time. */
+/* Claims that a dead node had not handed over are found in time. */
 static void judge_orphans(struct sim *s, const struct op_settle *op)
 {
     for (size_t i = 0; i < op->n && s->profile.failover; i++) {
@@ -269,7 +269,7 @@ static void hear(struct sim *s, void *context)
     free(news);
 }
 
-/* To everybody else; it may be lost. */
+/* To all other nodes; the notice may be lost. */
 static void tell(void *context, const struct fenced_id *settled, size_t n)
 {
     struct sim_node *from = context;
@@ -341,7 +341,7 @@ static void start_worker(struct sim *s, void *context)
     w->poked = true;
 }
 
-/* Takes one apart whose process is gone. */
+/* Takes apart a worker whose process is gone. */
 static void bury_worker(struct sim_node *w)
 {
     struct sim *s = w->sim;
@@ -459,7 +459,7 @@ static void plan(struct sim *s, int times, timer_fn *fn)
         after_us(s, between(s, 0, s->profile.length_us), fn, NULL);
 }
 
-/* ---- what is held and does not run ---- */
+/* ---- tasks that are held and do not run ---- */
 
 static void look_at_held(struct sim *s, void *context)
 {
@@ -559,7 +559,7 @@ static void publish_late(struct sim *s, void *context)
     free(event);
 }
 
-/* Its deliveries are gone before its outcomes are there. */
+/* The deliveries are acknowledged before the outcomes are published. */
 static bool ack_first(struct sim_node *n, struct io_publish *x)
 {
     struct error e;
@@ -579,7 +579,7 @@ static bool ack_first(struct sim_node *n, struct io_publish *x)
     return true;
 }
 
-/* What lapsed is delivered once more, as it was. */
+/* A delivery that timed out is delivered once more, as it was. */
 static void redeliver(struct sim *s, const struct io_timed_out *x)
 {
     struct error e;
