@@ -1,4 +1,4 @@
-/* Claims that a queue has are written down, however often that fails. */
+/* Claims that a queue has are recorded in the store, however often that fails. */
 #include <stdlib.h>
 
 #include "both_at.h"

@@ -1,4 +1,4 @@
-/* Several nodes' lanes on one store: what queues and tenants are held to holds for all of them together. */
+/* The lanes of several nodes on one store: limits of queues and tenants hold for all nodes together. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -25,7 +25,7 @@ struct world {
     struct catalog_cache *catalog;
     struct party v[NODES];
     int64_t now_ms;
-    size_t due; /* how many tasks wait, for whoever claims them */
+    size_t due; /* how many tasks wait to be claimed by any node */
     int operations;
 };
 
@@ -164,7 +164,8 @@ static size_t held(const struct world *w)
     return n;
 }
 
-/* Every millisecond each node steps: answers come two milliseconds later. `ends`: what runs is settled in the next one. */
+/* Every millisecond each node steps; answers come two milliseconds later. `ends`: running tasks are settled in the
+ * next one. */
 static void pass(struct world *w, int64_t ms, bool ends)
 {
     for (int64_t until = w->now_ms + ms; w->now_ms < until; w->now_ms++)

@@ -1,4 +1,5 @@
-/* Tasks for workers outside: who waits is given what is due, in turn and within the limits; what they let run out is lost. */
+/* Tasks for external workers: due tasks are given to waiting asks in turn and within the limits; leases that run out
+ * are lost. */
 #include "both_at.h"
 #include "node/lease/leasing.h"
 
@@ -86,7 +87,7 @@ static int64_t step_at(int64_t at_ms)
     return leasing_step(role, (struct moment){ at_ms, at_ms + set_back_ms }, true);
 }
 
-/* The first that is asked of the store happens. */
+/* The first operation that was submitted is applied and answered. */
 static void happens(enum op_kind kind)
 {
     struct op *op = asked(&desk, kind);
@@ -95,7 +96,7 @@ static void happens(enum op_kind kind)
     op->done(op);
 }
 
-/* All of them, until nothing more is asked now. */
+/* All of them, until no more are submitted. */
 static void rest_at(int64_t at_ms)
 {
     for (int i = 0; i < 100; i++) {
@@ -112,7 +113,7 @@ static int setup(void **state)
 {
     (void)state;
     begin(false);
-    rest_at(NOW); /* what was leased before has been counted, and no lease is to be looked after */
+    rest_at(NOW); /* earlier leases are counted, and there is none to look after */
     return 0;
 }
 
@@ -413,7 +414,7 @@ static void before_it_is_known_what_was_leased_before_nothing_is_given(void **st
     assert_true(asks_nothing(&desk));
     rest_at(NOW);
     rest_at(NOW + 2000);
-    assert_int_equal(c->answers, 0); /* the one that may run is leased still */
+    assert_int_equal(c->answers, 0); /* the one task that may run is still leased */
     rest_at(NOW + LEASE_MS);
     rest_at(NOW + LEASE_MS + 10);
     assert_int_equal(c->given, 1);

@@ -1,4 +1,4 @@
-/* Limits over all nodes: several nodes' shares on one store, whose answers come late, or never. */
+/* Limits over all nodes: the shares of several nodes on one store, whose answers come late or never. */
 #include <stdio.h>
 
 #include "base/prng.h"
@@ -11,7 +11,7 @@
 
 enum { NODES = 3, NOW = 1000000, ARENA = 1 << 16 };
 
-/* One node: what it holds of one limit, and its operation on the way. */
+/* One node: its part of one limit, and its operation in flight. */
 struct party {
     struct writer writer;
     struct uuid id;
@@ -92,7 +92,7 @@ static void answer(struct party *p)
     op->done(op);
 }
 
-/* Whether or not it was committed, nobody hears of it. */
+/* The answer is lost, whether or not the operation was committed. */
 static void lose(struct party *p, bool committed)
 {
     struct op *op = take(p->pending);
@@ -136,7 +136,7 @@ static void pass(struct world *w, int64_t ms)
         }
 }
 
-/* Something is due there, as role/lanes says it; then as many are claimed as may be. */
+/* Something is due, as the lanes say it; then as many as possible are claimed. */
 static size_t claim(struct party *p, size_t max)
 {
     limit_shares_want(p->shares, p->entry, both_at(p->world->now_ms));
@@ -251,7 +251,7 @@ static void an_answer_that_was_lost_is_asked_for_again(void **state)
     limit(w, 0, 0, 8);
     claim(&w->v[0], 0);
     step(&w->v[0]);
-    lose(&w->v[0], true); /* the store holds a place for it, and nobody wants it any more */
+    lose(&w->v[0], true); /* the store has a place for it that nobody wants any more */
     w->now_ms += 1000;
     pass(w, 300);
     for (int i = 0; i < 50; i++) {
@@ -337,7 +337,7 @@ static void a_fast_rate_is_asked_for_seldom(void **state)
     assert_in_range(w->operations, 1, 2 * NODES * 2000 / LIMIT_SHARES_TOKENS_MS);
 }
 
-/* ---- all of it, by chance ---- */
+/* ---- everything at random ---- */
 
 static void do_something(struct prng *r, struct party *p, size_t *fired)
 {

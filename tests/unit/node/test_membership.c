@@ -20,7 +20,7 @@ struct member {
     int64_t beat_ms;               /* 0: BEAT */
     int64_t behind_us;
     bool silent;  /* stopped: it is not stepped */
-    bool cut_off; /* nothing of it comes through */
+    bool cut_off; /* nothing of it reaches the store */
     bool fleet, aside;
     struct async_io *lease; /* NULL: the store's */
     int shares, found_dead, deaths;
@@ -279,7 +279,7 @@ static void who_beats_more_rarely_is_given_its_own_time(void **state)
     assert_true(x->found_dead > 0);
 }
 
-/* Whoever buries must have waited longer than the buried one goes on firing. */
+/* A node must wait longer before it marks another dead than the other goes on firing. */
 static void who_is_cut_off_fires_nothing_long_before_it_is_buried(void **state)
 {
     struct world *w = *state;
@@ -304,7 +304,7 @@ static void who_is_cut_off_fires_nothing_long_before_it_is_buried(void **state)
     assert_int_equal(count_alive(x), 2);
 }
 
-/* Whoever is the first to be heard again must not count the others' silence meanwhile. */
+/* The first node that is heard again must not count the silence of the others meanwhile. */
 static void an_outage_of_the_store_kills_nobody(void **state)
 {
     struct world *w = *state;
@@ -313,7 +313,7 @@ static void an_outage_of_the_store_kills_nobody(void **state)
         pass(w, 150);
     }
     for (int k = 0; k < BEAT / 50 * BEAT / 50;
-         k++) { /* whoever was the last to be heard, and whoever will be the first */
+         k++) { /* each order of the last to be heard and the first to be heard again */
         pass(w, 3000 + k * 50 % BEAT);
         w->down = true;
         pass(w, (k ? 4000 : 30000) + k * 50 / BEAT * 50);
@@ -328,13 +328,13 @@ static void an_outage_of_the_store_kills_nobody(void **state)
     }
 }
 
-/* It sees beats that stood still for long, but it was not there to see them stand. */
+/* It sees counts that stood still for long, but it was not running while they did. */
 static void who_was_stopped_buries_nobody_when_it_goes_on(void **state)
 {
     struct world *w = *state;
     struct member *x = start(w, 0, true), *y = start(w, 1, true);
     pass(w, 3000);
-    w->down = x->silent = true; /* and meanwhile the store is away, too: the other could not beat */
+    w->down = x->silent = true; /* and meanwhile the store is down, too: the other could not send heartbeats */
     pass(w, 20000);
     w->down = x->silent = false;
     pass(w, 5000);
@@ -358,7 +358,7 @@ static void who_was_stopped_for_long_finds_itself_dead_and_joins_again(void **st
     assert_int_equal(share_of(x) + share_of(y), PARTITIONS);
 }
 
-/* The dead are forgotten after an hour: who slept for longer must not take itself for new. */
+/* Dead nodes are purged after an hour: a node that slept longer must not take itself for new. */
 static void who_was_dead_for_so_long_that_it_was_forgotten_joins_again(void **state)
 {
     struct world *w = *state;
@@ -465,7 +465,7 @@ static void who_stands_aside_has_no_share_and_keeps_nobody_waiting(void **state)
     assert_int_equal(membership_active_peers(x->m), ACTIVE_PEERS_NONE);
     assert_true(membership_is_leader(x->m));
     assert_false(membership_is_leader(aside->m));
-    assert_null(membership_own(x->m)); /* all is its own */
+    assert_null(membership_own(x->m)); /* all partitions are its own */
     assert_int_equal(membership_ready_count(x->m), 1);
 }
 

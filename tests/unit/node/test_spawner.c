@@ -1,4 +1,4 @@
-/* role/spawner, by hand: a writer whose answers the test decides, and time zones that come and go. */
+/* The spawner by hand: a writer whose answers the test decides, and time zones that come and go. */
 #include "both_at.h"
 #include "node/scheduler/spawner.h"
 
@@ -20,8 +20,8 @@ struct world {
     struct metrics *metrics;
     struct writer writer;
     struct zoneinfo shaky, *zones;
-    bool lost_verdict_found; /* LOST is there after all */
-    int asked;               /* how often for LOST */
+    bool lost_zone_found; /* the zone LOST exists after all */
+    int asked;            /* how often LOST was looked up */
     struct list pending;
     size_t pages, spawned;
     struct spawner *spawner;
@@ -40,7 +40,7 @@ static enum err get_zone(struct zoneinfo *z, struct str name, struct tz **ret, s
     if (!str_eq(name, LOST))
         return zoneinfo_get(w->zones, name, ret, e);
     w->asked++;
-    return w->lost_verdict_found ? zoneinfo_get(w->zones, S("UTC"), ret, e) : error_set(e, ERR_INVALID, "no such zone");
+    return w->lost_zone_found ? zoneinfo_get(w->zones, S("UTC"), ret, e) : error_set(e, ERR_INVALID, "no such zone");
 }
 
 static void count_spawned(void *context, const struct task *occurrence)
@@ -119,7 +119,8 @@ static void deny(struct world *w, enum op_kind kind)
     op->done(op);
 }
 
-/* Steps at that time, and answers all that is asked until nothing more is; returns when it wants to be stepped again. */
+/* Steps at that time, and answers every operation until no more are submitted; returns when it wants to be stepped
+ * again. */
 static int64_t live_at(struct world *w, int64_t now_ms)
 {
     w->now_ms = now_ms;
@@ -213,7 +214,7 @@ static void they_are_tried_again_after_a_while_and_not_before(void **state)
     int64_t wake = live_at(w, NOW);
     assert_true(wake == NOW + TROUBLE_MS);
     assert_int_equal(w->asked, MANY);
-    struct task other = put_good(w, NOW + 3000); /* what comes in meanwhile is made, and disturbs none of them */
+    struct task other = put_good(w, NOW + 3000); /* a new task is spawned meanwhile, and disturbs none of them */
     spawner_nudge(w->spawner, other.cursor_ms);
     wake = live_at(w, NOW + 100);
     assert_int_equal(w->spawned, 1);
@@ -229,9 +230,9 @@ static void once_they_can_be_planned_they_are(void **state)
     struct world *w = *state;
     put_unplannable(w);
     live_at(w, NOW);
-    w->lost_verdict_found = true;
+    w->lost_zone_found = true;
     int64_t wake = live_at(w, NOW + TROUBLE_MS);
-    assert_int_equal(w->spawned, MANY); /* the one that was missed, of each */
+    assert_int_equal(w->spawned, MANY); /* the missed one of each */
     assert_true(wake > NOW + 50000);
     size_t pages = w->pages;
     live_at(w, wake); /* and nothing is passed over any more */
@@ -312,9 +313,9 @@ static void what_nobody_told_of_is_found_by_the_next_visit(void **state)
     struct world *w = *state;
     put_good(w, NOW + 1000);
     int64_t wake = live_at(w, NOW);
-    put_good(w, NOW + 2000); /* the process that put it there died before it could nudge */
+    put_good(w, NOW + 2000); /* the process that wrote it died before it could nudge */
     live_at(w, wake);
-    assert_int_equal(w->spawned, 1 + 1 + 2); /* one of it was missed */
+    assert_int_equal(w->spawned, 1 + 1 + 2); /* one of its occurrences was missed */
 }
 
 static void what_waits_for_its_last_run_is_looked_at_and_not_written(void **state)
@@ -326,7 +327,7 @@ static void what_waits_for_its_last_run_is_looked_at_and_not_written(void **stat
     put_in(w, &t);
     int64_t wake = live_at(w, NOW);
     assert_int_equal(w->spawned, 2);
-    assert_true(wake == NOW + 3000 - SPAWN_LEAD_MS); /* in time for the one behind its last */
+    assert_true(wake == NOW + 3000 - SPAWN_LEAD_MS); /* in time for the occurrence after its last */
     spawner_nudge(w->spawner, NOW);
     assert_true(live_at(w, NOW + 500) == wake);
     spawner_step(w->spawner, both_at(wake));
@@ -378,7 +379,7 @@ static void a_clock_set_back_has_it_look_at_everything(void **state)
     put_unplannable(w);
     live_at(w, NOW);
     spawner_on_clock_set_back(w->spawner, (struct moment){ NOW - 60000, NOW });
-    w->lost_verdict_found = true;
+    w->lost_zone_found = true;
     live_at(w, NOW - 60000); /* their cursors lie ahead now */
     assert_int_equal(w->spawned, 0);
     live_at(w, NOW - 5000);

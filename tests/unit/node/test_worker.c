@@ -1,4 +1,4 @@
-/* A worker that is a process of its own: over a courier whose errands take their time. */
+/* A worker in a process of its own: over an async_io whose requests take their time. */
 #include <stdlib.h>
 
 #include "both_at.h"
@@ -94,7 +94,7 @@ static int setup(void **state)
     return 0;
 }
 
-/* Until nothing is under way but a take that finds nothing. */
+/* Until nothing is in flight except a take that finds nothing. */
 static void come_to_rest(struct bench *b)
 {
     for (int i = 0; i < 50; i++) {
