@@ -166,9 +166,9 @@ static void loop_uv_on_idle(uv_idle_t *handle)
 static void loop_uv_on_prepare(uv_prepare_t *handle)
 {
     struct loop *l = handle->data;
-    int64_t now_us = clock_wall_us(l->setup.clock);
-    int64_t wake_ms = l->setup.step(l->setup.context, now_us);
-    if (wake_ms <= now_us / 1000) {
+    struct moment now = clock_now(l->setup.clock);
+    int64_t wake_ms = l->setup.step(l->setup.context, now);
+    if (wake_ms <= now.wall_ms) {
         uv_idle_start(&l->idle, loop_uv_on_idle);
     } else {
         uv_idle_stop(&l->idle);

@@ -21,7 +21,7 @@ struct loop;
 struct loop_setup {
     struct clock *clock;
     struct writer *writer; /* the batcher's: calls op->done on its own thread */
-    int64_t (*step)(void *context, int64_t now_us);
+    int64_t (*step)(void *context, struct moment now);
     void *context;
 };
 

@@ -8,9 +8,11 @@
  *  - behind: that bound. It differs between nodes and corrections. A caller that adds a time span to wall adds this
  *    bound too; else a node that is less behind sees the end of the span too early.
  *  - machine: wall without corrections, which the machine's own timers use.
- * A node gets the time as an argument. Only loops read a clock, and code that must know whether the process was stopped
- * a moment ago. Tests use a simulated clock. */
+ * A node gets the time as an argument (struct moment). Only loops read a clock, and code that must know whether the
+ * process was stopped a moment ago. Tests use a simulated clock. */
 #include <stdint.h>
+
+#include "core/time/moment.h"
 
 struct clock {
     const struct clock_ops *ops;
@@ -47,6 +49,12 @@ static inline int64_t clock_steady_us(struct clock *c)
 static inline int64_t clock_steady_ms(struct clock *c)
 {
     return c->ops->steady_ns(c) / 1000000;
+}
+
+/* Wall and steady time, read together. */
+static inline struct moment clock_now(struct clock *c)
+{
+    return (struct moment){ clock_wall_ms(c), clock_steady_ms(c) };
 }
 
 static inline void clock_correct(struct clock *c, int64_t offset_us, int64_t behind_us)

@@ -41,14 +41,14 @@ static void server_close_handles(struct server *a)
     a->handles_open = false;
 }
 
-static int64_t server_on_step(void *context, int64_t now_us)
+static int64_t server_on_step(void *context, struct moment now)
 {
     struct server *a = context;
     assert_owned(&a->loop_thread);
     if (!a->node)
         return INT64_MAX;
-    int64_t wake = node_step(a->node, now_us);
-    node_view_update(a->view, a->node, now_us / 1000);
+    int64_t wake = node_step(a->node, now);
+    node_view_update(a->view, a->node, now.wall_ms);
     server_update_queue_state(a);
     if (a->draining && !a->retention_task.busy && node_is_idle(a->node)) {
         server_close_handles(a);
@@ -180,8 +180,8 @@ enum err server_load_lanes(struct server *a, struct error *e)
     enum err rc = store_reader(a->store, &r, e);
     if (rc == ERR_OK)
         rc = reader_lanes(r, &arena, &lanes, &n, e);
-    for (size_t i = 0; rc == ERR_OK && i < n; i++)
-        node_know_lane(a->node, lanes[i]);
+    if (rc == ERR_OK)
+        node_know_lanes(a->node, lanes, n);
     reader_free(r);
     return rc;
 }
@@ -255,7 +255,7 @@ static void server_make_node(struct server *a)
     };
     memcpy(setup.runners, a->runners.v, sizeof setup.runners);
     server_fleet_set_up_node(a, &setup);
-    a->node = node_new(&setup, clock_wall_ms(a->setup.clock));
+    a->node = node_new(&setup, clock_now(a->setup.clock));
 }
 
 static bool server_is_leader(void *context)

@@ -109,7 +109,7 @@ void server_fleet_set_up_node(struct server *a, struct node_setup *setup)
     setup->waiting = a->setup.queue_waiting;
     setup->lease = f->fleet.wanted[ASYNC_IO_LEASE];
     setup->filter = &f->filter;
-    setup->tell = server_fleet_on_settled;
+    setup->notify_settled = server_fleet_on_settled;
     setup->read_lanes = server_fleet_reload_lanes;
 }
 

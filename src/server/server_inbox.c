@@ -62,16 +62,16 @@ static void inbox_apply_notices(struct server *a, const struct server_inbox *n)
     if (n->catalog_reading || n->catalog_read)
         node_await_rules(a->node, n->catalog_reading && !n->catalog_read);
     if (e->due)
-        node_heard_due(a->node, e->due_ms);
+        node_on_due(a->node, e->due_ms);
     if (e->recall_requested)
         node_on_recall_request(a->node);
     if (e->given_back)
-        node_heard_given_back(a->node);
+        node_on_recall_returned(a->node);
     if (e->nodes)
-        node_nodes_changed(a->node);
+        node_on_nodes_changed(a->node);
     node_know_lanes(a->node, n->lanes, n->lane_count);
     if (n->settled_count)
-        node_heard_settled(a->node, n->settled, n->settled_count);
+        node_on_settled_elsewhere(a->node, n->settled, n->settled_count);
 }
 
 /* Loop thread: delivers everything in the inbox to the node. */
@@ -84,13 +84,13 @@ static void inbox_on_call(struct call *c)
     n->call_pending = false;
     for (size_t i = 0; i < n->nudge_count && !a->draining; i++) {
         n->nudges[i].task.queue.p = n->nudges[i].queue;
-        node_nudge(a->node, &n->nudges[i].task, 1, clock_wall_ms(a->setup.clock));
+        node_nudge(a->node, &n->nudges[i].task, 1);
     }
     n->nudge_count = 0;
     if (n->unblocked_lanes && !a->draining)
         node_on_lanes_unblocked(a->node, n->unblocked_lanes);
     if (n->catalog_changed && !a->draining)
-        node_rules_changed(a->node, clock_wall_ms(a->setup.clock));
+        node_rules_changed(a->node);
     inbox_apply_notices(a, n);
     uint64_t barrier = n->applied_barrier;
     n->applied_barrier = 0;

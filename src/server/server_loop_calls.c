@@ -42,7 +42,7 @@ static void server_on_recalled(struct recall *r)
 {
     struct recall_call *c = container_of(r, struct recall_call, recall);
     if (r->result == RECALL_DONE) /* the node has nudged its scheduler; this nudges leasing, for a WORKER task */
-        node_nudge(c->server->node, r->replace, 1, clock_wall_ms(c->server->setup.clock));
+        node_nudge(c->server->node, r->replace, 1);
     c->answer->result = r->result;
     c->answer->known = r->known;
     c->answer->done(c->answer);
@@ -108,7 +108,7 @@ void server_describe_queues(void *context, struct queues_answer *answer)
 static void server_lease_on_loop(struct server *a, const void *about, void *answer)
 {
     (void)about;
-    node_lease(a->node, answer, clock_wall_ms(a->setup.clock));
+    node_lease(a->node, answer, clock_now(a->setup.clock));
 }
 
 void server_lease(void *context, struct lease_ask *ask)
@@ -127,7 +127,7 @@ struct lease_over_call {
 static void server_lease_over_on_loop(struct call *call)
 {
     struct lease_over_call *end = container_of(call, struct lease_over_call, call);
-    node_lease_over(end->server->node, end->tenant, end->queue, end->unblocked);
+    node_on_lease_settled(end->server->node, end->tenant, end->queue, end->unblocked);
     free(end);
 }
 

@@ -228,7 +228,7 @@ static void worker_process_end(struct worker_process *p)
     loop_stop(p->loop);
 }
 
-static int64_t worker_process_on_step(void *context, int64_t now_us)
+static int64_t worker_process_on_step(void *context, struct moment now)
 {
     struct worker_process *p = context;
     assert_owned(&p->loop_thread);
@@ -236,7 +236,7 @@ static int64_t worker_process_on_step(void *context, int64_t now_us)
         worker_process_end(p);
     if (!p->worker || !p->handles_open)
         return INT64_MAX;
-    int64_t wake_ms = worker_step(p->worker, now_us / 1000, clock_behind_ms(p->clock));
+    int64_t wake_ms = worker_step(p->worker, now, clock_behind_ms(p->clock));
     if (p->stopping && worker_is_idle(p->worker))
         worker_process_end(p);
     return wake_ms;

@@ -1,5 +1,6 @@
-/* One batch is on its way at a time, as with one writer thread: gathered, applied after a while, answered after another. A
- * batch fails whole: before it was applied, or after, its answer lost. Answers come in the order of the batches. */
+/* One batch is on its way at a time, as with one writer thread: it is gathered, applied after a while, and answered
+ * after another. A batch fails as a whole: before it is applied; or after, and then its answer is lost. Answers come
+ * in the order of the batches. */
 #include "sim.h"
 
 enum { BATCH_MAX = 64 };
@@ -36,7 +37,7 @@ static bool is_urgent(enum op_kind kind)
     return kind == OP_CLAIM || kind == OP_SETTLE || kind == OP_CLAIMED || kind == OP_CATCH_UP || kind >= OP_HEARTBEAT;
 }
 
-/* Claims, settles and what keeps nodes together before the rest, those of one kind in the order they came. */
+/* Claims, settles and heartbeats before the rest, each kind in the order in which it came. */
 static size_t gather(struct sim_node *node, struct op *batch[BATCH_MAX])
 {
     size_t n = 0;
@@ -123,7 +124,7 @@ static void trace_op(const struct sim_node *n, const struct op *op, const char *
     }
 }
 
-/* The store has a clock of its own where several share it. */
+/* A shared store has a clock of its own. */
 static void tell_time(struct sim *s, struct op *op)
 {
     if (op->kind == OP_HEARTBEAT && is_cluster(s))
@@ -152,7 +153,7 @@ static void apply_now(struct sim_node *node, struct op *const *batch, size_t n)
     }
 }
 
-/* One answer a turn of the loop or several. */
+/* One answer in a turn of the loop, or several. */
 static void deliver(struct sim *s, void *context)
 {
     struct sim_node *n = context;
@@ -185,7 +186,7 @@ static void hand_in(struct sim_node *node, struct op *const *batch, size_t n)
     enum { UNHEARD_US = 3000000 };
     struct sim *s = node->sim;
     bool failed = true;
-    bool reaches = s->plant == PLANT_NO_GAP && node->number == 0; /* as if it had seen the others all the time */
+    bool reaches = s->plant == PLANT_NO_GAP && node->number == 0; /* as if it had seen the other nodes all the time */
     if (s->steady_us < s->down_until_us && !reaches) {
         fail(batch, n, "the store is down");
         return;
@@ -198,7 +199,7 @@ static void hand_in(struct sim_node *node, struct op *const *batch, size_t n)
         if (failed)
             fail(batch, n, "the answer was lost");
     }
-    if (failed && has_beat(batch, n)) /* that is its own trouble, and nobody else's */
+    if (failed && has_beat(batch, n)) /* that is its own trouble */
         node->trouble_us = max_of(node->trouble_us, s->steady_us + UNHEARD_US);
 }
 
@@ -225,7 +226,7 @@ static void apply_batch(struct sim *s, void *context)
 
 /* ---- the end of a node ---- */
 
-/* The batch at the head was committed or not; what came behind it was not. */
+/* The first batch was committed or not; those behind it were not. */
 void sim_writer_crash(struct sim_node *node)
 {
     struct sim *s = node->sim;
@@ -237,7 +238,7 @@ void sim_writer_crash(struct sim_node *node)
         list_push(&node->writer.pending, &batch[i]->link);
 }
 
-/* What a dead node's operation would have liked to hear: an answer that makes it ask for nothing more. */
+/* Answers an operation of a dead node so that it asks for nothing more. */
 static void answer_ghost(struct op *op)
 {
     op->rc = ERR_OK;

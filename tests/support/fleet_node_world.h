@@ -22,7 +22,7 @@ static inline void in_a_fleet(struct node_setup *setup)
     setup->async_io = &hand.base;
     setup->fallback = true;
     setup->roles = NODE_SCHEDULER | NODE_UPDATER;
-    setup->tell = tell;
+    setup->notify_settled = tell;
 }
 
 /* Called for each operation after it was applied, before it is done; or NULL. */
@@ -68,7 +68,7 @@ static inline void rest(struct world *w)
 
 static inline void rest_at(struct world *w, int64_t now_ms)
 {
-    w->now_ms = now_ms;
+    set_clock(w, now_ms);
     rest(w);
 }
 

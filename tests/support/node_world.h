@@ -34,6 +34,7 @@ struct world {
     bool shared; /* other nodes may be on the store */
     size_t slots;
     int64_t now_ms;
+    int64_t set_back_ms; /* by how much the wall clock was, in all */
     uint64_t lives;
 };
 
@@ -70,7 +71,7 @@ static inline int64_t world_wall_us(struct clock *c)
 
 static inline int64_t world_steady_ns(struct clock *c)
 {
-    return container_of(c, struct world, clock)->now_ms * 1000000;
+    return (container_of(c, struct world, clock)->now_ms + container_of(c, struct world, clock)->set_back_ms) * 1000000;
 }
 
 static const struct clock_ops world_clock_ops = { .wall_us = world_wall_us, .steady_ns = world_steady_ns };
@@ -79,10 +80,16 @@ static const struct runner_ops runner_ops = { start_run, abort_run, NULL };
 
 /* ---- the writer ---- */
 
+static inline void set_clock(struct world *w, int64_t now_ms)
+{
+    w->set_back_ms += max_of(w->now_ms - now_ms, (int64_t)0);
+    w->now_ms = now_ms;
+}
+
 static inline int64_t step_at(struct world *w, int64_t now_ms)
 {
-    w->now_ms = now_ms;
-    return node_step(w->node, now_ms * 1000);
+    set_clock(w, now_ms);
+    return node_step(w->node, clock_now(&w->clock));
 }
 
 static inline struct op *next_op(struct world *w, enum op_kind kind)
@@ -144,8 +151,8 @@ static inline void start_node(struct world *w)
     setup.runners[TARGET_NOOP] = setup.runners[TARGET_HTTP] = &w->runner;
     if (change_setup)
         change_setup(&setup);
-    w->node = node_new(&setup, w->now_ms);
-    node_know_lane(w->node, (struct lane){ TENANT, S("default"), CLASS_NORMAL });
+    w->node = node_new(&setup, clock_now(&w->clock));
+    node_know_lanes(w->node, &(struct lane){ TENANT, S("default"), CLASS_NORMAL }, 1);
     step_at(w, w->now_ms);
     answer(w, OP_HEARTBEAT); /* the node has joined */
 }
@@ -251,7 +258,7 @@ static inline struct task add_task(struct world *w, struct task t)
     apply_op(w, &op.op);
     assert_ok(op.op.rc, &op.op.error);
     arena_release(&op.op.arena);
-    node_nudge(w->node, &t, 1, w->now_ms);
+    node_nudge(w->node, &t, 1);
     return t;
 }
 
@@ -276,7 +283,7 @@ static inline void put_entry(struct world *w, int32_t tenant, enum catalog_kind 
     struct error e;
     struct catalog_entry entry = { .tenant = tenant, .kind = kind, .name = name, .version = 1, .doc = doc };
     assert_ok(catalog_cache_put(w->catalog, &entry, &e), &e);
-    node_rules_changed(w->node, w->now_ms);
+    node_rules_changed(w->node);
 }
 
 static inline void put_queue(struct world *w, const struct queue_rules *r)

@@ -105,14 +105,14 @@ static enum err open_fake(void *context, enum async_io_channel place, struct asy
     return ERR_OK;
 }
 
-static int64_t step(void *context, int64_t now_us)
+static int64_t step(void *context, struct moment now)
 {
     struct world *w = context;
     if (w->done >= w->expected)
         loop_stop(w->loop);
     if (steady_ms() > w->stop_at_ms)
         fail_msg("%d of %d errands were done", w->done, w->expected);
-    return now_us / 1000 + 1000;
+    return now.wall_ms + 1000;
 }
 
 static void world_init(struct world *w)

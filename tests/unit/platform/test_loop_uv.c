@@ -15,10 +15,11 @@ struct ticking {
     int64_t late_us[WAKES];
 };
 
-static int64_t tick(void *context, int64_t now_us)
+static int64_t tick(void *context, struct moment now)
 {
     struct ticking *t = context;
-    if (t->asked_ms && now_us < t->asked_ms * 1000) {
+    int64_t now_us = clock_wall_us(clock_system());
+    if (t->asked_ms && now.wall_ms < t->asked_ms) {
         t->early++;
         return t->asked_ms;
     }
@@ -55,9 +56,9 @@ struct called {
     bool done, stopped;
 };
 
-static int64_t count(void *context, int64_t now_us)
+static int64_t count(void *context, struct moment now)
 {
-    (void)now_us;
+    (void)now;
     struct called *c = context;
     c->steps++;
     if (c->done && c->steps > c->steps_before) {

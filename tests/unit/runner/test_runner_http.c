@@ -406,7 +406,8 @@ static void wrong_targets_are_refused(void **state)
     struct probe p;
     prepare(f, &p, "127.0.0.1", "/", ", \"headers\": {\"Belfry-Fence\": \"9\"}");
     call(f, &p);
-    assert_failed(&p, FAILURE_REFUSED, false, "headers.Belfry-Fence is reserved: Belfry or the HTTP connection sets it");
+    assert_failed(&p, FAILURE_REFUSED, false,
+                  "headers.Belfry-Fence is reserved: Belfry or the HTTP connection sets it");
     assert_int_equal(f->target.connections, 0);
 }
 
