@@ -1,6 +1,8 @@
 /* One batch is on its way at a time, as with one writer thread: it is gathered, applied after a while, and answered
  * after another. A batch fails as a whole: before it is applied; or after, and then its answer is lost. Answers come
  * in the order of the batches. */
+#include <assert.h>
+
 #include "sim.h"
 
 enum { BATCH_MAX = 64 };
@@ -12,10 +14,29 @@ static struct sim_node *node_of(struct writer *w)
 
 static timer_fn apply_batch;
 
+/* The time that the operation is given; INT64_MAX: none. */
+static int64_t time_of(const struct op *op)
+{
+    switch (op->kind) {
+    case OP_CLAIM: return ((const struct op_claim *)op)->now_ms;
+    case OP_SETTLE: return ((const struct op_settle *)op)->now_ms;
+    case OP_SPAWN: return ((const struct op_spawn *)op)->now_ms;
+    case OP_CATCH_UP: return ((const struct op_catch_up *)op)->before_ms;
+    case OP_HEARTBEAT: return ((const struct op_heartbeat *)op)->now_ms;
+    case OP_NODE_DEAD: return ((const struct op_node_dead *)op)->now_ms;
+    case OP_LEASE: return ((const struct op_lease *)op)->now_ms;
+    case OP_LIMIT_TAKE: return ((const struct op_limit_take *)op)->now_ms;
+    case OP_RECALL: return ((const struct op_recall *)op)->now_ms;
+    case OP_WORKER_REPORT: return ((const struct op_worker_report *)op)->now_ms;
+    default: return INT64_MAX;
+    }
+}
+
 static void submit(struct writer *w, struct op *op)
 {
     struct sim_node *n = node_of(w);
     struct sim *s = n->sim;
+    assert(time_of(op) > s->steady_us / 1000 * 2); /* the store's times are wall time, never steady time */
     list_push(&n->writer.pending, &op->link);
     if (s->ghost == n || n->writer.busy)
         return;

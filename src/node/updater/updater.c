@@ -152,7 +152,7 @@ static void updater_on_op_done(struct op *op)
 
 static void updater_submit(struct updater *u, struct batch *b)
 {
-    b->settle.now_ms = b->workers.now_ms = u->now.steady_ms;
+    b->settle.now_ms = b->workers.now_ms = u->now.wall_ms;
     b->settle.op.rc = b->workers.op.rc = ERR_OK;
     b->pending = (b->settle.n > 0) + (b->workers.n > 0);
     bool has_workers = b->workers.n > 0; /* the batch may be done before the second operation */
