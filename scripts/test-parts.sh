@@ -13,8 +13,13 @@ pytest=("$python" -m pytest -q -p no:cacheprovider)
 scratch=/tmp
 if [[ -w /dev/shm ]] && (($(df --output=avail -k /dev/shm | tail -1) > 4 << 20)); then
     scratch=$(mktemp -d /dev/shm/belfry-test-XXXXXX) && chmod 755 "$scratch" # PostgreSQL is another user
-    trap 'rm -rf "$scratch"' EXIT
 fi
+clean_up() {
+    local group
+    for group in "${aside_of[@]}"; do kill -- "-$group" 2>/dev/null; done
+    [[ $scratch == /tmp ]] || rm -rf "$scratch"
+}
+trap clean_up EXIT
 
 at_once=$((2 * $(nproc))) # most tests wait rather than compute
 
@@ -64,8 +69,11 @@ configure() {
 }
 
 # Stack traces need lines and no more (-g1), the compiler half the time for -O1 that it takes for -O2, and this linker half of the other's.
+# The tests' own code is not optimized, which halves its time again; the warnings that the optimizer brings wait until there is time. A program
+# that lies where it was linked has nothing to relocate of what the sanitizers write down about it, and there is much: it starts a quarter sooner.
 build_tests() {
-    configure build-test gcc -Dwerror=true -Dtests=enabled -Db_sanitize=address,undefined -Doptimization=1 -Dc_args=-g1 -Dc_link_args=-fuse-ld=gold &&
+    configure build-test gcc -Dwerror=true -Dtests=enabled -Db_sanitize=address,undefined -Doptimization=1 -Db_pie=false -Db_staticpic=false \
+        -Dtests_optimization="$([[ ${BELFRY_TEST_LONG:-} ]] && echo 1 || echo 0)" -Dc_args='-g1 -fno-pie' -Dc_link_args='-fuse-ld=gold -no-pie' &&
         ninja -C build-test
 }
 # The second compiler is asked for its warnings alone, which clang-tidy tells as well: it builds, and sees the tests too, when there is time.
@@ -103,6 +111,32 @@ none_yet() { echo "  none yet: $1"; }
 
 beside=() # programs that start a server for all tests of a suite
 
+# What computes and nobody waits for runs beside the parts that wait for servers and clocks, at the lowest priority, for whatever they leave of
+# the machine. begin_aside NAME COMMAND… - its words go to $results/aside-NAME, what it records to the part that began it.
+declare -A aside_of=()
+
+begin_aside() {
+    local name=$1
+    shift
+    set -m # a group of its own: it ends with us, however we end
+    (
+        set +m
+        renice -n 19 -p "$BASHPID" >/dev/null
+        log=$results/log-$name
+        "$@"
+    ) >"$results/aside-$name" 2>&1 </dev/null &
+    aside_of[$name]=$!
+    set +m
+}
+
+# end_aside NAME - waits for it. Whoever failed without a record of it gets one.
+end_aside() {
+    local status=0
+    wait "${aside_of[$1]}" || status=$?
+    unset "aside_of[$1]"
+    [[ $status -eq 0 ]] || grep -q ^failed "$results/$part" || record failed "$1, status $status"
+}
+
 # run_suite FOLDER SUITE [NAME…] - meson's tests of a suite, each test inside a program counted.
 run_suite() {
     local folder=$1 suite=$2 found=$results/found
@@ -139,7 +173,7 @@ run_pytest() {
 # ----------------------------------------------------------------------------------------------------------------------
 # tidy
 
-layout() { find src tests -name '*.[ch]' -print0 | xargs -0 clang-format --dry-run --Werror; }
+layout() { find src tests -name '*.[ch]' -print0 | xargs -0 -n 50 -P "$(nproc)" clang-format --dry-run --Werror; }
 
 # clang-tidy over the product (the tests run under sanitizers instead), but only over what has changed since it was last
 # found clean: a stamp bears the hash of the file and of everything else that has a say. Its analyzer takes most of the
@@ -187,9 +221,24 @@ part_tidy() {
     echo "  tests of the tools:"
     run_pytest tools
     check "layout (clang-format)" layout
+    if [[ ${#parts[@]} -eq 1 ]]; then compilers; else begin_aside compilers compilers; fi
+}
+
+compilers() {
     check "build with clang" build_clang && check "warnings of clang, and bugs (clang-tidy)" clang_tidy
     check "release build, warnings are errors" build_release && check "hardening of the release build" hardening
     [[ ! ${BELFRY_TEST_LONG:-} ]] || check "build without any server's library" build_alone
+}
+
+# What part_tidy has left to be done aside.
+rest_of_tidy() {
+    local part=tidy start
+    [[ ${aside_of[compilers]:-} ]] || return 0
+    start=$(now_us)
+    echo "== tidy: the compilers"
+    end_aside compilers
+    cat "$results/aside-compilers"
+    seconds_of[tidy]+=+$(seconds_since "$start")
 }
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -204,6 +253,7 @@ part_conformance() {
     needs "build with sanitizers" build_tests || return
     has_suite conformance build-test || { none_yet "no port has a suite in tests/conformance" && return; }
     local -a beside=()
+    local at_once=$((at_once + 2))
     if [[ $# -eq 0 ]]; then
         [[ " ${parts[*]} " != *" sim "* ]] || begin_sim # these mostly wait for servers
         beside=(tests/support/with-postgres tests/support/with-rabbitmq tests/support/with-kafka)
@@ -213,9 +263,9 @@ part_conformance() {
 }
 
 # What the simulator says of a range of seeds, and whether it ended well.
-nice_sim_range() {
+sim_range() {
     local sim=build-test/tests/sim/sim
-    nice -n 19 "$sim" --tap "$1" 2>&1 && echo "ok - $sim --tap $1" || echo "not ok - $sim --tap $1"
+    "$sim" --tap "$1" && echo "ok - $sim --tap $1" || echo "not ok - $sim --tap $1"
 }
 
 count_tap() {
@@ -230,17 +280,13 @@ count_tap() {
     done
 }
 
-sims=()
-
-# Two ranges of seeds at once, for whatever the others leave of the machine. Planted bugs go with the first, which is a little shorter for it.
+# Two ranges of seeds at once. Planted bugs go with the first, which is a little shorter for it.
 begin_sim() {
     local seeds=2000 first
     [[ -n ${BELFRY_TEST_LONG:-} ]] && seeds=20000
     first=$((seeds * 19 / 40))
-    nice_sim_range "1-$first" >"$results/sim-first" &
-    sims+=($!)
-    nice_sim_range "$((first + 1))-$seeds" >"$results/sim-rest" &
-    sims+=($!)
+    begin_aside sim-first sim_range "1-$first"
+    begin_aside sim-rest sim_range "$((first + 1))-$seeds"
 }
 
 # Seeds are numbers, so that a run can be told again: ./test sim 731 -v.
@@ -251,9 +297,10 @@ part_sim() {
         "$sim" "$@" && record passed "sim: $*" || record failed "sim: $*"
         return
     fi
-    [[ ${#sims[@]} -gt 0 ]] || begin_sim
-    wait "${sims[@]}"
-    count_tap < <(cat "$results/sim-first" "$results/sim-rest")
+    [[ ${aside_of[sim-first]:-} ]] || begin_sim
+    end_aside sim-first
+    end_aside sim-rest
+    count_tap < <(cat "$results/aside-sim-first" "$results/aside-sim-rest")
     ! grep -q ^failed "$results/$part"
 }
 
@@ -266,7 +313,7 @@ part_e2e() {
     for argument in "$@"; do
         [[ -e ${argument%%::*} ]] && where=()
     done
-    TMPDIR=$scratch BELFRY_BUILD=$root/build-test run_pytest -n "$((at_once + 1))" "${where[@]}" "$@"
+    TMPDIR=$scratch BELFRY_BUILD=$root/build-test run_pytest -n "$((at_once + 2))" "${where[@]}" "$@"
 }
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -131,16 +131,43 @@ def runs_on(item):
     return "cluster" if "postgres_server" in item.fixturenames else "standalone"
 
 
+BROKERS = {"amqp": "rabbitmq", "rabbitmq": "rabbitmq", "kafka": "kafka"}
+
+
+def broker_of(nodeid):
+    """Which of those that take seconds to start a test runs on, as its name says. Where most do, all workers start them: None."""
+    if os.environ.get("BELFRY_TEST_LONG"):
+        return None
+    return next((broker for word, broker in BROKERS.items() if word in nodeid), None)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Workers get a test when they have done another, but for those that run on a broker: they are one worker's, and its first, so that no
+    other starts that broker."""
+    if config.getoption("topology") in FLEETS:
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class OneWorkerForABroker(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return broker_of(nodeid) or nodeid
+
+    return OneWorkerForABroker(config, log)
+
+
 def spread(items):
-    """Workers get the tests in long runs of neighbours. What takes long is spread among the others, so that each gets its part, and none of
-    it comes last, when other workers have nothing left to do."""
+    """What is bound to one worker comes first. What else takes long is spread among the others, and none of it comes last, when other workers
+    have nothing left to do."""
+    bound = [item for item in items if broker_of(item.nodeid)]
+    items = [item for item in items if not broker_of(item.nodeid)]
     slow = [item for item in items if item.path.parent.name == "faults" or runs_on(item) != "standalone"]
     quick = [item for item in items if item not in set(slow)]
     step = max(1, len(quick) * 9 // 10 // max(1, len(slow)))
     mixed = []
     for i, item in enumerate(slow):
         mixed += [*quick[i * step:(i + 1) * step], item]
-    return mixed + quick[len(slow) * step:]
+    return bound + mixed + quick[len(slow) * step:]
 
 
 def pytest_collection_modifyitems(config, items):
